@@ -205,6 +205,25 @@ grep -q 'the budget fleet-total of the policy time-cost@1.0.0 has 0.045 of 0.05 
 show "${budget[@]}"
 stop "$second_pid"
 
+step "A policy redacts card numbers in results, and blocks keys in arguments"
+cat >"$work/privacy.yaml" <<'YAML'
+schemaVersion: "2.0"
+policies:
+  - name: privacy
+    version: 1.0.0
+    appliesTo: { tools: [create_task] }
+    inspection:
+      arguments: { credential: block }
+      results: { financial: redact }
+YAML
+cat "$work/privacy.yaml"
+show registryctl apply -f "$work/privacy.yaml" --yes --wait --message "inspect tasks"
+task() { printf '{"title": "%s", "assignee": "user-2"}' "$1"; }
+call create_task "$(task "Refund the card 4539 5787 6362 1486")" | tee "$work/task"
+grep -q 'redacted:financial' "$work/task" || { echo "the card number was not redacted" >&2; exit 1; }
+key="AKIA""Z7QX2MK4T5WB6D3P" # in two parts, so that scanners of this file find no key
+refused demo-client --url "$mcp" call create_task "$(task "Rotate $key")"
+
 step "The registry stops; calls still work"
 stop "$registry_pid"
 show "${client[@]}" research-agent@2.2.0 call search_documents "$strict"

@@ -121,7 +121,7 @@ fn modules_have_one_layout() {
 }
 
 /// Workspace crates that each crate may depend on, except for tests (docs/architecture.md).
-const DEPENDENCIES: [(&str, &[&str]); 30] = [
+const DEPENDENCIES: [(&str, &[&str]); 31] = [
     ("schema-compat", &[]),
     ("registry-core", &["schema-compat"]),
     ("registry-proto", &["ledger", "registry-core", "schema-compat"]),
@@ -136,6 +136,7 @@ const DEPENDENCIES: [(&str, &[&str]); 30] = [
     ("mcp-registry", &["registry-core", "schema-compat"]),
     ("policy", &["registry-core", "schema-compat"]),
     ("ledger", &["registry-core"]),
+    ("inspection", &[]),
     ("gateway-protocol", &[]),
     ("gateway-policy", &["policy", "registry-core"]),
     (
@@ -179,6 +180,7 @@ const DEPENDENCIES: [(&str, &[&str]); 30] = [
             "gateway-policy",
             "gateway-protocol",
             "gateway-upstream",
+            "inspection",
             "ledger",
             "metric-table",
             "policy",
@@ -219,7 +221,8 @@ const DEPENDENCIES: [(&str, &[&str]); 30] = [
 ];
 
 /// The crates without I/O.
-const PURE: [&str; 5] = ["registry-core", "policy", "ledger", "gateway-protocol", "gateway-policy"];
+const PURE: [&str; 6] =
+    ["registry-core", "policy", "ledger", "inspection", "gateway-protocol", "gateway-policy"];
 
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))
@@ -263,7 +266,7 @@ const LAYERS: &[Layers] = &[
             clock files logging metric_table origin random tls_metrics capacity
             workers buffers trace identity seal
             findings startup catalog_verifier cache freshness feed sync source contract governance
-            spending usage view health audit pipeline
+            inspection spending usage view health audit pipeline
             mcp bridge admin config check server stdio
         ",
     },

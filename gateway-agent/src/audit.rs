@@ -7,6 +7,7 @@ mod label;
 mod metric;
 mod origin;
 mod parent;
+mod verdicts;
 
 use std::{
     borrow::Cow,
@@ -30,6 +31,7 @@ pub use self::parent::AuditParent;
 use crate::{
     freshness::{Freshness, StalenessLevel},
     identity::Caller,
+    inspection::InspectionLog,
     trace::{Span, SpanSummary},
     usage::{CallMeter, Usage},
     view::ServedTool,
@@ -95,6 +97,7 @@ pub struct CallRecord {
     charged: Option<Amount>,
     /// The charged budgets: `POLICY/BUDGET`, separated by spaces.
     budgets: Option<Box<str>>,
+    inspection: InspectionLog,
     /// The id of a denied call in its response.
     invocation: Option<Box<str>>,
     input: Check,
@@ -138,6 +141,7 @@ impl CallRecord {
             price: None,
             charged: None,
             budgets: None,
+            inspection: InspectionLog::default(),
             invocation: None,
             input: Check::Skipped,
             output: Check::Skipped,
@@ -211,6 +215,22 @@ impl CallRecord {
         for (verdict, reason) in audit.chain([verdict]) {
             metric::count_policy(verdict, reason);
         }
+    }
+
+    /// Adds the violations by a result to the verdicts.
+    pub fn add_verdicts(&mut self, denial: Option<&Finding>, audit: &[Finding]) {
+        let denied = denial.map(|denial| ("deny", denial));
+        for (verdict, finding) in audit.iter().map(|finding| ("audit", finding)).chain(denied) {
+            let verdicts = self.policies.as_deref().unwrap_or_default();
+            self.policies = Some(verdicts::with(verdicts, verdict, finding).into());
+            metric::count_policy(verdict, finding.reason.as_str());
+        }
+        self.policy_denial = denial.map(|denial| denial.reason.as_str()).or(self.policy_denial);
+    }
+
+    /// The actions of the inspections of the call.
+    pub(crate) fn inspection(&self) -> &InspectionLog {
+        &self.inspection
     }
 
     /// Sets the price and its policy.
@@ -415,6 +435,7 @@ impl CallRecord {
             price_policy = self.price_policy.as_deref(),
             charged = self.charged.map(tracing::field::display),
             budgets = self.budgets.as_deref(),
+            inspection = self.inspection.text(),
             input = self.input.as_str(),
             output = self.output.as_str(),
             outcome = self.outcome.as_str(),

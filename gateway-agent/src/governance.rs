@@ -6,8 +6,11 @@ mod tests;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use foldhash::HashMap;
-use policy::{ApplicablePolicies, Called, Caller, PoliciesInForce};
-use registry_core::{Catalog, Key};
+use policy::{ApplicablePolicies, Called, Caller, PoliciesInForce, PolicyInForce};
+use registry_core::{
+    Catalog, Key, Name,
+    entity::policy::{InspectionAction, Mode},
+};
 
 /// Maximum number of remembered combinations of callers and tools.
 const REMEMBERED: usize = 100_000;
@@ -17,6 +20,10 @@ const REMEMBERED: usize = 100_000;
 pub struct Governance {
     catalog: Arc<Catalog>,
     policies: PoliciesInForce,
+    /// Whether a policy inspects data.
+    inspects: bool,
+    /// Whether a policy replaces data by placeholders.
+    tokenizes: bool,
     callers: RwLock<HashMap<Key, Arc<Caller>>>,
     applicable: RwLock<HashMap<AgentAndTarget, Option<Arc<ApplicablePolicies>>>>,
 }
@@ -29,13 +36,47 @@ impl Governance {
     pub fn new(catalog: &Arc<Catalog>, previous: Option<&Self>) -> Option<Arc<Self>> {
         let previous = previous.map(|previous| &previous.policies);
         let policies = PoliciesInForce::new(catalog, previous);
+        let inspections =
+            || policies.iter().filter_map(|policy| policy.policy().inspection.as_ref());
+        let inspects = inspections().next().is_some();
+        let tokenizes = inspections().any(|inspection| {
+            inspection.results.values().any(|action| *action == InspectionAction::Tokenize)
+        });
         (!policies.is_empty()).then(|| {
             Arc::new(Self {
                 catalog: Arc::clone(catalog),
                 policies,
+                inspects,
+                tokenizes,
                 callers: RwLock::default(),
                 applicable: RwLock::default(),
             })
+        })
+    }
+
+    /// Whether a policy inspects data.
+    pub fn inspects(&self) -> bool {
+        self.inspects
+    }
+
+    /// Whether a policy replaces data by placeholders.
+    pub fn tokenizes(&self) -> bool {
+        self.tokenizes
+    }
+
+    /// Whether all of these policies restore the values that they replaced in arguments of a tool.
+    pub fn restores(&self, policies: &[Name], called: Called<'_>) -> bool {
+        let Some(resource) = called.resource(&self.catalog) else { return false };
+        let restores = |policy: &PolicyInForce| {
+            let inspection = policy.policy().inspection.as_ref();
+            inspection.is_some_and(|inspection| {
+                let mut patterns = inspection.restore_for.iter();
+                patterns.any(|pattern| resource.tools.iter().any(|tool| pattern.matches(tool)))
+            })
+        };
+        policies.iter().all(|name| {
+            let mut in_force = self.policies.iter().filter(|policy| policy.mode() == Mode::Enforce);
+            in_force.any(|policy| policy.key().name == *name && restores(policy))
         })
     }
 

@@ -19,6 +19,7 @@ pub mod freshness;
 mod governance;
 pub mod health;
 pub mod identity;
+mod inspection;
 pub mod logging;
 pub mod mcp;
 pub mod metric_table;

@@ -52,6 +52,16 @@ pub const METRICS: &[Metric] = &[
     Metric::gauge("gateway_contract_tools", "Tools by the state of their contract")
         .labels(&[label("state", "pending, missing, unchanged, drifted")]),
     Metric::gauge("gateway_event_streams", "Open event streams to clients"),
+    Metric::counter(
+        "gateway_inspection_findings_total",
+        "Credentials and personal data in arguments and results",
+    )
+    .labels(&[
+        label("direction", "arguments, results"),
+        label("class", "credential, financial, governmentId, contact, network, binary"),
+        label("action", "log, tokenize, redact, block"),
+        label("mode", "enforce, audit"),
+    ]),
     Metric::gauge(
         "gateway_ledger_age_seconds",
         "Time since the ledger of budgets answered this gateway",
@@ -65,7 +75,7 @@ pub const METRICS: &[Metric] = &[
         label("verdict", "allow, deny, audit"),
         label(
             "reason",
-            "UNAUTHORIZED, POLICY_ERROR, RATE_LIMITED, STALE_POLICY, BUDGET_EXCEEDED; empty: none",
+            "UNAUTHORIZED, POLICY_ERROR, RATE_LIMITED, STALE_POLICY, BUDGET_EXCEEDED, PII_DETECTED; empty: none",
         ),
     ]),
     Metric::counter("gateway_request_bytes_total", "Size of tool call requests").labels(&[TOOL]),

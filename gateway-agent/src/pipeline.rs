@@ -10,6 +10,7 @@ pub mod error;
 mod gateway;
 mod handle;
 mod input;
+mod inspect;
 mod invocation;
 pub mod mcp_headers;
 pub(crate) mod message;

@@ -8,6 +8,7 @@ mod entity;
 mod files;
 mod fleet_rates;
 mod followers;
+mod inspection;
 mod page;
 mod relayed_budgets;
 mod roles;

@@ -49,6 +49,10 @@ const FIELDS: &[(&str, &str)] = &[
         "charge of all rounds of the call; the reserved price if the outcome is unknown. Negative: the result of a task lowers the charge of the call that started it",
     ),
     ("budgets", "budgets that the price charges: `POLICY/BUDGET`, separated by spaces"),
+    (
+        "inspection",
+        "credentials and personal data in arguments and results: `DIRECTION.CLASS:ACTION=COUNT`, separated by spaces; `audit-ACTION` for policies in audit mode",
+    ),
     ("input", "validation of the arguments: `skipped`, `valid`, `violated`, `unusable-schema`"),
     ("output", "validation of the result, with the same values"),
     ("outcome", "see below"),

@@ -236,13 +236,13 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "policy-argument-undeclared",
-        "an argument in the conditions of a policy that no selected tool declares (warning)",
+        "an argument in the conditions or the inspection of a policy that no selected tool declares (warning)",
         "`` Cedar line 1: no selected tool declares the argument `amont` ``",
         "correct the name of the argument",
     ],
     [
         "policy-relaxed",
-        "`impact`: a version of a policy in audit mode replaces one that rejects calls (warning)",
+        "`impact`: a version of a policy in audit mode, or with a weaker inspection, replaces one that rejects more (warning)",
         "`version 1.1.0 only records the violations that 1.0.0 rejects`",
         "use `mode: enforce` to reject them",
     ],
@@ -275,6 +275,12 @@ const CODES: &[[&str; 4]] = &[
         "a tool or skill with the prices of several policies (warning)",
         "`policy/fees@1.0.0 prices the same tools or skills, such as tool/pay@1.0.0`",
         "select other tools in one of the policies; the highest price applies",
+    ],
+    [
+        "inspection-ineffective",
+        "an action, an exception or a restored tool in the `inspection` of a policy that has no effect (warning)",
+        "``the action `log` on contact data has no effect: policy/privacy@1.0.0 has a stricter one``",
+        "remove it, or change the other policy",
     ],
     [
         "schema-unused",

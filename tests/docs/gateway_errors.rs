@@ -127,7 +127,7 @@ const CALLS: &[[&str; 4]] = &[
         "200",
     ],
     [
-        "the arguments violate the schema (with `deny`), or include a [hidden one](../virtual-tools.md#set-and-hide-arguments)",
+        "the arguments violate the schema (with `deny`), include a [hidden one](../virtual-tools.md#set-and-hide-arguments), or have an unknown [placeholder](../inspection-policies.md#restore-tokenized-values)",
         "result",
         "200",
         "200",

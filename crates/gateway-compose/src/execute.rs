@@ -19,6 +19,19 @@ pub struct CompositionError {
     pub failure: Failure,
     /// The steps that ran.
     pub steps: Steps,
+    /// The error for callers, if it is not that of `failure` and `steps`.
+    pub shown: Option<Box<ShownFailure>>,
+}
+
+/// The form of an error for callers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownFailure {
+    /// The message.
+    pub message: String,
+    /// The failure as JSON text.
+    pub failure: String,
+    /// The steps as JSON text.
+    pub steps: String,
 }
 
 impl CompositionError {
@@ -26,7 +39,7 @@ impl CompositionError {
     /// rejected.
     pub fn rejected_result(tool: &Name, error: StepError, steps: Steps) -> Self {
         let failure = Failure::new("", Cause::Call { tool: Target::Tool(tool.clone()), error });
-        Self { failure, steps }
+        Self { failure, steps, shown: None }
     }
 }
 

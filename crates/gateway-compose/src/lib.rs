@@ -31,7 +31,7 @@ mod tests;
 
 pub use self::{
     call::CompositionCall,
-    execute::{CompositionError, execute},
+    execute::{CompositionError, ShownFailure, execute},
     failure::{Cause, Failure},
     history::{SagaEnd, SagaStatus, StepOutcome},
     plan::{Part, Plan},

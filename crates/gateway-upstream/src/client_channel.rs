@@ -3,12 +3,13 @@
 //! The channel is bounded: a caller that does not read blocks only its own request.
 
 use std::{
+    fmt,
     pin::Pin,
     sync::{
         Arc, Weak,
         atomic::{AtomicU32, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use gateway_policy::QuotaExceeded;
@@ -60,6 +61,18 @@ impl ClientRequest {
 /// The answer of a client: a result or an error.
 pub type ClientAnswer = Result<Box<RawValue>, RpcError>;
 
+/// Reads and changes the messages between the upstream and the caller of a request.
+pub trait MessageFilter: fmt::Debug + Send + Sync {
+    /// The parameters of a notification for the caller. `None`: it is dropped.
+    fn notification(&self, params: &RawValue) -> Option<Box<RawValue>>;
+
+    /// The parameters of a question for the caller. An error is the answer to the upstream.
+    fn question(&self, params: &RawValue) -> Result<Box<RawValue>, RpcError>;
+
+    /// The answer for the upstream.
+    fn answer(&self, answer: Box<RawValue>) -> ClientAnswer;
+}
+
 /// The channel to the caller of a request.
 #[derive(Debug, Clone)]
 pub struct ClientChannel {
@@ -68,6 +81,8 @@ pub struct ClientChannel {
     /// The number of questions that wait for an answer.
     waiting: Arc<AtomicU32>,
     forwarded: Forwarded,
+    /// From the innermost request to the outermost one.
+    filters: Vec<Arc<dyn MessageFilter>>,
     /// The request, while it is running at its upstream.
     in_flight: Option<Weak<InFlight>>,
     /// The exceeded quota that ends the request.
@@ -92,6 +107,7 @@ impl ClientChannel {
             questions: Arc::default(),
             waiting: Arc::default(),
             forwarded: Forwarded::Everything,
+            filters: Vec::new(),
             in_flight: None,
             exceeded: Arc::default(),
         };
@@ -112,9 +128,16 @@ impl ClientChannel {
             questions: Arc::default(),
             waiting: Arc::clone(&self.waiting),
             forwarded: Forwarded::Nothing,
+            filters: self.filters.clone(),
             in_flight: None,
             exceeded: Arc::default(),
         }
+    }
+
+    /// The channel whose messages pass a filter, and then those of the enclosing requests.
+    pub fn filtered(&self, filter: Arc<dyn MessageFilter>) -> Self {
+        let filters = std::iter::once(filter).chain(self.filters.iter().cloned()).collect();
+        Self { filters, ..self.clone() }
     }
 
     /// The channel for a request that is running at its upstream.
@@ -141,6 +164,13 @@ impl ClientChannel {
                 Some(numbers(params?)?)
             }
             _ => return None,
+        };
+        let filtered = |params: Box<RawValue>| {
+            self.filters.iter().try_fold(params, |params, filter| filter.notification(&params))
+        };
+        let params = match params {
+            Some(params) => Some(filtered(params)?),
+            None => None,
         };
         Some(InterimMessage::Notification { method: method.into(), params })
     }
@@ -174,10 +204,23 @@ impl ClientChannel {
     pub fn ask(&self, method: &str, params: Option<&RawValue>) -> PendingAnswer {
         let (answer, receiver) = oneshot::channel();
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let pending = PendingAnswer { receiver, waiting: Arc::clone(&self.waiting) };
-        let params = params.map(ToOwned::to_owned);
-        let exceeded = Arc::clone(&self.exceeded);
         let in_flight = self.in_flight.as_ref().and_then(Weak::upgrade);
+        // Answers to the question of a result are parameters of the next request.
+        let is_answer_sent = self.in_flight.is_some();
+        let filters = if is_answer_sent { self.filters.clone() } else { Vec::new() };
+        let pending = PendingAnswer { receiver, waiting: Arc::clone(&self.waiting), filters };
+        let mut question = params.map(ToOwned::to_owned).map(Ok);
+        for filter in &self.filters {
+            question = question.map(|params| params.and_then(|params| filter.question(&params)));
+        }
+        let params = match question.transpose() {
+            Ok(params) => params,
+            Err(error) => {
+                let _ = answer.send(Err(error));
+                return pending;
+            }
+        };
+        let exceeded = Arc::clone(&self.exceeded);
         let request = ClientRequest { method: method.into(), params, answer, exceeded };
         if let Some(Err(why)) = in_flight.map(|in_flight| in_flight.record_question()) {
             request.reject(why);
@@ -194,13 +237,20 @@ impl ClientChannel {
 pub struct PendingAnswer {
     receiver: oneshot::Receiver<ClientAnswer>,
     waiting: Arc<AtomicU32>,
+    /// From the innermost request to the outermost one.
+    filters: Vec<Arc<dyn MessageFilter>>,
 }
 
 impl Future for PendingAnswer {
     type Output = Result<ClientAnswer, oneshot::error::RecvError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.receiver).poll(context)
+        let answered = ready!(Pin::new(&mut self.receiver).poll(context));
+        let filtered = |answer: ClientAnswer| {
+            let filters = self.filters.iter().rev();
+            filters.fold(answer, |answer, filter| answer.and_then(|answer| filter.answer(answer)))
+        };
+        Poll::Ready(answered.map(filtered))
     }
 }
 

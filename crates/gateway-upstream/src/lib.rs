@@ -48,7 +48,7 @@ use tokio_util::{
 
 pub use self::{
     breaker::CircuitOpen,
-    client_channel::{ClientAnswer, ClientChannel, ClientRequest, InterimMessage},
+    client_channel::{ClientAnswer, ClientChannel, ClientRequest, InterimMessage, MessageFilter},
     concurrency::{LimitReached, Load},
     definitions::{Definitions, Lists, Tools, interfaces_in},
     error::{

@@ -1,9 +1,12 @@
 //! The policies that apply to the calls of one resource by one caller.
 
 mod group;
+mod inspection;
 mod limits;
 mod partial;
 mod spending;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +17,7 @@ use serde_json::{Map, Value};
 
 use self::group::PolicyGroup;
 pub use self::{
+    inspection::{Direction, InspectionRule, InspectionRules},
     limits::RateRule,
     partial::PartialDecision,
     spending::{BudgetRule, Payer, PriceRule},
@@ -34,6 +38,7 @@ pub struct ApplicablePolicies {
     arguments: ArgumentType,
     enforced: PolicyGroup,
     audited: Vec<PolicyGroup>,
+    inspection: Option<Arc<InspectionRules>>,
     /// The verdicts about a call that violates nothing.
     admitted: Arc<str>,
 }
@@ -73,7 +78,9 @@ impl ApplicablePolicies {
         let allow =
             |applicable: &ApplicablePolicy| format!("{}:allow", label(applicable.policy.key()));
         let admitted = policies.iter().map(allow).collect::<Vec<_>>().join(" ").into();
-        Self { policies, entities, kind: resource.kind, arguments, enforced, audited, admitted }
+        let inspection = InspectionRules::new(&policies, &resource.tools);
+        let kind = resource.kind;
+        Self { policies, entities, kind, arguments, enforced, audited, inspection, admitted }
     }
 
     /// Whether conditions read arguments.

@@ -1,6 +1,7 @@
 //! Checks at registration: the conditions of policies against the arguments of the tools that they
 //! select, and the prices of calls under budgets.
 
+mod inspection;
 mod spending;
 
 use std::{
@@ -21,7 +22,7 @@ use registry_core::{
     suggest::closest,
 };
 
-use self::spending::SpendingPolicies;
+use self::{inspection::InspectionPolicies, spending::SpendingPolicies};
 use crate::{
     Resource, ResourceKind,
     arguments::ArgumentType,
@@ -63,6 +64,7 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
     // These policies are checked against the tools of the batch too.
     let checked = policies.map(|(_, document)| document.key()).collect();
     let spending = SpendingPolicies::new(&after);
+    let inspections = InspectionPolicies::new(&after);
     let mut conditions = ConditionsInForce::new(&after, &checked);
     let mut diagnostics = Vec::new();
     for (change, document) in after.changed() {
@@ -72,6 +74,8 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
         let problems: Vec<_> = match key.kind {
             Kind::Policy => {
                 let warnings = spending.check_policy(document, &resources);
+                let warnings =
+                    warnings.into_iter().chain(inspections.check_policy(document, &resources));
                 check_policy(document, &resources).into_iter().chain(warnings).collect()
             }
             Kind::Tool | Kind::Agent => {
@@ -102,7 +106,10 @@ pub fn check_document(catalog: &Catalog, document: &Arc<Document>) -> Vec<Diagno
     match document.key().kind {
         Kind::Policy => {
             let resources = SelectableResources::new(&after);
+            let inspections = InspectionPolicies::new(&after);
             let warnings = spending.check_policy(document, &resources);
+            let warnings =
+                warnings.into_iter().chain(inspections.check_policy(document, &resources));
             check_policy(document, &resources).into_iter().chain(warnings).collect()
         }
         Kind::Tool | Kind::Agent => {

@@ -6,8 +6,8 @@ use registry_core::entity::policy::Mode;
 use serde_json::{Map, Value};
 
 use crate::{
-    Action, ApplicablePolicies, CallContext, Caller, PoliciesInForce, PolicyInForce, Reason,
-    Resource, Verdict,
+    Action, ApplicablePolicies, CallContext, Caller, InspectionRules, PoliciesInForce,
+    PolicyInForce, Reason, Resource, Verdict,
     arguments::ArgumentType,
     cedar::{CallEntities, Conditions, Request, Statement, StatementSet},
     facts::CallerMatch,
@@ -20,6 +20,8 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// The part of each policy in force, by name.
     pub policies: Vec<PolicyPart>,
+    /// The inspection of arguments and results, which the decision does not contain.
+    pub inspection: Option<Arc<InspectionRules>>,
 }
 
 /// The part of one policy in a decision.
@@ -107,6 +109,7 @@ pub fn explain(
     arguments: &Map<String, Value>,
 ) -> Explanation {
     let applicable = policies.applicable(caller, resource, || types.clone());
+    let inspection = applicable.as_ref().and_then(|applicable| applicable.inspection().cloned());
     let verdict = applicable.map(|applicable| decide(&applicable, action, context, arguments));
     let request = Request { action, context, arguments: Some((types, arguments)) };
     let part = |policy: &Arc<PolicyInForce>| {
@@ -129,6 +132,7 @@ pub fn explain(
     Explanation {
         verdict: verdict.unwrap_or_default(),
         policies: policies.iter().map(part).collect(),
+        inspection,
     }
 }
 

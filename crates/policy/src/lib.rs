@@ -16,7 +16,10 @@ mod selector_index;
 mod verdict;
 
 pub use self::{
-    applicable::{ApplicablePolicies, BudgetRule, PartialDecision, Payer, PriceRule, RateRule},
+    applicable::{
+        ApplicablePolicies, BudgetRule, Direction, InspectionRule, InspectionRules,
+        PartialDecision, Payer, PriceRule, RateRule,
+    },
     called::Called,
     check::{PolicyBreaks, check, check_document},
     explain::{Explanation, PolicyPart, Selection, StatementOutcome, StatementPart, explain},

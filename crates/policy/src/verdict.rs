@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use registry_core::{Amount, Key, Name, Timestamp};
 
+use crate::Direction;
+
 /// The decision about one call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Verdict {
@@ -55,6 +57,15 @@ pub enum Reason {
         /// The name of the budget.
         budget: Name,
     },
+    /// Inspection found data that the policy blocks.
+    PiiDetected {
+        /// The class of the data, or `binary`.
+        class: &'static str,
+        /// The inspected side of the call.
+        direction: Direction,
+        /// JSON pointer of the data, without its value.
+        pointer: String,
+    },
 }
 
 /// A limit on spending that does not cover a call.
@@ -89,6 +100,7 @@ impl Reason {
             Self::RateLimited { .. } | Self::TraceLimited { .. } => "RATE_LIMITED",
             Self::StalePolicy { .. } => "STALE_POLICY",
             Self::BudgetExceeded(_) | Self::Unpriced { .. } => "BUDGET_EXCEEDED",
+            Self::PiiDetected { .. } => "PII_DETECTED",
         }
     }
 }

@@ -131,6 +131,8 @@ codes! {
     BudgetUnpriced = "budget-unpriced",
     /// A tool or skill with the prices of several policies.
     PriceOverlap = "price-overlap",
+    /// A part of an inspection without an effect.
+    InspectionIneffective = "inspection-ineffective",
     /// A schema without references to it.
     SchemaUnused = "schema-unused",
     /// Findings that are omitted from a response.

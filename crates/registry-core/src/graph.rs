@@ -8,6 +8,7 @@
 
 mod impact;
 mod paths;
+mod policy_change;
 mod promise;
 mod reach;
 mod scratch;

@@ -3,18 +3,19 @@
 //! Lists come from the gateway's cache of the servers that the caller can use. All other requests
 //! are forwarded to the server with the prefix of the name.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+mod listing;
+
+use std::{borrow::Cow, sync::Arc};
 
 use gateway_protocol::{
     jsonrpc::Object,
     mcp::{Era, Method, Param, TASKS},
-    naming::{self, Interfaces},
+    naming,
 };
-use gateway_upstream::{ClientChannel, renamed};
-use registry_core::entity::Exposure;
-use serde_json::value::RawValue;
+use gateway_upstream::ClientChannel;
 use tokio::time::Instant;
 
+use self::listing::Listing;
 use super::{
     Endpoint, Rejection, capabilities,
     exchange::{Exchange, PendingCall, RenderResponse},
@@ -27,11 +28,7 @@ use crate::{
     audit::{self, CallRecord},
     mcp::render::{self, http::SizedResponse},
     pipeline::{self, FeatureSubject, Invocation, Output, Target, Task},
-    view::visible_servers::{VisibleServer, VisibleServers},
 };
-
-/// Maximum entries per page.
-const PAGE: usize = 500;
 
 /// A feature of MCP servers other than tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,8 +92,8 @@ pub(super) async fn serve(
     }
     match feature {
         Feature::List(list) => {
-            let visible = (&available.visible_servers, &*available.interfaces);
-            listed(incoming, requester.era, (visible, list))
+            let listing = Listing { endpoint, incoming, requester: &requester, list };
+            listing.page(&available.visible_servers, &available.interfaces)
         }
         Feature::Tasks => tasks::list(endpoint, incoming, &requester).await,
         Feature::Relayed(Method::Subscribe | Method::Unsubscribe) => {
@@ -118,66 +115,6 @@ fn own_task(
         return None;
     }
     Task::open(&endpoint.gateway, &requester.caller.claim, &incoming.text("taskId")?)
-}
-
-fn listed(
-    incoming: &Incoming<'_>,
-    era: Era,
-    ((visible_servers, interfaces), list): ((&VisibleServers, &Interfaces), List),
-) -> Result<SizedResponse, Rejection> {
-    let (name, needed) = match list {
-        List::Prompts => ("prompts", Exposure::Prompts),
-        List::Resources => ("resources", Exposure::Resources),
-        List::Templates => ("resourceTemplates", Exposure::Resources),
-    };
-    let exposing = || visible_servers.iter().filter(|visible| visible.exposes(needed));
-    let apps: Vec<_> = match list {
-        List::Resources => exposing().flat_map(|visible| apps(visible, interfaces)).collect(),
-        List::Prompts | List::Templates => Vec::new(),
-    };
-    let mut all: BTreeMap<&str, &RawValue> = BTreeMap::new();
-    for visible in exposing() {
-        match list {
-            List::Prompts => all.extend(visible.prompts()),
-            List::Resources => {
-                all.extend(visible.resources().filter(|(uri, _)| !naming::is_interface(uri)));
-            }
-            List::Templates => all.extend(visible.templates()),
-        }
-    }
-    all.extend(apps.iter().map(|(known, raw)| (&**known, &**raw)));
-    let cursor = match incoming.param("cursor").filter(|raw| raw.get() != "null") {
-        Some(_) => Some(cursor(&incoming.text("cursor").unwrap_or_default())?),
-        None => None,
-    };
-    let mut rest = all.into_iter().filter(|(name, _)| cursor.as_deref().is_none_or(|c| *name > c));
-    let page: Vec<_> = rest.by_ref().take(PAGE).collect();
-    let next =
-        rest.next().and(page.last()).map(|(last, _)| crate::view::pages::encode_cursor(last));
-    let page: Vec<_> = page.into_iter().map(|(_, raw)| raw).collect();
-    incoming.reserve(page.iter().map(|raw| raw.get().len() + 1).sum())?;
-    Ok(render::result::entries(incoming.id, era, (name, &page, next)))
-}
-
-/// The MCP Apps interfaces of a server, under the callers' URIs.
-fn apps<'a>(
-    visible: &'a VisibleServer,
-    interfaces: &'a Interfaces,
-) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, RawValue>)> {
-    let own = visible.resources().filter(|(uri, _)| naming::is_interface(uri));
-    own.filter_map(|(own, raw)| {
-        let known = interfaces.known(&visible.prefix, own)?;
-        if known == own {
-            return Some((known, Cow::Borrowed(raw)));
-        }
-        let renamed = renamed(&Object::parse(raw).ok()?, "uri", &known)?;
-        Some((known, Cow::Owned(renamed)))
-    })
-}
-
-/// Decodes the cursor: the last name of the previous page.
-fn cursor(text: &str) -> Result<String, Rejection> {
-    Ok(crate::view::pages::decode_cursor(text)?)
 }
 
 /// Before 2026-07-28, a request subscribes to one resource.

@@ -284,6 +284,7 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
             Form::Error { status, code: relayed(*code), message, data }
         }
         Error::HiddenField { .. }
+        | Error::UnknownPlaceholder { .. }
         | Error::InvalidInput { .. }
         | Error::InvalidOutput { .. }
         | Error::Composition(_)

@@ -12,6 +12,7 @@ mod governed_paths;
 pub(crate) mod harness;
 mod headers;
 mod identity;
+mod inspection;
 mod legacy;
 mod lists;
 mod policy;

@@ -6,8 +6,8 @@ use gateway_policy::{AuthMethod, CallerIdentity, CountedRate, Denial, QuotaKey, 
 use gateway_protocol::mcp::Method;
 use gateway_upstream::ResendApproval;
 use policy::{
-    Action, AgentFacts, ApplicablePolicies, CallContext, Called, Caller, Finding, Payer, Purpose,
-    RateRule, ResourceKind,
+    Action, AgentFacts, ApplicablePolicies, CallContext, Called, Caller, Finding, InspectionRules,
+    Payer, Purpose, RateRule, ResourceKind,
 };
 use registry_core::{
     Amount, Key,
@@ -19,6 +19,7 @@ use super::{
     Error, FeatureSubject, Gateway, Invocation, Target,
     arguments::Arguments,
     error::PolicyDenial,
+    inspect::CallInspection,
     moment::Moment,
     purchase::{Order, Outcome, Purchase, TraceCost},
     rates::TakenRates,
@@ -140,22 +141,34 @@ impl Governed {
         self.policies.limits_traces()
     }
 
+    /// The inspection of the operation. `None`: nothing is inspected.
+    pub(super) fn inspection(&self) -> Option<&Arc<InspectionRules>> {
+        self.policies.inspection()
+    }
+
     /// Whether conditions read arguments, which must therefore conform to their schema.
     pub(super) fn reads_arguments(&self) -> bool {
         self.policies.reads_arguments()
     }
 
-    /// Evaluates the policies with the final arguments, takes the rates, and reserves the price.
+    /// Evaluates the policies with the final arguments, inspects these, takes the rates, and reserves
+    /// the price.
     pub(super) async fn admit<'a>(
         &self,
         gateway: &'a Gateway,
         call: &Invocation,
         moment: &Moment,
-        arguments: Option<&mut Arguments<'_>>,
+        inspection: &CallInspection,
+        mut arguments: Option<&mut Arguments<'_>>,
         record: &mut CallRecord,
     ) -> Result<Admission<'a>, Error> {
         let mut audit = Vec::new();
-        let decided = match self.check_call(call, moment, arguments, &mut audit) {
+        let mut decided = self.check_call(call, moment, arguments.as_deref_mut(), &mut audit);
+        if decided.is_ok() {
+            let (raw, log) = (arguments.as_deref().and_then(Arguments::raw), record.inspection());
+            decided = inspection.check_arguments(gateway, call, raw, log, &mut audit).await;
+        }
+        let decided = match decided {
             Ok(()) => self.reserve(gateway, call, moment, record, &mut audit).await,
             Err(finding) => Err(finding),
         };

@@ -49,6 +49,11 @@ impl<'a> Arguments<'a> {
         self.parsed = None;
     }
 
+    /// Replaces the arguments.
+    pub(super) fn replace(&mut self, raw: Box<RawValue>) {
+        *self = Self { raw: Some(Cow::Owned(raw)), parsed: None };
+    }
+
     /// The arguments for the upstream.
     pub fn raw(&self) -> Option<&RawValue> {
         self.raw.as_deref()

@@ -42,6 +42,13 @@ pub enum Error {
         /// JSON Pointer of the argument.
         pointer: String,
     },
+    /// The arguments have a placeholder that the gateway did not issue to the caller, or that has
+    /// expired.
+    #[error("the placeholder {placeholder} is unknown")]
+    UnknownPlaceholder {
+        /// The placeholder.
+        placeholder: String,
+    },
     /// The arguments violate the input schema.
     #[error("the arguments violate the input schema: {}", summary(.violations))]
     InvalidInput {
@@ -167,6 +174,7 @@ impl Error {
             Self::HeaderMismatch(_)
             | Self::Arguments(_)
             | Self::HiddenField { .. }
+            | Self::UnknownPlaceholder { .. }
             | Self::MissingCapability { .. }
             | Self::UnknownInput
             | Self::TaskSupport { .. }
@@ -221,6 +229,7 @@ impl Error {
             | Self::HeaderMismatch(_)
             | Self::Arguments(_)
             | Self::HiddenField { .. }
+            | Self::UnknownPlaceholder { .. }
             | Self::InvalidInput { .. }
             | Self::TaskSupport { .. }
             | Self::UnusableSchema { .. }

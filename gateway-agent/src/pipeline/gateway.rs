@@ -21,6 +21,7 @@ use crate::{
         authenticator::{Authentication, Authenticator},
         identify,
     },
+    inspection::Inspections,
     seal::Sealer,
     spending::Spending,
     trace::Tracer,
@@ -54,6 +55,7 @@ struct SharedState {
     buffers: Arc<BufferPool>,
     rates: Arc<Rates>,
     traces: Arc<Traces>,
+    inspections: Arc<Inspections>,
 }
 
 /// The parts of a gateway that do not depend on its settings.
@@ -192,6 +194,11 @@ impl Gateway {
     /// Opens an empty reservation of a caller's memory quota.
     pub(crate) fn open_buffer(&self, caller: &Authentication) -> Arc<BufferReservation> {
         Arc::new(self.buffers().open(caller.payer.clone(), self.settings.buffered_bytes))
+    }
+
+    /// The state of inspections.
+    pub(crate) fn inspections(&self) -> &Arc<Inspections> {
+        &self.shared.inspections
     }
 
     /// The tracer of calls.

@@ -182,6 +182,8 @@ pub struct OperationResult {
     pub tasks: Option<TaskNames>,
     /// The steps of a composition.
     pub steps: Option<Steps>,
+    /// The steps as JSON text for callers, if inspection changed them.
+    pub shown_steps: Option<Box<str>>,
 }
 
 impl Output {

@@ -31,6 +31,11 @@ pub(crate) fn for_caller<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
             format!("Invalid arguments for {tool}: {pointer} is not an argument of this tool.")
                 .into()
         }
+        Error::UnknownPlaceholder { placeholder } => format!(
+            "Invalid arguments for {tool}: the gateway did not issue the placeholder {placeholder} to \
+             this caller, or it has expired. Request the value again."
+        )
+        .into(),
         Error::InvalidInput { violations } => words::invalid_input(tool, violations).into(),
         Error::UnusableSchema { .. } => {
             format!("The registered input schema of {tool} is invalid, so the tool was not called. Report this \
@@ -43,7 +48,7 @@ pub(crate) fn for_caller<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
         )
         .into(),
         Error::InvalidOutput { violations } => words::invalid_output(tool, violations).into(),
-        Error::Composition(failed) => words::failed_composition(tool, &failed.failure).into(),
+        Error::Composition(failed) => words::failed_composition(tool, failed).into(),
         Error::Projection(failure) => words::failed_projection(tool, failure).into(),
         Error::MissingCapability { .. } => error.to_string().into(),
         Error::TooManyInputRounds { .. } => {

@@ -4,13 +4,17 @@ use gateway_policy::ValidationMode;
 use gateway_protocol::content;
 use registry_core::tool_schema::defaults::Defaults;
 
-use super::{Error, Gateway, Invocation, arguments::Arguments, mcp_headers, validate};
+use super::{
+    Error, Gateway, Invocation, arguments::Arguments, inspect, mcp_headers, moment::Moment,
+    validate,
+};
 use crate::{audit::CallRecord, view::ServedTool};
 
 /// Validates the arguments of a tool as the caller knows them, then adds the defaults.
 /// `must_conform` rejects violations in any configuration.
 pub(super) async fn prepare<'a>(
     gateway: &Gateway,
+    moment: &Moment,
     served: &ServedTool,
     (call, must_conform): (&'a Invocation, bool),
     record: &mut CallRecord,
@@ -29,6 +33,9 @@ pub(super) async fn prepare<'a>(
         if !params.is_empty() {
             mcp_headers::check_params(headers, params, arguments.members()?)?;
         }
+    }
+    if let Some(restored) = inspect::restored(gateway, moment, served, arguments.raw())? {
+        arguments.replace(restored);
     }
     for field in served.hidden() {
         if field.find(arguments.members()?).is_some() {

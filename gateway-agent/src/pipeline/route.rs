@@ -86,6 +86,14 @@ impl AuthorizedRoute {
         }
     }
 
+    /// The called composition.
+    pub(super) fn composed(&self) -> Option<&Composed> {
+        match self {
+            Self::Composition(_, composed) => Some(&**composed),
+            Self::Tool(..) | Self::Feature(..) | Self::Task(..) => None,
+        }
+    }
+
     /// The server of a prompt, resource or task.
     pub(super) fn server(&self) -> Option<&Key> {
         match self {

@@ -13,6 +13,7 @@ use super::{
     admit::{Governed, SentAdmission},
     arguments::Arguments,
     input,
+    inspect::{CallInspection, Inspecting},
     moment::Moment,
     prepare::prepare,
     projection::{self, ProjectedCall},
@@ -35,20 +36,25 @@ pub(super) async fn send(
     route: AuthorizedRoute,
     record: &mut CallRecord,
 ) -> Result<Output, Error> {
-    let sending = Sending { gateway, call, moment, governed };
-    let (served, backend) = match route {
-        AuthorizedRoute::Tool(served, permit) => (served, ToolBackend::Upstream(permit)),
+    let agent = record.agent();
+    let composed = route.composed();
+    let inspection = CallInspection::of(gateway, call, moment, governed, composed, agent);
+    let sending = Sending { gateway, call, moment, governed, inspection: &inspection };
+    let output = match route {
+        AuthorizedRoute::Tool(served, permit) => {
+            let backend = ToolBackend::Upstream(permit);
+            sending.tool(&served, backend, record).await.map(Output::Result)
+        }
         AuthorizedRoute::Composition(served, composed) => {
-            (served, ToolBackend::Composition(composed))
+            let backend = ToolBackend::Composition(composed);
+            sending.tool(&served, backend, record).await.map(Output::Result)
         }
-        AuthorizedRoute::Feature(route, permit) => {
-            return sending.feature(route, permit, record).await;
-        }
+        AuthorizedRoute::Feature(route, permit) => sending.feature(route, permit, record).await,
         AuthorizedRoute::Task(route, permit) => {
-            return sending.task(route, permit, record).await.map(Output::Result);
+            sending.task(route, permit, record).await.map(Output::Result)
         }
     };
-    sending.tool(&served, backend, record).await.map(Output::Result)
+    output.map_err(|error| inspection.check_error(sending.inspecting(), error, record))
 }
 
 /// The upstream or composition that runs a tool.
@@ -64,9 +70,30 @@ struct Sending<'a> {
     moment: &'a Moment,
     /// The policies that apply. `None`: none applies.
     governed: Option<&'a Governed>,
+    inspection: &'a CallInspection,
 }
 
-impl Sending<'_> {
+impl<'a> Sending<'a> {
+    fn inspecting(&self) -> Inspecting<'a> {
+        let Self { gateway, call, moment, .. } = *self;
+        Inspecting { gateway, call, moment }
+    }
+
+    /// Inspects a result. `served`: the tool that has an output schema.
+    async fn inspected(
+        &self,
+        served: Option<&ServedTool>,
+        result: RawResult,
+        record: &mut CallRecord,
+    ) -> Result<RawResult, Error> {
+        if !self.inspection.has_results() {
+            return Ok(result);
+        }
+        // Boxed, because compositions nest.
+        let inspecting = self.inspecting();
+        Box::pin(self.inspection.check_result(inspecting, served, result, record)).await
+    }
+
     fn outcome(
         &self,
         result: RawResult,
@@ -83,6 +110,7 @@ impl Sending<'_> {
             names: exposed.and_then(|server| self.gateway.resource_names(snapshot, server)),
             tasks,
             steps: None,
+            shown_steps: None,
         }
     }
 
@@ -94,7 +122,8 @@ impl Sending<'_> {
     ) -> Result<Option<SentAdmission<'_>>, Error> {
         let Some(governed) = self.governed else { return Ok(None) };
         // Boxed, because compositions nest.
-        let admitted = governed.admit(self.gateway, self.call, self.moment, arguments, record);
+        let Self { gateway, call, moment, inspection, .. } = *self;
+        let admitted = governed.admit(gateway, call, moment, inspection, arguments, record);
         Ok(Some(Box::pin(admitted).await?.sent(record)))
     }
 
@@ -119,7 +148,9 @@ impl Sending<'_> {
         permit: Permit,
         record: &mut CallRecord,
     ) -> Result<RawResult, Error> {
-        let Self { call, moment, .. } = *self;
+        let Self { call, moment, inspection, .. } = *self;
+        let client = call.client.as_ref();
+        let filtered = client.and_then(|client| inspection.filtered(client, record));
         let request = Request {
             method,
             arguments: None,
@@ -129,7 +160,7 @@ impl Sending<'_> {
             resend: None,
             timeout: None,
             trace: &call.context.trace,
-            channel: call.client.as_ref(),
+            channel: filtered.as_ref().or(client),
             quota_key: &moment.principal,
         };
         let watched = Revocation::new(self.gateway, call, None, record);
@@ -160,6 +191,7 @@ impl Sending<'_> {
         SentAdmission::settle(admission, Outcome::of(&result), record);
         let result = result?;
         input::check(&result, &call.context)?;
+        let result = self.inspected(None, result, record).await?;
         Ok(Output::Result(self.outcome(result, Some(&server), None)))
     }
 
@@ -187,6 +219,7 @@ impl Sending<'_> {
             task::check(gateway, &resolved.served, (method, &call.context, &result), record)
                 .await?;
         }
+        let result = self.inspected(Some(&resolved.served), result, record).await?;
         Ok(self.outcome(result, Some(&task.server), Some(names)))
     }
 
@@ -204,7 +237,8 @@ impl Sending<'_> {
         }
         let params = task::params(served, call)?;
         let must_conform = self.governed.is_some_and(Governed::reads_arguments);
-        let mut arguments = prepare(gateway, served, (call, must_conform), record).await?;
+        let mut arguments =
+            prepare(gateway, self.moment, served, (call, must_conform), record).await?;
         let admission = self.start(Some(&mut arguments), record).await?;
         if served.composed().is_none() {
             arguments.forget_value();
@@ -217,6 +251,9 @@ impl Sending<'_> {
             let Invocation { context, client, .. } = call;
             ForwardedCall { params: &params, context, client: client.as_ref(), resend }
         };
+        let filtered = forwarded.client.and_then(|client| self.inspection.filtered(client, record));
+        let client = filtered.as_ref().or(forwarded.client);
+        let forwarded = ForwardedCall { client, ..forwarded };
         let watched = Revocation::new(gateway, call, arguments.raw(), record);
         let (result, steps) = match backend {
             ToolBackend::Upstream(permit) => {
@@ -258,6 +295,11 @@ impl Sending<'_> {
                 return Err(Error::Composition(Box::new(rejected)));
             }
         };
+        let result = self.inspected(Some(served), result, record).await?;
+        let shown_steps = match &steps {
+            Some(steps) => self.inspection.check_steps(self.inspecting(), steps, record)?,
+            None => None,
+        };
         let begins = served.server().filter(|_| result.result_type == ResultType::Task);
         let tasks = match (&call.target, begins) {
             (Target::Tool(tool), Some(key)) => {
@@ -266,7 +308,7 @@ impl Sending<'_> {
             }
             _ => None,
         };
-        Ok(OperationResult { steps, ..self.outcome(result, served.server(), tasks) })
+        Ok(OperationResult { steps, shown_steps, ..self.outcome(result, served.server(), tasks) })
     }
 
     async fn upstream(

@@ -63,7 +63,7 @@ impl Composition<'_> {
         match gateway_compose::execute(run, arguments.value()?).await {
             (Ok(result), steps) => Ok((result, steps)),
             (Err(failure), steps) => {
-                Err(Error::Composition(Box::new(CompositionError { failure, steps })))
+                Err(Error::Composition(Box::new(CompositionError { failure, steps, shown: None })))
             }
         }
     }

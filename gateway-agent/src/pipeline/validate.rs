@@ -91,6 +91,24 @@ pub(super) async fn output(
     Ok(())
 }
 
+/// Whether a changed result, or the result of a task in it, conforms to the output schema. An invalid
+/// schema rejects nothing.
+pub(super) async fn fits(
+    gateway: &Gateway,
+    served: &ServedTool,
+    result: &RawValue,
+    context: &RequestContext,
+) -> bool {
+    let Some(schema) = served.output() else { return true };
+    let members = Object::parse(result).unwrap_or_default();
+    let of_task = || Object::parse(members.find("result")?).ok()?.find("structuredContent");
+    let Some(instance) = members.find("structuredContent").or_else(of_task) else { return true };
+    match check(gateway, schema, (instance, context)).await {
+        Ok(()) | Err(ValidationFailure::Unusable(_)) => true,
+        Err(ValidationFailure::Ambiguous(_) | ValidationFailure::Violations(_)) => false,
+    }
+}
+
 fn violation(message: &str) -> Result<(), ValidationFailure> {
     let (pointer, message) = (String::new(), message.to_owned());
     Err(ValidationFailure::Violations(vec![Violation { pointer, message }]))

@@ -7,7 +7,7 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use gateway_protocol::naming::{self, Prefix};
 use gateway_upstream::{FeatureEntries, FeatureExposure, Features, TargetId};
-use policy::{Called, ResourceKind};
+use policy::{Called, InspectionRules, ResourceKind};
 use registry_core::{Entity, Key, entity::Exposure};
 use serde_json::value::RawValue;
 
@@ -36,6 +36,17 @@ impl VisibleServer {
         self.exposes.contains(&what)
     }
 
+    /// The inspection of a prompt or resource with this name in the list. `None`: nothing is inspected.
+    pub fn inspection(&self, kind: ResourceKind, known: &str) -> Option<Arc<InspectionRules>> {
+        let governance = self.governance.as_ref().filter(|governance| governance.inspects())?;
+        let own = match kind {
+            ResourceKind::Prompt => naming::prompt(known).1.into(),
+            _ => own_uri(known),
+        };
+        let called = Called::Feature(kind, &self.server, &own);
+        governance.applicable_policies(self.agent.as_ref(), called)?.inspection().cloned()
+    }
+
     /// The prompts, without those that policies hide from the caller.
     pub fn prompts(&self) -> impl Iterator<Item = (&str, &RawValue)> {
         let entries = self.features.prompts();
@@ -44,9 +55,7 @@ impl VisibleServer {
 
     /// The resources, without those that policies hide from the caller.
     pub fn resources(&self) -> impl Iterator<Item = (&str, &RawValue)> {
-        self.listed(ResourceKind::Resource, self.features.resources(), |known| {
-            if naming::is_interface(known) { known.into() } else { naming::uri(known).1 }
-        })
+        self.listed(ResourceKind::Resource, self.features.resources(), own_uri)
     }
 
     /// The resource templates, without those that policies hide from the caller.
@@ -71,6 +80,11 @@ impl VisibleServer {
         let entries = entries.iter().map(|(known, raw)| (&**known, &**raw));
         entries.filter(move |(known, _)| !is_hidden(known))
     }
+}
+
+/// The server's URI of a listed resource.
+fn own_uri(known: &str) -> Cow<'_, str> {
+    if naming::is_interface(known) { known.into() } else { naming::uri(known).1 }
 }
 
 /// The visible servers by prefix.

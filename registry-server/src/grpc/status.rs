@@ -109,7 +109,8 @@ fn depends_on_state(code: Finding) -> bool {
         | Finding::PolicyTightened
         | Finding::BudgetRedefined
         | Finding::BudgetUnpriced
-        | Finding::PriceOverlap => true,
+        | Finding::PriceOverlap
+        | Finding::InspectionIneffective => true,
         Finding::NameInvalid
         | Finding::VersionInvalid
         | Finding::DocumentInvalid

@@ -1,5 +1,5 @@
 //! The flow of the governance protocol with the policy `seed-004`: $10 per agent, $0.015 per call.
-//! Inspection of results is not a part of it yet.
+//! Inspection of results is tested in `inspection`.
 
 use std::fs;
 

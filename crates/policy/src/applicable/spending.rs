@@ -82,43 +82,10 @@ impl ApplicablePolicies {
 
 #[cfg(test)]
 mod tests {
-    use registry_core::{Document, Kind};
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{
-        Caller, PoliciesInForce, Resource, ResourceKind, arguments::ArgumentType, in_force::Version,
-    };
-
-    /// The policies that apply to a call of the tool `pay`. Their names are `p0`, `p1` …
-    fn applicable(policies: &[Value]) -> ApplicablePolicies {
-        let document = |(number, policy): (usize, &Value)| {
-            let mut policy = policy.clone();
-            policy["name"] = format!("p{number}").into();
-            policy["version"] = "1.0.0".into();
-            Arc::new(Document::parse(Kind::Policy, &policy).unwrap())
-        };
-        let documents: Vec<_> = policies.iter().enumerate().map(document).collect();
-        let versions = documents.iter().map(|document| Version {
-            key: document.key(),
-            document,
-            is_retired: false,
-        });
-        let resource = Resource {
-            kind: ResourceKind::Tool,
-            name: "pay".to_owned(),
-            version: "1.0.0".to_owned(),
-            tools: vec!["pay".to_owned()],
-            skills: Vec::new(),
-            servers: Vec::new(),
-            tags: Vec::new(),
-            is_destructive: true,
-            is_read_only: false,
-        };
-        let arguments = || ArgumentType::of_schema(None, &|_| None);
-        let policies = PoliciesInForce::from_versions(versions, None);
-        policies.applicable(&Caller::Unregistered, &resource, arguments).unwrap()
-    }
+    use crate::applicable::testing::applicable;
 
     fn priced(mode: &str, price: &Value) -> Value {
         json!({ "mode": mode, "price": price })

@@ -3,6 +3,7 @@
 //! The version in force is the highest that is not a pre-release.
 
 mod budget;
+mod inspection;
 mod limits;
 mod price;
 mod selector;
@@ -14,6 +15,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub use budget::{Budget, BudgetScope, BudgetWindow, CalendarPeriod, Fraction, OnUnavailable};
+pub use inspection::{
+    BinaryContent, DataClass, Inspection, InspectionAction, InspectionException, InspectionProfile,
+};
 pub use limits::{Limits, Rate, RateKey, Reach, TraceLimits};
 pub use price::{CallPrice, FailureCharge, Price, ResultPath};
 pub use selector::{AppliesTo, CallerPattern, Pattern};
@@ -63,6 +67,9 @@ pub struct Policy {
     /// Maximum sizes of one trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
+    /// The actions on credentials and personal data in arguments and results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inspection: Option<Inspection>,
     /// Maximum age of the catalog that decides about a selected call.
     #[serde(
         skip_serializing_if = "Option::is_none",
@@ -160,6 +167,9 @@ impl Policy {
         let limits = fields
             .get("limits")
             .and_then(|value| Limits::read(problems, value, fields.at("limits")));
+        let inspection = fields
+            .get("inspection")
+            .and_then(|value| Inspection::read(problems, value, fields.at("inspection")));
         let max_staleness = max_staleness(&fields);
         let metadata = fields.open_object("metadata");
         fields.finish();
@@ -175,6 +185,7 @@ impl Policy {
             budgets,
             rates,
             limits,
+            inspection,
             max_staleness,
             metadata,
         })

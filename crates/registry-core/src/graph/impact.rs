@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{
     paths::ways,
+    policy_change,
     promise::{Promises, promises},
     reach::{Direction, Reach},
     scratch,
@@ -13,7 +14,7 @@ use crate::{
     compatibility::Comparison,
     diagnostic::{Code, Diagnostic},
     document::Document,
-    entity::{Entity, policy::Mode},
+    entity::Entity,
     kind::Kind,
     lifecycle::{LifecycleState, Notice},
     limits,
@@ -234,7 +235,7 @@ fn change(
     // A schema counts as used by the dependents that move to it.
     about_new.retain(|found| found.code != Code::SchemaUnused || moving.is_empty());
     let old = catalog.find(key).map(|record| &*record.document);
-    about_new.extend(old.and_then(|old| mode_change(old, document)));
+    about_new.extend(old.into_iter().flat_map(|old| policy_change::findings(old, document)));
     let old = old.filter(|_| key.kind != Kind::Policy);
     let promises = old.map(|old| promises(catalog, (old, document), &moving));
     let (comparison, mut found) = match promises {
@@ -262,33 +263,6 @@ fn change(
         (moving_along(&findings), findings)
     });
     (about_new, comparison, effects.collect())
-}
-
-/// Whether a policy rejects calls, while the replaced version does not, or the reverse. A pre-release
-/// replaces no version.
-fn mode_change(old: &Document, new: &Document) -> Option<Diagnostic> {
-    let (Entity::Policy(before), Entity::Policy(after)) = (old.entity(), new.entity()) else {
-        return None;
-    };
-    if after.version.is_prerelease() {
-        return None;
-    }
-    let key = new.key();
-    let (old, new) = (&before.version, &after.version);
-    let found = match (before.effective_mode(), after.mode) {
-        (Mode::Enforce, Mode::Enforce) | (Mode::Audit, Mode::Audit) => return None,
-        (Mode::Enforce, Mode::Audit) => {
-            let message = format!("version {new} only records the violations that {old} rejects");
-            Diagnostic::warning(Code::PolicyRelaxed, "/mode", message)
-                .with_help("use `mode: enforce` to reject them")
-        }
-        (Mode::Audit, Mode::Enforce) => {
-            let message = format!("version {new} rejects the violations that {old} only records");
-            Diagnostic::warning(Code::PolicyTightened, "/mode", message)
-                .with_help("`registryctl policy simulate` lists the recorded calls that it denies")
-        }
-    };
-    Some(found.for_change(0, key))
 }
 
 /// The effect on a dependent that moves along, derived from its findings.

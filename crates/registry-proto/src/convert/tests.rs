@@ -122,6 +122,16 @@ fn invalid_policy_fields_are_rejected_at_their_pointer() {
     };
     assert!(read(priced(per_call())).is_ok());
     assert!(read(budgeted(budget())).is_ok());
+    let inspected = |results| {
+        let inspection = v1::PolicyInspection { results, ..Default::default() };
+        v1::Policy { inspection: Some(inspection), ..valid.clone() }
+    };
+    let rule = |class: v1::PolicyDataClass, action| v1::PolicyInspectionRule {
+        data_class: class.into(),
+        action,
+    };
+    let log = i32::from(v1::PolicyInspectionAction::Log);
+    assert!(read(inspected(vec![rule(v1::PolicyDataClass::Contact, log)])).is_ok());
     let anchor = |seconds, nanos| Some(prost_types::Timestamp { seconds, nanos });
     let period = |number| Some(v1::policy_budget::Window::Period(number));
     for (policy, pointer) in [
@@ -157,6 +167,13 @@ fn invalid_policy_fields_are_rejected_at_their_pointer() {
         (
             budgeted(v1::PolicyBudget { alert_at: vec![f64::NAN], ..budget() }),
             "/budgets/0/alertAt/0",
+        ),
+        (inspected(Vec::new()), "/inspection"),
+        (inspected(vec![rule(v1::PolicyDataClass::Unspecified, log)]), "/inspection/results/0"),
+        (inspected(vec![rule(v1::PolicyDataClass::Contact, 0)]), "/inspection/results/contact"),
+        (
+            inspected(vec![rule(v1::PolicyDataClass::Contact, log); 2]),
+            "/inspection/results/contact",
         ),
     ] {
         let found = read(policy).unwrap_err();

@@ -46,11 +46,14 @@ fn respond(id: Id<'_>, code: i64, denial: &PolicyDenial) -> SizedResponse {
 fn code(era: Era, method: Method, reason: &Reason) -> i64 {
     let is_rate = matches!(reason, Reason::RateLimited { .. } | Reason::TraceLimited { .. });
     let is_budget = matches!(reason, Reason::BudgetExceeded(_) | Reason::Unpriced { .. });
+    let is_pii = matches!(reason, Reason::PiiDetected { .. });
     match (era, method) {
         (Era::Legacy, Method::CallTool) if is_budget => -32_001,
+        (Era::Legacy, Method::CallTool) if is_pii => -32_002,
         (Era::Legacy, Method::CallTool) if is_rate => -32_004,
         (Era::Legacy, Method::CallTool) => -32_003,
         _ if is_budget => 4_290,
+        _ if is_pii => 4_220,
         _ if is_rate => 4_291,
         _ => 4_030,
     }
@@ -63,6 +66,7 @@ fn summary(reason: &Reason) -> &'static str {
         }
         Reason::RateLimited { .. } | Reason::TraceLimited { .. } => "Rate limit exceeded",
         Reason::BudgetExceeded(_) | Reason::Unpriced { .. } => "Budget limit exceeded",
+        Reason::PiiDetected { .. } => "PII in tool params",
     }
 }
 
@@ -95,6 +99,11 @@ fn data(code: i64, denial: &PolicyDenial, form: DenialForm) -> Value {
         Reason::Unpriced { budget } => {
             details["budget"] = budget.as_str().into();
             details["isUnpriced"] = true.into();
+        }
+        Reason::PiiDetected { class, direction, pointer } => {
+            details["class"] = (*class).into();
+            details["direction"] = direction.as_str().into();
+            details["pointer"] = pointer.as_str().into();
         }
     }
     let reason = finding.reason.as_str();

@@ -258,9 +258,14 @@ pub(crate) fn failed_composition(
     tool: &str,
     failed: &CompositionError,
 ) -> SizedResponse {
-    let text = message::failed_composition(tool, &failed.failure);
-    let steps = serde_json::to_string(&failed.steps).unwrap_or_default();
-    let failure = failed.failure.to_value().to_string();
+    let text = message::failed_composition(tool, failed);
+    let (failure, steps) = match &failed.shown {
+        Some(shown) => (shown.failure.clone(), shown.steps.clone()),
+        None => {
+            let steps = serde_json::to_string(&failed.steps).unwrap_or_default();
+            (failed.failure.to_value().to_string(), steps)
+        }
+    };
     let mut result = ObjectWriter::with_capacity(text.len() + failure.len() + steps.len() + 512);
     if era == Era::Modern {
         result.raw("resultType", r#""complete""#);
@@ -278,8 +283,9 @@ fn added(outcome: &OperationResult) -> Vec<(&'static str, String)> {
     if outcome.freshness.is_stale() {
         added.push((CATALOG, dated(outcome)));
     }
-    if let Some(steps) = outcome.steps.as_ref().and_then(|steps| serde_json::to_string(steps).ok())
-    {
+    let shown = outcome.shown_steps.as_deref().map(str::to_owned);
+    let written = || serde_json::to_string(outcome.steps.as_ref()?).ok();
+    if let Some(steps) = shown.or_else(written) {
         added.push((STEPS, steps));
     }
     added

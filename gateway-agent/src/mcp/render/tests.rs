@@ -94,6 +94,7 @@ fn only_gateway_reports_stale_catalog() {
                 let outcome = OperationResult {
                     names: None,
                     steps: None,
+                    shown_steps: None,
                     tasks: None,
                     result: RawResult {
                         era: Era::Modern,

@@ -3,6 +3,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
 mod governed;
+mod inspected;
 mod nested;
 mod questions;
 mod recovery;

@@ -161,6 +161,8 @@ fn simple(method: &str, params: &Value) -> Result<Value, i64> {
 fn call(side: &FarSide, session: Option<String>, body: &Value) -> Reply {
     let (params, id) = (&body["params"], body["id"].clone());
     let number = format!("\"q-{id}\"");
+    let question = params["arguments"]["ask"].as_str().unwrap_or("?");
+    let question = json!({ "message": question });
     let own = id.clone();
     let done = move |text: String, side: &FarSide| {
         let content = json!([{ "type": "text", "text": text }]);
@@ -173,7 +175,7 @@ fn call(side: &FarSide, session: Option<String>, body: &Value) -> Reply {
             let message = if answers.is_null() {
                 json!({ "jsonrpc": "2.0", "id": id, "result": { "resultType": "input_required",
                     "requestState": "s-1", "inputRequests":
-                        { "who": { "method": "elicitation/create", "params": { "message": "?" } } } } })
+                        { "who": { "method": "elicitation/create", "params": question } } } })
             } else {
                 assert_eq!(params["requestState"], "s-1");
                 done(answers.to_string(), side)
@@ -185,7 +187,7 @@ fn call(side: &FarSide, session: Option<String>, body: &Value) -> Reply {
             side.waiting.lock().unwrap().insert(number.clone(), tell);
             let number: Value = serde_json::from_str(&number).unwrap();
             let question = json!({ "jsonrpc": "2.0", "id": number,
-                "method": "elicitation/create", "params": { "message": "?" } });
+                "method": "elicitation/create", "params": question });
             if name == "asks" {
                 let _ = send.send(question);
             } else {

@@ -1,9 +1,9 @@
 //! Longer messages. They omit the values of rejected results.
 
-use gateway_compose::Failure;
+use gateway_compose::CompositionError;
 use gateway_policy::{QuotaExceeded, QuotaKind};
 use gateway_upstream::ProtocolViolation;
-use policy::{BudgetShortage, Reason};
+use policy::{BudgetShortage, Direction, Reason};
 use schema_compat::schema_compile::Violation;
 
 use crate::pipeline::{PolicyDenial, projection};
@@ -42,6 +42,30 @@ pub(crate) fn denied(tool: &str, denial: &PolicyDenial) -> String {
             "{tool} was not called: the gateway did not reach its registry for more than {} s, the \
              limit of the policy {policy}. Retry later.",
             limit.as_secs()
+        ),
+        Reason::PiiDetected { class, direction, pointer } => {
+            pii_detected(tool, &policy, class, *direction, pointer)
+        }
+    }
+}
+
+/// The message has no values.
+fn pii_detected(
+    tool: &str,
+    policy: &str,
+    class: &str,
+    direction: Direction,
+    pointer: &str,
+) -> String {
+    let place = if pointer.is_empty() { "(top level)" } else { pointer };
+    match direction {
+        Direction::Arguments => format!(
+            "{tool} was not called: the policy {policy} blocks {class} data in its arguments, at \
+             {place}. Repeat the call without this data."
+        ),
+        Direction::Results => format!(
+            "{tool} was called, but the policy {policy} blocks {class} data in its result, at \
+             {place}. The result was discarded. Do not repeat the call unchanged."
         ),
     }
 }
@@ -97,7 +121,11 @@ pub(super) fn failed_projection(tool: &str, failure: &projection::ProjectionErro
     )
 }
 
-pub(crate) fn failed_composition(tool: &str, failure: &Failure) -> String {
+pub(crate) fn failed_composition(tool: &str, failed: &CompositionError) -> String {
+    if let Some(shown) = &failed.shown {
+        return shown.message.clone();
+    }
+    let failure = &failed.failure;
     let message = failure.message();
     if failure.step.is_empty() {
         format!("{tool} failed: {message}")

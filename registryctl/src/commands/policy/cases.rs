@@ -148,7 +148,7 @@ impl Subjects {
 fn result<'a>(
     case: &'a Case,
     target: &Target,
-    Explanation { verdict, policies }: &Explanation,
+    Explanation { verdict, policies, .. }: &Explanation,
 ) -> ResultView<'a> {
     let expected = &case.expected;
     // Several policies may deny a call, and the verdict has the first.

@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
-use policy::{Explanation, Finding, PolicyPart, Reason, StatementOutcome, StatementPart};
-use registry_core::{Key, document::parse_json};
+use policy::{
+    Direction, Explanation, Finding, InspectionRules, PolicyPart, Reason, StatementOutcome,
+    StatementPart,
+};
+use registry_core::{Key, document::parse_json, entity::policy::Mode};
 use schema_compat::schema_compile::Violation;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -40,6 +43,19 @@ struct ExplanationView {
     decision: DecisionView,
     audit: Vec<ViolationView>,
     policies: Vec<PolicyView>,
+    /// The strictest action on each class of data in the arguments and the result.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    inspection: Vec<InspectionView>,
+}
+
+/// The action on data of one class.
+#[derive(Serialize)]
+struct InspectionView {
+    direction: &'static str,
+    class: &'static str,
+    action: &'static str,
+    policy: String,
+    mode: &'static str,
 }
 
 /// A hidden argument, or a violation of the input schema.
@@ -153,12 +169,35 @@ impl ViolationView {
     }
 }
 
+impl InspectionView {
+    fn list(rules: &InspectionRules) -> Vec<Self> {
+        let mut found = Vec::new();
+        for direction in [Direction::Arguments, Direction::Results] {
+            for class in rules.classes(direction) {
+                for mode in [Mode::Enforce, Mode::Audit] {
+                    // Exceptions cover single arguments only.
+                    let Some(rule) = rules.rule(mode, direction, class, "") else { continue };
+                    let policy = rule.policy.key();
+                    found.push(Self {
+                        direction: direction.as_str(),
+                        class: class.as_str(),
+                        action: rule.action.as_str(),
+                        policy: format!("{}@{}", policy.name, policy.version),
+                        mode: mode.as_str(),
+                    });
+                }
+            }
+        }
+        found
+    }
+}
+
 impl ExplanationView {
     fn new(
         decider: &Decider,
         (caller, target): (Option<&Key>, &Target),
         FinalArguments { members: arguments, violations, is_rejected }: FinalArguments,
-        Explanation { verdict, policies }: &Explanation,
+        Explanation { verdict, policies, inspection }: &Explanation,
     ) -> Self {
         let audit = verdict.audit.iter();
         let invalid = violations.into_iter();
@@ -180,6 +219,7 @@ impl ExplanationView {
             decision,
             audit: audit.map(|found| ViolationView::new(&found.policy, &found.reason)).collect(),
             policies: policies.iter().map(PolicyView::from).collect(),
+            inspection: inspection.as_deref().map(InspectionView::list).unwrap_or_default(),
         }
     }
 
@@ -227,7 +267,18 @@ impl ExplanationView {
         if !is_empty {
             screen.table(&table)?;
         }
-        Ok(())
+        self.show_inspection(screen)
+    }
+
+    fn show_inspection(&self, screen: Screen) -> Result<(), Failure> {
+        if self.inspection.is_empty() {
+            return Ok(());
+        }
+        let mut table = TextTable::new(&["INSPECTION", "CLASS", "ACTION", "POLICY", "MODE"]);
+        for InspectionView { direction, class, action, policy, mode } in &self.inspection {
+            table.row([*direction, *class, *action, policy.as_str(), *mode]);
+        }
+        screen.table(&table)
     }
 
     /// Explains what gateways do with the invalid arguments.

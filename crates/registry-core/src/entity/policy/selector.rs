@@ -112,7 +112,7 @@ impl Serialize for CallerPattern {
 }
 
 impl Pattern {
-    fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
+    pub(super) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let text = problems.string(value, at)?;
         let is_allowed =
             |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | '*');

@@ -40,6 +40,16 @@ fn policy_keeps_its_canonical_form() {
         "rates": [{ "per": ["agent", "tool"], "limit": 100, "window": "PT1M", "burst": 20,
             "reach": "fleet" }],
         "limits": { "trace": { "calls": 200, "hops": 8, "cost": "5" } },
+        "inspection": {
+            "arguments": { "credential": "block", "contact": "log" },
+            "results": {
+                "credential": "redact", "governmentId": "redact", "contact": "tokenize",
+                "network": "log",
+            },
+            "except": [{ "tool": "payment_charge", "pointer": "/card/number" }],
+            "restoreFor": ["mail_*"],
+            "binary": "block",
+        },
         "maxStaleness": "PT1H",
     });
     let entity = Entity::parse(Kind::Policy, &document).unwrap();
@@ -216,6 +226,94 @@ fn alert_thresholds_are_sorted_and_unique() {
     let policy = parse(&json!({ "budgets": [alerts] })).unwrap();
     let thresholds = policy.budgets[0].alert_at.iter().map(|at| at.ten_thousandths());
     assert_eq!(thresholds.collect::<Vec<_>>(), [1, 5_000, 8_000, 10_000, 10_000_000]);
+}
+
+#[test]
+fn defaults_of_inspection_are_omitted() {
+    let written = json!({ "inspection": {
+        "arguments": { "financial": "block", "network": null }, "results": {}, "except": [],
+        "restoreFor": [], "binary": "allow",
+    } });
+    let policy = Entity::Policy(Box::new(parse(&written).unwrap()));
+    let expected = json!({
+        "name": "p", "version": "1.0.0", "inspection": { "arguments": { "financial": "block" } },
+    });
+    assert_eq!(policy.to_value(), expected);
+}
+
+#[test]
+fn invalid_inspection_is_reported_at_its_pointer() {
+    for (inspection, pointer) in [
+        (json!([]), "/inspection"),
+        (json!({}), "/inspection"),
+        (json!({ "results": { "contact": null }, "binary": "allow" }), "/inspection"),
+        (json!({ "profile": "lax" }), "/inspection/profile"),
+        (json!({ "profile": "strict", "results": {} }), "/inspection/results"),
+        (json!({ "arguments": "block" }), "/inspection/arguments"),
+        (json!({ "arguments": { "credentials": "block" } }), "/inspection/arguments/credentials"),
+        (json!({ "arguments": { "contact": "redact" } }), "/inspection/arguments/contact"),
+        (json!({ "arguments": { "contact": "tokenize" } }), "/inspection/arguments/contact"),
+        (json!({ "results": { "contact": "mask" } }), "/inspection/results/contact"),
+        (json!({ "results": { "a/b": "log" } }), "/inspection/results/a~1b"),
+        (json!({ "binary": "block", "restoreFor": ["a b"] }), "/inspection/restoreFor/0"),
+        (json!({ "binary": "drop" }), "/inspection/binary"),
+        (json!({ "binary": "block", "exempt": [] }), "/inspection/exempt"),
+    ] {
+        let found = parse(&json!({ "inspection": inspection })).unwrap_err();
+        assert_eq!(found.first().map(String::as_str), Some(pointer), "{inspection}");
+    }
+}
+
+#[test]
+fn invalid_exception_is_reported_at_its_pointer() {
+    for (exception, pointer) in [
+        (json!({ "tool": "pay" }), "/inspection/except/0"),
+        (json!({ "pointer": "/card" }), "/inspection/except/0"),
+        (json!({ "tool": "", "pointer": "/card" }), "/inspection/except/0/tool"),
+        (json!({ "tool": "pay", "pointer": "card" }), "/inspection/except/0/pointer"),
+        (json!({ "tool": "pay", "pointer": "" }), "/inspection/except/0/pointer"),
+        (json!({ "tool": "pay", "pointer": "/a~2" }), "/inspection/except/0/pointer"),
+    ] {
+        let inspection = json!({ "arguments": { "contact": "log" }, "except": [exception] });
+        let found = parse(&json!({ "inspection": inspection })).unwrap_err();
+        assert_eq!(found, [pointer], "{exception}");
+    }
+}
+
+#[test]
+fn misspelled_class_gets_the_closest_name() {
+    let document = json!({ "name": "p", "version": "1.0.0",
+        "inspection": { "results": { "credentials": "block" } } });
+    let found = Entity::parse(Kind::Policy, &document).unwrap_err();
+    assert!(found[0].help.as_ref().unwrap().contains("`credential`"), "{found:?}");
+}
+
+#[test]
+fn strict_profile_blocks_all_classes() {
+    let policy = parse(&json!({ "inspection": { "profile": "strict" } })).unwrap();
+    let inspection = policy.inspection.unwrap();
+    for class in DataClass::ALL {
+        assert_eq!(inspection.of_arguments(class), Some(InspectionAction::Block));
+        assert_eq!(inspection.of_results(class), Some(InspectionAction::Block));
+    }
+}
+
+#[test]
+fn exception_covers_values_below_its_pointer() {
+    let exception = InspectionException {
+        tool: Pattern::read(&Problems::default(), &json!("pay_*"), Location::ROOT).unwrap(),
+        pointer: "/card".into(),
+    };
+    let names = |name: &str| [name.to_owned(), "upstream".to_owned()];
+    for (tool, pointer, is_covered) in [
+        ("pay_now", "/card", true),
+        ("pay_now", "/card/number", true),
+        ("pay_now", "/cards", false),
+        ("pay_now", "", false),
+        ("refund", "/card", false),
+    ] {
+        assert_eq!(exception.covers(&names(tool), pointer), is_covered, "{tool} {pointer}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Reads policies.
 
+mod inspection;
 mod spending;
 
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub(super) fn value(texts: &Texts, policy: v1::Policy) -> Value {
         metadata,
         price,
         budgets,
+        inspection,
     } = policy;
     let cedar = |v1::PolicyAuthorization { cedar }| object([("cedar", cedar.into())]);
     object([
@@ -42,6 +44,7 @@ pub(super) fn value(texts: &Texts, policy: v1::Policy) -> Value {
         ("budgets", list(budgets, spending::budget_value)),
         ("rates", list(rates, rate_value)),
         ("limits", limits.map(limits_value).into()),
+        ("inspection", inspection.map(inspection::inspection_value).into()),
         ("maxStaleness", max_staleness.map(duration_value).into()),
         ("metadata", texts.optional(metadata, format_args!("/metadata"))),
     ])

@@ -1,5 +1,6 @@
 //! Writes policies.
 
+mod inspection;
 mod spending;
 
 use registry_core::entity::policy::{
@@ -23,6 +24,7 @@ impl From<&Policy> for v1::Policy {
             budgets,
             rates,
             limits,
+            inspection,
             max_staleness,
             metadata,
         } = policy;
@@ -43,6 +45,7 @@ impl From<&Policy> for v1::Policy {
             metadata: open_text(metadata),
             price: price.as_ref().map(v1::PolicyPrice::from),
             budgets: budgets.iter().map(v1::PolicyBudget::from).collect(),
+            inspection: inspection.as_ref().map(v1::PolicyInspection::from),
         }
     }
 }

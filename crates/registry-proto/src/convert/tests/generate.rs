@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use proptest::{
-    collection::vec,
+    collection::{btree_map, vec},
     option,
     prelude::*,
     sample::{select, subsequence},
@@ -241,6 +241,32 @@ fn budgets() -> BoxedStrategy<Value> {
         .boxed()
 }
 
+/// An inspection with at least one action.
+fn inspection() -> BoxedStrategy<Value> {
+    let classes = || select(vec!["credential", "financial", "governmentId", "contact", "network"]);
+    let actions = |actions: Vec<&'static str>| btree_map(classes(), select(actions), 1..4);
+    let arguments = option::of(actions(vec!["log", "block"]));
+    let results = actions(vec!["log", "tokenize", "redact", "block"]);
+    let listed = (arguments, results)
+        .prop_map(|(arguments, results)| json!({ "arguments": arguments, "results": results }));
+    let strict = Just(json!({ "profile": "strict" }));
+    let exception = ("[a-z*]{1,6}", "(/[a-z]{0,3}(~0|~1)?){1,3}")
+        .prop_map(|(tool, pointer)| json!({ "tool": tool, "pointer": pointer }));
+    let rest = (
+        option::of(vec(exception, 0..3)),
+        option::of(vec("[a-z*]{1,6}", 0..3)),
+        option::of(select(vec!["allow", "block"])),
+    );
+    (prop_oneof![listed, strict], rest)
+        .prop_map(|(mut inspection, (except, restore_for, binary))| {
+            inspection["except"] = json!(except);
+            inspection["restoreFor"] = json!(restore_for);
+            inspection["binary"] = json!(binary);
+            inspection
+        })
+        .boxed()
+}
+
 fn policy() -> BoxedStrategy<Value> {
     let patterns = || option::of(vec("[a-z*]{1,6}", 1..3));
     let callers = option::of(vec("(tag:)?[a-z*]{1,6}", 1..3));
@@ -266,13 +292,14 @@ fn policy() -> BoxedStrategy<Value> {
         (option::of(select(vec!["enforce", "audit"])), option::of(select(vec!["allow", "deny"])));
     let cedar = option::of(any::<String>().prop_map(|cedar| json!({ "cedar": cedar })));
     let rest = (option::of(window(MIN_STALENESS.as_secs())), option::of(open_object()));
-    let spending = (option::of(price()), budgets());
+    let spending = (option::of(price()), budgets(), option::of(inspection()));
     (option::of(applies_to), modes, cedar, vec(rate, 0..3), limits, spending, rest)
         .prop_map(|(applies_to, (mode, default), cedar, rates, limits, spending, rest)| {
-            let ((price, budgets), (staleness, metadata)) = (spending, rest);
+            let ((price, budgets, inspection), (staleness, metadata)) = (spending, rest);
             json!({
                 "appliesTo": applies_to, "mode": mode, "default": default, "authorization": cedar,
                 "price": price, "budgets": budgets, "rates": rates, "limits": limits,
+                "inspection": inspection,
                 "maxStaleness": staleness, "metadata": metadata,
             })
         })

@@ -64,9 +64,9 @@ pub(super) enum Recorded {
     },
 }
 
-/// Reasons of policies that depend on earlier calls or the age of the catalog.
+/// Reasons of policies that depend on earlier calls, on unrecorded values or on the age of the catalog.
 pub(super) fn is_state(reason: &str) -> bool {
-    matches!(reason, "RATE_LIMITED" | "STALE_POLICY")
+    matches!(reason, "RATE_LIMITED" | "STALE_POLICY" | "PII_DETECTED")
 }
 
 /// Outcomes of calls that end without a decision of policies.

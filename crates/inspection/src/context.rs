@@ -1,0 +1,182 @@
+//! A text under inspection, with the words around a candidate.
+
+use std::ops::Range;
+
+use crate::placeholder::{ends_with_marker, starts_with_marker};
+
+/// Bytes before a candidate in which words count.
+const CONTEXT_BYTES: usize = 48;
+/// Bytes of a key in which words count.
+const KEY_BYTES: usize = 64;
+/// The byte of a placeholder or redaction.
+const MARKER: u8 = b'x';
+
+/// A text, and the name of the JSON member that holds it.
+#[derive(Clone, Copy)]
+pub(crate) struct Text<'a> {
+    pub(crate) text: &'a str,
+    /// Empty without a member.
+    pub(crate) key: &'a str,
+}
+
+impl<'a> Text<'a> {
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        self.text.as_bytes()
+    }
+
+    pub(crate) fn len(self) -> usize {
+        self.text.len()
+    }
+
+    /// The byte at a position. A placeholder or redaction counts as a letter, like the value that it
+    /// has replaced.
+    pub(crate) fn byte(self, at: usize) -> Option<u8> {
+        let byte = *self.bytes().get(at)?;
+        let is_marker = byte == b'[' && starts_with_marker(&self.bytes()[at..]);
+        Some(if is_marker { MARKER } else { byte })
+    }
+
+    /// The byte before a position, like [`Text::byte`].
+    pub(crate) fn byte_before(self, at: usize) -> Option<u8> {
+        let byte = *self.bytes().get(at.checked_sub(1)?)?;
+        let is_marker = byte == b']' && ends_with_marker(&self.bytes()[..at]);
+        Some(if is_marker { MARKER } else { byte })
+    }
+
+    /// The text of a span whose ends are ASCII.
+    pub(crate) fn slice(self, span: Range<usize>) -> &'a str {
+        self.text.get(span).unwrap_or_default()
+    }
+
+    /// The end of the run of these bytes from `start`, at most `limit` bytes later.
+    pub(crate) fn run_end(self, start: usize, limit: usize, belongs: impl Fn(u8) -> bool) -> usize {
+        let end = self.len().min(start.saturating_add(limit));
+        let run = self.bytes().get(start..end).unwrap_or_default();
+        start + run.iter().position(|byte| !belongs(*byte)).unwrap_or(run.len())
+    }
+
+    /// The start of the run of these bytes before `end`, at most `limit` bytes earlier.
+    pub(crate) fn run_start(self, end: usize, limit: usize, belongs: impl Fn(u8) -> bool) -> usize {
+        let start = end.saturating_sub(limit);
+        let run = self.bytes().get(start..end).unwrap_or_default();
+        run.iter().rposition(|byte| !belongs(*byte)).map_or(start, |at| start + at + 1)
+    }
+
+    /// Whether the span is not a part of a longer word.
+    pub(crate) fn is_word(self, span: &Range<usize>) -> bool {
+        !self.byte_before(span.start).is_some_and(is_word_byte)
+            && !self.byte(span.end).is_some_and(is_word_byte)
+    }
+
+    /// Whether the span is not a part of a longer number, identifier, decimal, path or date.
+    pub(crate) fn is_number(self, span: &Range<usize>) -> bool {
+        let follows = |at: usize| self.byte(at).is_some_and(is_word_byte);
+        let precedes = self.byte_before(span.start.saturating_sub(1)).is_some_and(is_word_byte);
+        let is_free = match self.byte_before(span.start) {
+            Some(b'.' | b'-' | b'/') => span.start < 2 || !precedes,
+            Some(b'#' | b'+' | b'%' | b'$') => false,
+            _ => true,
+        };
+        let ends = match self.byte(span.end) {
+            Some(b'.' | b'-' | b'/') => !follows(span.end + 1),
+            _ => true,
+        };
+        is_free && ends && self.is_word(span)
+    }
+
+    /// Whether one of these lower-case words is in the key, or in the text shortly before `at`.
+    pub(crate) fn has_context(self, at: usize, wanted: &[&str]) -> bool {
+        self.key_has(wanted) || self.text_has(at, wanted)
+    }
+
+    /// Whether one of these lower-case words is in the key.
+    pub(crate) fn key_has(self, wanted: &[&str]) -> bool {
+        let key = &self.key.as_bytes()[..self.key.len().min(KEY_BYTES)];
+        words(key).any(|word| is_one_of(word, wanted))
+    }
+
+    fn text_has(self, at: usize, wanted: &[&str]) -> bool {
+        let before = &self.bytes()[at.saturating_sub(CONTEXT_BYTES)..at];
+        if !before.iter().any(u8::is_ascii_alphabetic) {
+            return false;
+        }
+        // The words before a redaction belong to another value.
+        words(before).fold(false, |found, word| {
+            (found || is_one_of(word, wanted)) && !word.eq_ignore_ascii_case(b"redacted")
+        })
+    }
+
+    /// Whether one of these lower-case words is among the last two words before `at` and after the
+    /// last other number, or in the key.
+    pub(crate) fn has_label(self, at: usize, wanted: &[&str]) -> bool {
+        let before = self.run_start(at, CONTEXT_BYTES, |byte| !byte.is_ascii_digit());
+        let before = &self.bytes()[before..at];
+        let mut last = [&[][..]; 2];
+        for word in words(before) {
+            last = [last[1], word];
+        }
+        last.iter().any(|word| is_one_of(word, wanted)) || self.key_has(wanted)
+    }
+}
+
+pub(crate) fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+fn is_one_of(word: &[u8], wanted: &[&str]) -> bool {
+    wanted.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// The runs of ASCII letters. `cardNumber` has the words `card` and `Number`.
+fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_break = |a: &u8, b: &u8| {
+        !(a.is_ascii_alphabetic() && b.is_ascii_alphabetic())
+            || a.is_ascii_lowercase() && b.is_ascii_uppercase()
+    };
+    let runs = bytes.chunk_by(move |a, b| !is_break(a, b));
+    runs.filter(|run| run[0].is_ascii_alphabetic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_at_case_and_punctuation() {
+        let found: Vec<_> = words(b"cardNumber: my_PAN2x").collect();
+        assert_eq!(found, [&b"card"[..], b"Number", b"my", b"PAN", b"x"]);
+    }
+
+    #[test]
+    fn context_is_in_key_or_shortly_before() {
+        let text = Text { text: "my card is 4111", key: "" };
+        assert!(text.has_context(11, &["card"]));
+        assert!(!text.has_context(11, &["car"]));
+        assert!(Text { text: "4111", key: "cardNumber" }.has_context(0, &["card"]));
+        let far = format!("card {}", " ".repeat(CONTEXT_BYTES));
+        assert!(!Text { text: &far, key: "" }.has_context(far.len(), &["card"]));
+        let redacted = Text { text: "card [redacted:financial] 4111", key: "" };
+        assert!(!redacted.has_context(26, &["card"]));
+    }
+
+    #[test]
+    fn numbers_are_no_parts_of_identifiers() {
+        for (text, expected) in [
+            ("4111", true),
+            ("(4111)", true),
+            ("is 4111.", true),
+            ("is -4111-", true),
+            ("a-4111", false),
+            ("3.4111", false),
+            ("4111.5", false),
+            ("x4111", false),
+            ("#4111", false),
+            ("/users/4111", false),
+            ("card:4111", true),
+        ] {
+            let start = text.find("4111").unwrap();
+            let found = Text { text, key: "" }.is_number(&(start..start + 4));
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+}

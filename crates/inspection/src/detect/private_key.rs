@@ -1,0 +1,67 @@
+//! Private keys in PEM (RFC 7468), OpenSSH and OpenPGP form.
+
+use memchr::memmem;
+
+use crate::{class::Class, context::Text, detector::Detector, scan::Scan};
+
+pub(crate) static PRIVATE_KEY: Detector = Detector::new(
+    "private-key",
+    Class::Credential,
+    "PEM, OpenSSH and OpenPGP private keys with their content",
+);
+
+/// Maximum bytes of a key.
+pub(crate) const MAX_BYTES: usize = 32 << 10;
+/// The first bytes of a key.
+pub(crate) const BEGIN: &str = "-----BEGIN ";
+const LABEL_BYTES: usize = 40;
+const DASHES: &str = "-----";
+/// A key has a line of at least this many base64 characters; most have 64.
+const LINE_CHARACTERS: usize = 40;
+
+pub(crate) fn find(scan: &mut Scan<'_>, start: usize, end: usize) {
+    let text = scan.text;
+    let label_end =
+        text.run_end(end, LABEL_BYTES, |byte| byte.is_ascii_uppercase() || byte == b' ');
+    let label = text.slice(end..label_end);
+    let is_private = label.ends_with("PRIVATE KEY") || label.ends_with("PRIVATE KEY BLOCK");
+    let body = label_end + DASHES.len();
+    if !is_private || text.slice(label_end..body) != DASHES {
+        return;
+    }
+    let body_end = body_end(text, body);
+    let content = &text.bytes()[body..body_end];
+    let mut lines = content.split(|byte| !is_content(*byte));
+    if lines.any(|line| line.len() >= LINE_CHARACTERS) {
+        scan.add(&PRIVATE_KEY, start..footer_end(text, body_end));
+    }
+}
+
+/// The end of the content: the next dashes, or the end of the base64 text.
+fn body_end(text: Text<'_>, body: usize) -> usize {
+    let window = &text.bytes()[body..text.len().min(body + MAX_BYTES)];
+    match memmem::find(window, DASHES.as_bytes()) {
+        Some(dashes) => body + dashes,
+        None => {
+            let is_key = |byte: u8| is_content(byte) || byte.is_ascii_whitespace() || byte == b'\\';
+            let end = text.run_end(body, MAX_BYTES, is_key);
+            let trailing = |byte: u8| byte.is_ascii_whitespace() || byte == b'\\';
+            text.run_start(end, end - body, trailing)
+        }
+    }
+}
+
+/// The end of `-----END …-----`, if it follows.
+fn footer_end(text: Text<'_>, at: usize) -> usize {
+    let label = at + "-----END ".len();
+    if text.slice(at..label) != "-----END " {
+        return at;
+    }
+    let label_end = text.run_end(label, LABEL_BYTES, |b| b.is_ascii_uppercase() || b == b' ');
+    let end = label_end + DASHES.len();
+    if text.slice(label_end..end) == DASHES { end } else { label_end }
+}
+
+fn is_content(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
+}

@@ -1,0 +1,165 @@
+//! Whether a text is random, or a word, a reference or a placeholder.
+
+/// Words of placeholders and examples.
+const PLACEHOLDER_WORDS: [&str; 19] = [
+    "example",
+    "sample",
+    "placeholder",
+    "your",
+    "dummy",
+    "fake",
+    "changeme",
+    "change",
+    "redacted",
+    "xxx",
+    "xxxx",
+    "todo",
+    "none",
+    "null",
+    "undefined",
+    "insert",
+    "replace",
+    "password",
+    "masked",
+];
+/// Starts of references to values elsewhere, and of hashes.
+const REFERENCES: [&str; 23] = [
+    "$", "{", "<", "%", "[", "(", "*", "@", "&", "process.", "os.", "env.", "env:", "ENV[",
+    "sha256:", "sha1:", "sha512:", "sha256-", "sha512-", "arn:", "vault:", "op://", "secret/",
+];
+
+/// Whether a value refers to another one, or shows where one belongs.
+pub(super) fn is_placeholder(value: &str) -> bool {
+    let mut words = value.split(|char: char| !char.is_ascii_alphabetic());
+    let is_known = |word: &str| PLACEHOLDER_WORDS.iter().any(|w| w.eq_ignore_ascii_case(word));
+    REFERENCES.iter().any(|start| value.starts_with(start))
+        || words.any(is_known)
+        || value.contains("...")
+        || value.contains("***")
+        || value.contains('(')
+        || is_repetitive(value)
+}
+
+/// Whether most characters repeat or follow the one before, as in `aaaa` and `12345`.
+fn is_repetitive(value: &str) -> bool {
+    let pairs = value.as_bytes().windows(2);
+    let steps =
+        pairs.filter(|pair| matches!(i16::from(pair[1]) - i16::from(pair[0]), 0 | 1)).count();
+    steps * 2 > value.len()
+}
+
+/// Whether the part of a key after its prefix is not written by hand.
+pub(super) fn is_varied(key: &str) -> bool {
+    !is_repetitive(key) && entropy(key) >= 2.8
+}
+
+/// Whether a password is not a word: of letters and digits, or with a sign.
+pub(super) fn is_password(value: &str) -> bool {
+    let has = |wanted: fn(u8) -> bool| value.bytes().any(wanted);
+    let has_letter = has(|byte| byte.is_ascii_alphabetic());
+    let has_digit = has(|byte| byte.is_ascii_digit());
+    let has_sign = has(|byte| byte.is_ascii_punctuation() && !b"-_.:/,'\"".contains(&byte));
+    (6..=128).contains(&value.len())
+        && has_letter
+        && (has_digit || has_sign)
+        && !is_placeholder(value)
+        && !is_path(value)
+        && !is_code(value)
+}
+
+/// Whether a key or token is random: it has a long part with letters and digits and enough entropy.
+pub(super) fn is_random(value: &str) -> bool {
+    let parts = value.split(|char: char| !char.is_ascii_alphanumeric() && !"+/".contains(char));
+    let longest = parts.max_by_key(|part| part.len()).unwrap_or_default();
+    (16..=512).contains(&value.len())
+        && value.bytes().all(|byte| byte.is_ascii_graphic())
+        && !is_placeholder(value)
+        && !is_path(value)
+        && is_random_part(longest)
+}
+
+fn is_random_part(part: &str) -> bool {
+    let digits = part.bytes().filter(u8::is_ascii_digit).count();
+    let letters = part.bytes().filter(u8::is_ascii_alphabetic).count();
+    let is_hex = part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let entropy = entropy(part);
+    let least = if is_hex { 2.8 } else { 3.2 };
+    let is_mixed = digits >= 2 && entropy >= least || digits == 1 && entropy >= 4.0;
+    part.len() >= 16 && letters >= 2 && is_mixed && !is_name(part)
+}
+
+/// Whether a text consists of words and numbers, as in `Curve25519SeedBin`.
+fn is_name(part: &str) -> bool {
+    let kind = |byte: u8| match byte {
+        b'a'..=b'z' => 0,
+        b'A'..=b'Z' => 1,
+        b'0'..=b'9' => 2,
+        _ => 3,
+    };
+    let pairs = part.as_bytes().windows(2).map(|pair| (kind(pair[0]), kind(pair[1])));
+    // A capital starts a word.
+    let words = 1 + pairs.filter(|(a, b)| a != b && (*a, *b) != (1, 0)).count();
+    words * 3 < part.len()
+}
+
+fn is_path(value: &str) -> bool {
+    let is_base64 = value.ends_with('=');
+    value.starts_with(['/', '~']) && !is_base64 || value.starts_with("./") || value.contains("://")
+}
+
+/// Whether a value is an expression such as `config.password2`.
+fn is_code(value: &str) -> bool {
+    let is_name = |part: &str| {
+        part.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic())
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    value.contains('.') && value.split('.').all(is_name)
+}
+
+/// Whether a value has the form of a UUID.
+pub(super) fn is_uuid(value: &str) -> bool {
+    let lengths = value.split('-').map(str::len);
+    let is_hex = value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    is_hex && lengths.eq([8, 4, 4, 4, 12])
+}
+
+/// Shannon entropy in bits per character.
+#[expect(clippy::cast_precision_loss, reason = "counts are below 1,024")]
+fn entropy(text: &str) -> f64 {
+    let mut counts = [0_u32; 256];
+    text.bytes().for_each(|byte| counts[usize::from(byte)] += 1);
+    let share = |count: &u32| f64::from(*count) / text.len() as f64;
+    let shares = counts.iter().filter(|count| **count > 0).map(share);
+    shares.map(|share| -share * share.log2()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_texts_are_told_from_words() {
+        assert!(is_random("9f8a7c6b5e4d3f2a1b0c9d8e"));
+        assert!(is_random("kX9vQ2mT7bLp4WzR8nYc"));
+        for value in [
+            "refresh-token-rotation-v2",
+            "0123456789abcdef0123",
+            "${API_KEY_PRODUCTION_1}",
+            "EcPrivateKeyRfc5915Der",
+            "your-api-key-goes-here-1234567890",
+            "/run/secrets/api-key-2026-v1x",
+        ] {
+            assert!(!is_random(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_told_from_words() {
+        for value in ["tr0ub4dor", "s3cr3t!x", "Kiefer#99"] {
+            assert!(is_password(value), "{value}");
+        }
+        for value in ["required", "config.password2", "<pass1>", "********", "123456", "not-set"] {
+            assert!(!is_password(value), "{value}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Replacement of values in a text or JSON document.
+
+use std::{fmt, ops::Range};
+
+use crate::{class::Class, finding::Finding, finding::Part, json};
+
+/// Findings that overlap in one string, and are replaced as one.
+pub struct Overlap<'a> {
+    /// At least one, ordered by their start.
+    pub findings: Vec<&'a Finding>,
+    /// The text of all spans together. It is sensitive.
+    pub value: &'a str,
+}
+
+impl fmt::Debug for Overlap<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Overlap").field("findings", &self.findings).finish_non_exhaustive()
+    }
+}
+
+impl Overlap<'_> {
+    /// The class of the longest finding.
+    pub fn class(&self) -> Class {
+        let longest = self.findings.iter().max_by_key(|finding| finding.span.len());
+        longest.map_or(Class::Credential, |finding| finding.class())
+    }
+}
+
+/// A key has a finding. Renaming a member would change the meaning of the document.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot replace a value in the name of the member at `{pointer}`")]
+pub struct KeyFinding {
+    /// The pointer of the member.
+    pub pointer: String,
+}
+
+/// The text with these findings replaced. The findings are of this text, in any order.
+pub fn rewrite_text<'a>(
+    text: &str,
+    findings: impl IntoIterator<Item = &'a Finding>,
+    mut replacement: impl FnMut(&Overlap<'_>) -> String,
+) -> String {
+    let mut findings: Vec<_> = findings.into_iter().collect();
+    findings.sort_by_key(|finding| (finding.span.start, finding.span.end));
+    replaced(text, &findings, &mut replacement)
+}
+
+/// The JSON document with these findings replaced. The findings are of this document, in any order. A
+/// number becomes a string.
+pub fn rewrite_json<'a>(
+    json: &str,
+    findings: impl IntoIterator<Item = &'a Finding>,
+    mut replacement: impl FnMut(&Overlap<'_>) -> String,
+) -> Result<String, KeyFinding> {
+    let mut findings: Vec<_> = findings.into_iter().collect();
+    if let Some(finding) = findings.iter().find(|finding| finding.part == Part::Key) {
+        return Err(KeyFinding { pointer: finding.pointer.to_string() });
+    }
+    let order = |finding: &&Finding| (finding.token.start, finding.span.start, finding.span.end);
+    findings.sort_by_key(order);
+    let mut written = String::with_capacity(json.len());
+    let mut end = 0;
+    for group in findings.chunk_by(|a, b| a.token == b.token) {
+        let token = group[0].token.clone();
+        let (Some(before), Some(raw)) = (json.get(end..token.start), json.get(token.clone()))
+        else {
+            continue;
+        };
+        written += before;
+        json::write_string(&replaced(&json::string(raw), group, &mut replacement), &mut written);
+        end = token.end;
+    }
+    written += json.get(end..).unwrap_or_default();
+    Ok(written)
+}
+
+/// The string with its findings replaced, which are ordered by start.
+fn replaced(
+    string: &str,
+    findings: &[&Finding],
+    replacement: &mut impl FnMut(&Overlap<'_>) -> String,
+) -> String {
+    let mut written = String::with_capacity(string.len());
+    let mut end = 0;
+    for Merged { span, findings } in merged(findings) {
+        let (Some(before), Some(value)) = (string.get(end..span.start), string.get(span.clone()))
+        else {
+            continue;
+        };
+        written += before;
+        written += &replacement(&Overlap { findings: findings.to_vec(), value });
+        end = span.end;
+    }
+    written += string.get(end..).unwrap_or_default();
+    written
+}
+
+struct Merged<'a, 'b> {
+    span: Range<usize>,
+    findings: &'b [&'a Finding],
+}
+
+/// Joins findings whose spans share a byte.
+fn merged<'a, 'b>(findings: &'b [&'a Finding]) -> Vec<Merged<'a, 'b>> {
+    let mut all: Vec<Merged<'_, '_>> = Vec::new();
+    let mut first = 0;
+    for (i, finding) in findings.iter().enumerate() {
+        let span = finding.span.clone();
+        match all.last_mut().filter(|last| span.start < last.span.end) {
+            Some(last) => {
+                last.span.end = last.span.end.max(span.end);
+                last.findings = &findings[first..=i];
+            }
+            None => {
+                first = i;
+                all.push(Merged { span, findings: &findings[i..=i] });
+            }
+        }
+    }
+    all
+}

@@ -1,0 +1,95 @@
+//! The accepted values of one text, while detectors search it.
+
+use std::ops::Range;
+
+use crate::{
+    context::Text,
+    detector::{Detector, Selection},
+    finding::{Encoding, MAX_FINDINGS},
+};
+
+/// Maximum assignments inside of the value of another one. More would cost quadratic time.
+const NESTED_ASSIGNMENTS: u32 = 3;
+
+/// An accepted value.
+pub(crate) struct Hit {
+    pub(crate) detector: &'static Detector,
+    pub(crate) span: Range<usize>,
+    pub(crate) encoding: Option<Encoding>,
+    /// The value, if the span covers its encoding.
+    pub(crate) decoded: Option<String>,
+}
+
+/// The state of a search.
+pub(crate) struct Scan<'a> {
+    pub(crate) text: Text<'a>,
+    selection: &'a Selection,
+    /// Values start here or later. The text before is context.
+    from: usize,
+    hits: Vec<Hit>,
+    assigned: Assigned,
+}
+
+/// Values of assignments, which may contain further assignments: `secret=password=…`.
+#[derive(Default)]
+struct Assigned {
+    end: usize,
+    nested: u32,
+}
+
+impl<'a> Scan<'a> {
+    pub(crate) fn new(text: Text<'a>, from: usize, selection: &'a Selection) -> Self {
+        Self { text, selection, from, hits: Vec::new(), assigned: Assigned::default() }
+    }
+
+    /// Whether no more hits are collected. One more than the maximum shows the truncation.
+    pub(crate) fn is_full(&self) -> bool {
+        self.hits.len() > MAX_FINDINGS
+    }
+
+    pub(crate) fn wants(&self, detector: &Detector) -> bool {
+        self.selection.contains(detector)
+    }
+
+    pub(crate) fn wants_opt_in(&self) -> bool {
+        self.selection.has_opt_in()
+    }
+
+    /// Whether a value may start here.
+    pub(crate) fn is_after_context(&self, start: usize) -> bool {
+        start >= self.from
+    }
+
+    /// Accepts a value, if its detector is selected.
+    pub(crate) fn add(&mut self, detector: &'static Detector, span: Range<usize>) {
+        if self.is_after_context(span.start) && self.wants(detector) {
+            self.hits.push(Hit { detector, span, encoding: None, decoded: None });
+        }
+    }
+
+    /// Records the value of an assignment.
+    pub(crate) fn enter_assigned(&mut self, value: &Range<usize>) {
+        let Assigned { end, nested } = self.assigned;
+        let nested = if value.start < end { nested + 1 } else { 0 };
+        self.assigned = Assigned { end: end.max(value.end), nested };
+    }
+
+    /// Whether a name is in a value that already had the maximum of assignments.
+    pub(crate) fn is_deep_in_assigned(&self, name: usize) -> bool {
+        name < self.assigned.end && self.assigned.nested >= NESTED_ASSIGNMENTS
+    }
+
+    /// The number of accepted values.
+    pub(crate) fn count(&self) -> usize {
+        self.hits.len()
+    }
+
+    /// The ends of the values after the first `count`.
+    pub(crate) fn ends_since(&self, count: usize) -> impl Iterator<Item = usize> + '_ {
+        self.hits[count..].iter().map(|hit| hit.span.end)
+    }
+
+    pub(crate) fn into_hits(self) -> Vec<Hit> {
+        self.hits
+    }
+}

@@ -1,0 +1,105 @@
+//! The search of one text: anchors, candidates, encodings.
+
+use std::ops::Range;
+
+use crate::{
+    class::Class,
+    context::Text,
+    detect,
+    detector::Selection,
+    encoded::{self, Decoded},
+    finding::{Encoding, MAX_FINDINGS},
+    prefilter::{Anchor, Match, Prefilter},
+    scan::{Hit, Scan},
+};
+
+/// The hits of a text, ordered by start.
+#[derive(Default)]
+pub(crate) struct Hits {
+    pub(crate) list: Vec<Hit>,
+    pub(crate) is_truncated: bool,
+}
+
+/// Searches a text, and what it has in base64 and percent-encoding, for values that start at `from` or
+/// later. The text before is context.
+pub(crate) fn search(text: Text<'_>, from: usize, selection: &Selection) -> Hits {
+    if selection.is_empty() {
+        return Hits::default();
+    }
+    let mut hits = plain(text, from, selection);
+    let credentials = credentials(&mut hits);
+    encoded::decode(text.text, from, |decoded| {
+        if hits.len() <= MAX_FINDINGS {
+            let inner = Text { text: &decoded.text, key: text.key };
+            let found = plain(inner, 0, selection).into_iter().map(|hit| outer(&decoded, hit));
+            // A decoded `@` in a password changes the parts of its URL.
+            let is_part = |hit: &Hit| {
+                hit.encoding == Some(Encoding::Percent) && overlaps(&credentials, &hit.span)
+            };
+            hits.extend(found.filter(|hit| !is_part(hit)));
+        }
+    });
+    finish(hits)
+}
+
+/// Searches a text without its encodings.
+fn plain(text: Text<'_>, from: usize, selection: &Selection) -> Vec<Hit> {
+    let mut scan = Scan::new(text, from, selection);
+    detect::assigned::find_keyed(&mut scan);
+    Prefilter::get().search(text.bytes(), |found| visit(&mut scan, found));
+    scan.into_hits()
+}
+
+/// Validates the candidate of an anchor. Returns the position at which the search continues.
+fn visit(scan: &mut Scan<'_>, Match { anchor, start, end }: Match) -> usize {
+    if scan.is_full() {
+        return scan.text.len();
+    }
+    match anchor {
+        Anchor::Digit => return detect::digits(scan, start),
+        Anchor::Key(rule) => detect::keys::find(scan, rule, start, end),
+        Anchor::Keyword => detect::assigned::find(scan, start, end),
+        Anchor::Basic => detect::authorization::basic(scan, start, end),
+        Anchor::Bearer => detect::authorization::bearer(scan, start, end),
+        Anchor::Jwt => detect::jwt::find(scan, start),
+        Anchor::Pem => detect::private_key::find(scan, start, end),
+        Anchor::Scheme => detect::url_password::find(scan, start, end),
+        Anchor::At => detect::email::find(scan, start),
+        Anchor::Colon => detect::network::colon(scan, start),
+        Anchor::Dash => detect::network::dash(scan, start),
+    }
+    end
+}
+
+/// The hit with the span of the encoded text.
+fn outer(decoded: &Decoded, hit: Hit) -> Hit {
+    let value = decoded.text.get(hit.span.clone()).unwrap_or_default().to_owned();
+    let span = decoded.source(&hit.span);
+    Hit { span, encoding: Some(decoded.encoding), decoded: Some(value), ..hit }
+}
+
+/// Orders hits, and returns the spans of credentials that were found by their structure.
+fn credentials(hits: &mut [Hit]) -> Vec<Range<usize>> {
+    // A plain hit precedes the same hit in a decoded text.
+    let order = |hit: &Hit| (hit.span.start, hit.span.end, hit.detector.name(), hit.encoding);
+    hits.sort_by(|a, b| order(a).cmp(&order(b)));
+    let is_specific =
+        |hit: &&Hit| hit.detector.class() == Class::Credential && !detect::is_generic(hit.detector);
+    hits.iter().filter(is_specific).map(|hit| hit.span.clone()).collect()
+}
+
+/// Removes repetitions, and generic secrets that overlap with another credential.
+fn finish(mut list: Vec<Hit>) -> Hits {
+    let credentials = credentials(&mut list);
+    list.dedup_by(|a, b| a.detector == b.detector && a.span == b.span);
+    list.retain(|hit| !detect::is_generic(hit.detector) || !overlaps(&credentials, &hit.span));
+    let is_truncated = list.len() > MAX_FINDINGS;
+    list.truncate(MAX_FINDINGS);
+    Hits { list, is_truncated }
+}
+
+/// Whether a span shares a byte with one of these spans, which are ordered by start.
+fn overlaps(spans: &[Range<usize>], span: &Range<usize>) -> bool {
+    let before = spans.partition_point(|other| other.start < span.end);
+    before.checked_sub(1).is_some_and(|last| spans[last].end > span.start)
+}

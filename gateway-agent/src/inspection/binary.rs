@@ -1,0 +1,106 @@
+//! The places of images, audio and other binary content in results of MCP.
+
+use gateway_protocol::jsonrpc::Object;
+use serde_json::value::RawValue;
+
+/// The pointers of the base64 texts of binary content. Text in these members is not inspected.
+pub(super) fn pointers(result: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Ok(result) = serde_json::from_str::<&RawValue>(result) {
+        collect(result, "", &mut found);
+    }
+    found
+}
+
+/// Collects from a result, or from the result of a task in it.
+fn collect(result: &RawValue, at: &str, found: &mut Vec<String>) {
+    let Ok(members) = Object::parse(result) else { return };
+    for (name, read) in
+        [("content", block as Read), ("contents", resource as Read), ("messages", message as Read)]
+    {
+        if let Some(list) = members.find(name) {
+            each(list, &format!("{at}/{name}"), read, found);
+        }
+    }
+    if let Some(result) = members.find("result").filter(|_| at.is_empty()) {
+        collect(result, "/result", found);
+    }
+}
+
+type Read = fn(&RawValue, &str, &mut Vec<String>);
+
+/// Reads the items of an array, or the value itself.
+fn each(list: &RawValue, at: &str, read: Read, found: &mut Vec<String>) {
+    match serde_json::from_str::<Vec<&RawValue>>(list.get()) {
+        Ok(items) => {
+            for (index, item) in items.into_iter().enumerate() {
+                read(item, &format!("{at}/{index}"), found);
+            }
+        }
+        Err(_) => read(list, at, found),
+    }
+}
+
+/// A message of a prompt.
+fn message(message: &RawValue, at: &str, found: &mut Vec<String>) {
+    let content = Object::parse(message).ok().and_then(|members| members.find("content"));
+    if let Some(content) = content {
+        each(content, &format!("{at}/content"), block, found);
+    }
+}
+
+/// A block of content.
+fn block(content: &RawValue, at: &str, found: &mut Vec<String>) {
+    let Ok(members) = Object::parse(content) else { return };
+    let kind = members.find("type").map(RawValue::get);
+    if matches!(kind, Some(r#""image""# | r#""audio""#)) && members.find("data").is_some() {
+        found.push(format!("{at}/data"));
+    }
+    if let Some(embedded) = members.find("resource") {
+        resource(embedded, &format!("{at}/resource"), found);
+    }
+}
+
+/// The contents of a resource.
+fn resource(contents: &RawValue, at: &str, found: &mut Vec<String>) {
+    let has_blob = Object::parse(contents).is_ok_and(|members| members.find("blob").is_some());
+    if has_blob {
+        found.push(format!("{at}/blob"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn binary_members_of_the_protocol_are_found() {
+        for (result, expected) in [
+            (
+                json!({ "content": [
+                    { "type": "text", "text": "a", "data": "b" }, { "type": "image", "data": "c" },
+                    { "type": "resource", "resource": { "uri": "a:b", "blob": "c" } },
+                ] }),
+                vec!["/content/1/data", "/content/2/resource/blob"],
+            ),
+            (
+                json!({ "contents": [{ "uri": "a:b", "text": "c" }, { "uri": "a:b", "blob": "" }] }),
+                vec!["/contents/1/blob"],
+            ),
+            (
+                json!({ "messages": [{ "content": { "type": "audio", "data": "c" } }] }),
+                vec!["/messages/0/content/data"],
+            ),
+            (
+                json!({ "result": { "content": [{ "type": "image", "data": "c" }] } }),
+                vec!["/result/content/0/data"],
+            ),
+            (json!({ "structuredContent": { "type": "image", "data": "c", "blob": "d" } }), vec![]),
+            (json!([]), vec![]),
+        ] {
+            assert_eq!(pointers(&result.to_string()), expected, "{result}");
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! Inspection of arguments, results and other messages, through the endpoint.
+
+#![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
+
+use futures_util::stream;
+use gateway_protocol::mcp::Era;
+use gateway_testkit::{McpServer, Received, Reply};
+use gateway_upstream::UpstreamLimits;
+use serde_json::{Value, json};
+
+use super::{
+    far_side::FarSide,
+    harness::{Ask, Bench, Setup, http},
+    relayed::{ERAS, able, knowing, messages},
+};
+use crate::{
+    pipeline::DenialForm,
+    testing::{Registered, agent, policy, server, tool},
+};
+
+const MAIL: &str = "jane.doe@acme-bank.org";
+const CARD: &str = "4539578763621486";
+const TOOLS: [&str; 4] = ["pay", "mail", "says", "rpc"];
+const DETECTED: &str = "PII_DETECTED";
+
+fn entities(policies: impl IntoIterator<Item = Registered>) -> Vec<Registered> {
+    let mut entities = vec![
+        server("up", &TOOLS, &["prompts", "resources"]),
+        agent("a", "1.0.0", &TOOLS.map(|tool| (tool, "1.0.0"))),
+        agent("b", "1.0.0", &TOOLS.map(|tool| (tool, "1.0.0"))),
+    ];
+    let schema = json!({ "type": "object", "properties": { "number": { "type": "integer" } } });
+    entities.push(tool("pay", "1.0.0", json!({ "outputSchema": schema })));
+    entities.extend(["mail", "says", "rpc"].map(|name| tool(name, "1.0.0", json!({}))));
+    entities.extend(policies);
+    entities
+}
+
+fn inspected(inspection: Value) -> Registered {
+    policy("inspect", json!({ "inspection": inspection }))
+}
+
+async fn bench(inspection: Value) -> Bench {
+    Bench::start(Setup::default(), entities([inspected(inspection)])).await
+}
+
+/// A gateway whose upstream answers calls, prompts and resources with this script.
+async fn scripted(
+    inspection: Value,
+    script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+) -> Bench {
+    let capabilities = json!({ "tools": {}, "prompts": {}, "resources": {}, "completions": {},
+        "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let upstream = McpServer::modern().with_capabilities(capabilities).start(script).await;
+    let setup = Setup { transport: Some(http(&upstream)), ..Setup::default() };
+    let mut bench = Bench::start(setup, entities([inspected(inspection)])).await;
+    bench.upstream = upstream;
+    bench
+}
+
+/// The machine-readable form of a denial, or null.
+async fn denial(bench: &Bench, tool: &str, arguments: Value) -> Value {
+    let result = bench.call("a", tool, arguments).await.result();
+    result["_meta"]["registry/governance"].clone()
+}
+
+#[tokio::test]
+async fn blocked_argument_is_denied_and_not_sent() {
+    let bench = bench(json!({ "arguments": { "contact": "block" } })).await;
+    let got = bench.call("a", "mail", json!({ "to": [MAIL] })).await;
+    let result = got.result();
+    let found = &result["_meta"]["registry/governance"];
+    let details = &found["error"]["details"];
+    assert_eq!([&found["code"], &found["reason"]], [&json!(4220), &json!(DETECTED)]);
+    assert_eq!([&details["class"], &details["pointer"]], ["contact", "/to/0"]);
+    assert_eq!((&result["isError"], &details["policy"]), (&json!(true), &json!("inspect")));
+    assert!(!got.text.contains(MAIL), "{got:?}");
+    assert!(bench.calls().is_empty());
+    assert_eq!(denial(&bench, "mail", json!({ "to": [CARD] })).await, Value::Null);
+}
+
+#[tokio::test]
+async fn seed_form_has_the_code_of_the_seed() {
+    let upstream = McpServer::modern()
+        .start(|received| {
+            let content = json!([{ "type": "text", "text": MAIL }]);
+            received.result(&json!({ "resultType": "complete", "content": content }))
+        })
+        .await;
+    let setup =
+        Setup { denials: DenialForm::Error, transport: Some(http(&upstream)), ..Setup::default() };
+    let strict = inspected(json!({ "profile": "strict" }));
+    let bench = Bench::start(setup, entities([strict])).await;
+    let session = bench.initialize("a").await;
+    for arguments in [json!({ "to": MAIL }), json!({})] {
+        let call = json!({ "name": "mail", "arguments": arguments });
+        let got = bench.legacy(&session, "a", ("tools/call", call)).await;
+        assert_eq!(got.error(), (200, -32002), "{got:?}");
+        assert_eq!(got.json()["error"]["message"], "PII in tool params");
+    }
+    assert_eq!(upstream.seen("tools/call").len(), 1);
+}
+
+#[tokio::test]
+async fn finding_in_a_key_is_blocked() {
+    let bench = bench(json!({ "results": { "contact": "redact" } })).await;
+    let got = bench.call("a", "mail", json!({ "to": { MAIL: 1 } })).await;
+    let found = &got.result()["_meta"]["registry/governance"];
+    assert_eq!(found["reason"], DETECTED);
+    assert!(!got.text.contains(MAIL), "{got:?}");
+}
+
+#[tokio::test]
+async fn exception_covers_one_argument_of_one_policy() {
+    let except = json!([{ "tool": "mail", "pointer": "/to" }]);
+    let bench = bench(json!({ "arguments": { "contact": "block" }, "except": except })).await;
+    assert_eq!(denial(&bench, "mail", json!({ "to": MAIL })).await, Value::Null);
+    assert_eq!(denial(&bench, "mail", json!({ "cc": MAIL })).await["reason"], DETECTED);
+    assert_eq!(denial(&bench, "says", json!({ "to": MAIL })).await["reason"], DETECTED);
+}
+
+#[tokio::test]
+async fn redacted_result_keeps_its_text_copy_equal() {
+    let bench = bench(json!({ "results": { "contact": "redact", "financial": "log" } })).await;
+    let got = bench.call("a", "mail", json!({ "to": MAIL, "card": CARD })).await;
+    let result = got.result();
+    let structured = json!({ "to": "[redacted:contact]", "card": CARD });
+    assert_eq!(result["structuredContent"], structured);
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(text).unwrap(), structured);
+    assert_eq!(
+        bench.arguments(),
+        [json!({ "to": MAIL, "card": CARD })],
+        "the tool gets the values"
+    );
+}
+
+#[tokio::test]
+async fn redacted_result_that_violates_its_schema_is_blocked() {
+    let bench = bench(json!({ "results": { "financial": "redact" } })).await;
+    let number: u64 = CARD.parse().unwrap();
+    let found = denial(&bench, "pay", json!({ "number": number })).await;
+    assert_eq!(found["reason"], DETECTED);
+    assert_eq!(found["error"]["details"]["direction"], "results");
+    assert_eq!(denial(&bench, "pay", json!({ "number": 7 })).await, Value::Null);
+}
+
+#[tokio::test]
+async fn blocked_result_stays_charged() {
+    let budget = json!({ "name": "b", "per": "agent", "limit": "2", "window": "total" });
+    let costs = policy("costs", json!({ "price": { "perCall": "1" }, "budgets": [budget] }));
+    let block = inspected(json!({ "results": { "contact": "block" } }));
+    let bench = Bench::start(Setup::default(), entities([costs, block])).await;
+    for reason in [DETECTED, DETECTED, "BUDGET_EXCEEDED"] {
+        assert_eq!(denial(&bench, "mail", json!({ "to": MAIL })).await["reason"], reason);
+    }
+    assert_eq!(bench.calls().len(), 2);
+}
+
+#[tokio::test]
+async fn audit_mode_changes_and_rejects_nothing() {
+    let members = json!({ "mode": "audit",
+        "inspection": { "arguments": { "contact": "block" }, "results": { "contact": "redact" } } });
+    let bench = Bench::start(Setup::default(), entities([policy("observe", members)])).await;
+    let result = bench.call("a", "mail", json!({ "to": MAIL })).await.result();
+    assert_eq!(result["structuredContent"]["to"], MAIL);
+}
+
+/// The placeholder that replaces the address in a result.
+async fn placeholder(bench: &Bench, agent: &str) -> String {
+    let result = bench.call(agent, "mail", json!({ "to": MAIL })).await.result();
+    result["structuredContent"]["to"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn placeholder_is_restored_for_listed_tools_only() {
+    let tokenize = json!({ "results": { "contact": "tokenize" }, "restoreFor": ["mail"] });
+    let bench = bench(tokenize).await;
+    let placeholder = placeholder(&bench, "a").await;
+    assert!(placeholder.starts_with("[[contact:"), "{placeholder}");
+    let text = format!("Send it to {placeholder}.");
+    for tool in ["mail", "pay"] {
+        bench.call("a", tool, json!({ "text": text })).await.result();
+    }
+    let sent: Vec<_> = bench.arguments()[1..].iter().map(|sent| sent["text"].clone()).collect();
+    assert_eq!(sent, [json!(format!("Send it to {MAIL}.")), json!(text)]);
+}
+
+#[tokio::test]
+async fn placeholder_of_another_caller_is_rejected() {
+    let tokenize = json!({ "results": { "contact": "tokenize" }, "restoreFor": ["*"] });
+    let bench = bench(tokenize).await;
+    let placeholder = placeholder(&bench, "a").await;
+    let escaped = placeholder.replace('[', "\\u005b");
+    for text in [placeholder.as_str(), &escaped, "[[contact:000000]]"] {
+        let call = json!({ "name": "mail", "arguments": { "text": "TEXT" } });
+        let ask = Ask::modern("tools/call", call).by("b");
+        let body = ask.body.to_string().replace("TEXT", text);
+        assert_eq!(bench.got(ask.build_with(body)).await.result()["isError"], true, "{text}");
+    }
+    assert_eq!(bench.calls().len(), 1, "only the first call was sent");
+}
+
+#[tokio::test]
+async fn message_and_data_of_an_error_are_redacted() {
+    let redact = json!({ "results": { "contact": "redact" } });
+    let bench = scripted(redact, |received| {
+        let error = json!({ "code": -32050, "message": format!("no {MAIL}"), "data": [MAIL] });
+        received.error(200, &error)
+    })
+    .await;
+    let error = bench.call("a", "rpc", json!({})).await.json()["error"].clone();
+    let redacted = "[redacted:contact]";
+    assert_eq!(error["message"], format!("no {redacted}"));
+    assert_eq!(error["data"], json!([redacted]));
+}
+
+#[tokio::test]
+async fn blocked_error_message_is_a_denial() {
+    let bench = scripted(json!({ "results": { "contact": "block" } }), |received| {
+        received.error(200, &json!({ "code": -32050, "message": MAIL }))
+    })
+    .await;
+    let got = bench.call("a", "rpc", json!({})).await;
+    assert_eq!(got.result()["_meta"]["registry/governance"]["reason"], DETECTED);
+    assert!(!got.text.contains(MAIL), "{got:?}");
+}
+
+#[tokio::test]
+async fn progress_and_log_messages_are_redacted() {
+    let redact = json!({ "results": { "contact": "redact", "credential": "block" } });
+    let bench = scripted(redact, |received| {
+        let (id, meta) = (received.body["id"].clone(), &received.body["params"]["_meta"]);
+        let tell = |method: &str, params: Value| {
+            json!({ "jsonrpc": "2.0", "method": method, "params": params })
+        };
+        let progress = json!({ "progressToken": meta["progressToken"], "progress": 1,
+            "message": format!("asks {MAIL}") });
+        let secret = "-----BEGIN PRIVATE KEY-----\nMIIBVQIBADANBgkqhkiG9w0BAQEFAASCAT8wggE7AgEAAkEA\n-----END PRIVATE KEY-----";
+        let result = json!({ "resultType": "complete", "content": [] });
+        Reply::events(stream::iter([
+            tell("notifications/progress", progress),
+            tell("notifications/message", json!({ "level": "error", "data": { "to": MAIL } })),
+            tell("notifications/message", json!({ "level": "error", "data": secret })),
+            json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+        ]))
+    })
+    .await;
+    let meta = json!({ "progressToken": 3, "io.modelcontextprotocol/logLevel": "debug" });
+    let call = json!({ "name": "mail", "arguments": {}, "_meta": meta });
+    let got = bench.got(Ask::modern("tools/call", call).by("a").build()).await;
+    let received = messages(&got.text);
+    assert_eq!(received.len(), 3, "the blocked message is dropped: {got:?}");
+    assert_eq!(received[0]["params"]["message"], "asks [redacted:contact]");
+    assert_eq!(received[1]["params"]["data"], json!({ "to": "[redacted:contact]" }));
+}
+
+#[tokio::test]
+async fn questions_and_answers_are_inspected_in_each_era() {
+    for era in ERAS {
+        let (_, transport) = FarSide::start(era).await;
+        let limits = UpstreamLimits { call_timeout_ms: 3_000, ..UpstreamLimits::default() };
+        let setup = Setup { transport: Some(transport), limits, ..Setup::default() };
+        let inspection = json!({ "results": { "contact": "redact" },
+            "arguments": { "financial": "block" } });
+        let entities = vec![
+            server("up", &["asks"], &[]),
+            tool("asks", "1.0.0", json!({})),
+            agent("a", "1.0.0", &[("asks", "1.0.0")]),
+            inspected(inspection),
+        ];
+        let bench = Bench::start(setup, entities).await;
+        let mut call = json!({ "name": "asks", "arguments": { "ask": MAIL } });
+        let asked = bench.got(able("tools/call", call.clone()).build()).await.result();
+        let (name, question) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
+        assert_eq!(question["params"]["message"], "[redacted:contact]", "{era:?}");
+        let answer = json!({ "action": "accept", "content": { "card": CARD } });
+        call["inputResponses"] = json!({ name.as_str(): answer });
+        call["requestState"] = asked["requestState"].clone();
+        let got = bench.got(able("tools/call", call).build()).await;
+        let received = messages(&got.text).pop().unwrap_or_else(|| got.json());
+        let result = &received["result"];
+        match era {
+            Era::Modern => {
+                assert_eq!(result["_meta"]["registry/governance"]["reason"], DETECTED);
+            }
+            // The server gets an error instead of the answer, and returns its code.
+            Era::Legacy => assert_eq!(result["content"][0]["text"], "-32602", "{received}"),
+        }
+    }
+}
+
+/// The result of each method, with the address.
+fn leaking(method: &str) -> Value {
+    let text = json!({ "type": "text", "text": MAIL });
+    let mut result = match method {
+        "tools/call" => {
+            return json!({ "resultType": "task", "taskId": "7+7", "status": "working" });
+        }
+        "tasks/get" => json!({ "taskId": "7+7", "status": "completed", "statusMessage": MAIL,
+            "result": { "content": [text] } }),
+        "prompts/list" => json!({ "prompts": [{ "name": "p", "description": MAIL }] }),
+        "prompts/get" => json!({ "messages": [{ "role": "user", "content": text }] }),
+        "resources/read" => json!({ "contents": [{ "uri": "test://r", "text": MAIL }] }),
+        "completion/complete" => json!({ "completion": { "values": [MAIL] } }),
+        _ => json!({ "resources": [], "resourceTemplates": [] }),
+    };
+    result["resultType"] = "complete".into();
+    result
+}
+
+/// A request of a client that supports tasks. `note` is a member of its `_meta`.
+async fn noted(bench: &Bench, (method, mut params): (&str, Value), note: &str) -> Value {
+    params["_meta"] = json!({ "acme.example/note": note });
+    let mut ask = knowing(method, params.clone());
+    if let Some(id) = params["taskId"].as_str().or(params["uri"].as_str()) {
+        ask = ask.with("mcp-name", id);
+    }
+    bench.got(ask.build()).await.json()
+}
+
+#[tokio::test]
+async fn each_method_is_inspected_in_both_directions() {
+    let inspection =
+        json!({ "results": { "contact": "redact" }, "arguments": { "financial": "block" } });
+    let bench =
+        scripted(inspection, |received| received.result(&leaking(received.rpc_method()))).await;
+    bench.until_features().await;
+    let listed = bench.modern("a", "prompts/list", json!({})).await.result();
+    assert_eq!(listed["prompts"][0]["description"], "[redacted:contact]");
+    let call = ("tools/call", json!({ "name": "mail", "arguments": {} }));
+    let task = noted(&bench, call.clone(), "").await["result"]["taskId"].clone();
+    let argument = json!({ "name": "x", "value": "v" });
+    let reference = json!({ "type": "ref/prompt", "name": "p" });
+    let requests = [
+        ("tasks/get", json!({ "taskId": task })),
+        ("prompts/get", json!({ "name": "p" })),
+        ("resources/read", json!({ "uri": "test://r" })),
+        ("completion/complete", json!({ "ref": reference, "argument": argument })),
+    ];
+    for request in &requests {
+        let text = noted(&bench, request.clone(), "").await.to_string();
+        assert!(text.contains("[redacted:contact]") && !text.contains(MAIL), "{text}");
+    }
+    for request in requests.into_iter().chain([call]) {
+        let sent = bench.upstream.seen(request.0).len();
+        let denied = noted(&bench, request.clone(), CARD).await;
+        let reasons = [
+            &denied["error"]["data"]["reason"],
+            &denied["result"]["_meta"]["registry/governance"]["reason"],
+        ];
+        assert!(reasons.iter().any(|reason| **reason == DETECTED), "{denied}");
+        assert_eq!(bench.upstream.seen(request.0).len(), sent, "{} was sent", request.0);
+    }
+}
+
+#[tokio::test]
+async fn binary_content_is_blocked_if_configured() {
+    let image = json!({ "type": "image", "mimeType": "image/png", "data": "aGVsbG8=" });
+    let result = json!({ "resultType": "complete", "content": [image] });
+    for (binary, reason) in [("allow", Value::Null), ("block", json!(DETECTED))] {
+        let bench = bench(json!({ "results": { "contact": "log" }, "binary": binary })).await;
+        let found = denial(&bench, "says", json!({ "result": result })).await;
+        assert_eq!(found["reason"], reason);
+    }
+}

@@ -1,0 +1,352 @@
+//! Inspects the data of operations by their policies: arguments before they are sent, and everything
+//! that callers receive.
+//!
+//! The steps of a composition exchange values unchanged. The result of the composition has the
+//! strictest rules of its steps.
+
+mod copies;
+mod filter;
+
+use std::sync::Arc;
+
+use gateway_compose::{CompositionError, ShownFailure};
+use gateway_protocol::mcp::RawResult;
+use gateway_upstream::{ClientChannel, RequestContext};
+use policy::{ApplicablePolicies, Direction, Finding, InspectionRules};
+use registry_core::Key;
+use serde_json::value::RawValue;
+
+use self::filter::Filter;
+use super::{
+    Error, FeatureSubject, Gateway, Invocation, PolicyDenial, Target, admit::Governed, message,
+    moment::Moment, validate,
+};
+use crate::{
+    audit::CallRecord,
+    governance::Governance,
+    inspection::{ChangedText, Inspected, Inspection, InspectionLog, UnknownPlaceholder},
+    view::{Composed, ServedTool},
+};
+
+/// Maximum size of a text that is inspected on the connection's thread, in bytes: about 1 ms.
+const MAX_INLINE_BYTES: usize = 64 * 1024;
+/// The text that replaces an error message which a policy blocks in a step.
+const BLOCKED: &str = "[blocked by a policy]";
+
+/// The inspections of one operation.
+#[derive(Debug, Default)]
+pub(super) struct CallInspection {
+    /// Of the data for the upstream.
+    arguments: Option<Inspection>,
+    /// Of the data for the caller. `None` also for a step: its composition needs the values.
+    results: Option<Inspection>,
+    /// Of the messages of errors, also in steps.
+    errors: Option<Inspection>,
+}
+
+/// The operation whose data is inspected.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Inspecting<'a> {
+    pub(super) gateway: &'a Gateway,
+    pub(super) call: &'a Invocation,
+    pub(super) moment: &'a Moment,
+}
+
+impl CallInspection {
+    /// The inspections of an operation. `composed`: the called composition.
+    pub(super) fn of(
+        gateway: &Gateway,
+        call: &Invocation,
+        moment: &Moment,
+        governed: Option<&Governed>,
+        composed: Option<&Composed>,
+        agent: Option<&Key>,
+    ) -> Self {
+        let governance = moment.snapshot.governance.as_ref();
+        let Some(governance) = governance.filter(|governance| governance.inspects()) else {
+            return Self::default();
+        };
+        let own = governed.and_then(Governed::inspection);
+        let merged = match composed {
+            None => own.cloned(),
+            Some(composed) => {
+                let mut steps = Vec::new();
+                collect_steps(composed, governance, agent, &mut steps);
+                let steps = steps.iter().filter_map(|policies| policies.inspection());
+                InspectionRules::with_results_of(own.map(|own| &**own), steps.map(|rules| &**rules))
+            }
+        };
+        let of = |rules: Option<&Arc<InspectionRules>>, direction| {
+            gateway.inspections().of(rules?, direction, &moment.principal)
+        };
+        let errors = of(merged.as_ref(), Direction::Results);
+        let is_step = matches!(call.target, Target::Step(_));
+        let results = errors.clone().filter(|_| !is_step);
+        Self { arguments: of(own, Direction::Arguments), results, errors }
+    }
+
+    /// Inspects the data for the upstream. Returns the violation that rejects the operation.
+    pub(super) async fn check_arguments(
+        &self,
+        gateway: &Gateway,
+        call: &Invocation,
+        arguments: Option<&RawValue>,
+        log: &InspectionLog,
+        audit: &mut Vec<Finding>,
+    ) -> Result<(), Finding> {
+        let Some(inspection) = &self.arguments else { return Ok(()) };
+        let mut check = |inspected: Inspected| {
+            log.add(&inspected.actions);
+            for finding in inspected.audit {
+                if !audit.iter().any(|known| known.policy == finding.policy) {
+                    audit.push(finding);
+                }
+            }
+            inspected.violation.map_or(Ok(()), Err)
+        };
+        if let Some(arguments) = arguments {
+            check(inspected(gateway, &call.context, inspection, arguments, "").await)?;
+        }
+        // The state is that of the server, and opaque.
+        for param in call.params.iter().filter(|param| &*param.name != "requestState") {
+            let place = format!("/{}", param.name);
+            check(inspected(gateway, &call.context, inspection, &param.value, &place).await)?;
+        }
+        for param in &call.context.meta {
+            let place = format!("/_meta/{}", param.name.replace('~', "~0").replace('/', "~1"));
+            check(inspected(gateway, &call.context, inspection, &param.value, &place).await)?;
+        }
+        if let Target::Feature { subject, .. } = &call.target {
+            match subject {
+                FeatureSubject::Prompt(name) => check(inspection.text(name, "/name"))?,
+                FeatureSubject::Resource(uri) => check(inspection.text(uri, "/uri"))?,
+                FeatureSubject::Task(..) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether results are inspected.
+    pub(super) fn has_results(&self) -> bool {
+        self.results.is_some()
+    }
+
+    /// Inspects a result. A changed result of a tool with an output schema must still conform to it.
+    pub(super) async fn check_result(
+        &self,
+        inspecting: Inspecting<'_>,
+        served: Option<&ServedTool>,
+        result: RawResult,
+        record: &mut CallRecord,
+    ) -> Result<RawResult, Error> {
+        let Some(inspection) = &self.results else { return Ok(result) };
+        let Inspecting { gateway, call, .. } = inspecting;
+        let context = &call.context;
+        let found = inspected(gateway, context, inspection, &result.result, "").await;
+        let Inspected { changed, .. } = inspecting.record(found, record)?;
+        let Some(ChangedText { text, finding }) = changed else { return Ok(result) };
+        let text = copies::aligned(result.result.get(), text);
+        context.buffer(text.len()).map_err(gateway_upstream::Error::from)?;
+        let Ok(changed) = RawValue::from_string(text) else {
+            return Err(inspecting.denial(finding, &[], record));
+        };
+        let is_final = result.result_type.is_final() && !result.is_error;
+        if let Some(served) = served.filter(|_| is_final)
+            && !validate::fits(gateway, served, &changed, context).await
+        {
+            return Err(inspecting.denial(finding, &[], record));
+        }
+        Ok(RawResult { result: changed, ..result })
+    }
+
+    /// Inspects the report about the steps of a composition. Returns its JSON text if it changes.
+    pub(super) fn check_steps(
+        &self,
+        inspecting: Inspecting<'_>,
+        steps: &gateway_compose::Steps,
+        record: &mut CallRecord,
+    ) -> Result<Option<Box<str>>, Error> {
+        let Some(inspection) = &self.results else { return Ok(None) };
+        let steps = serde_json::to_string(steps).unwrap_or_default();
+        let found = inspection.json(&steps, "/_meta/registry~1steps");
+        let Inspected { changed, .. } = inspecting.record(found, record)?;
+        Ok(changed.map(|changed| changed.text.into()))
+    }
+
+    /// Inspects the messages of an error.
+    pub(super) fn check_error(
+        &self,
+        inspecting: Inspecting<'_>,
+        error: Error,
+        record: &mut CallRecord,
+    ) -> Error {
+        let Some(inspection) = &self.errors else { return error };
+        let is_step = self.results.is_none();
+        match error {
+            Error::Upstream(gateway_upstream::Error::Rpc { code, mut message, mut data }) => {
+                let mut found = inspection.text(&message, "/error/message");
+                let in_data = data.as_ref().map(|data| inspection.json(data.get(), "/error/data"));
+                if let Some(changed) = found.changed.take() {
+                    message = changed.text;
+                }
+                if let Some(mut in_data) = in_data {
+                    if let Some(changed) = in_data.changed.take() {
+                        data = RawValue::from_string(changed.text).ok();
+                    }
+                    found.merge(in_data);
+                }
+                if is_step && found.violation.take().is_some() {
+                    (message, data) = (BLOCKED.to_owned(), None);
+                }
+                let error = gateway_upstream::Error::Rpc { code, message, data }.into();
+                inspecting.record(found, record).err().unwrap_or(error)
+            }
+            Error::Upstream(gateway_upstream::Error::OpenTask { why, said: Some(mut said) }) => {
+                let mut found = inspection.text(&said, "/status/message");
+                if let Some(changed) = found.changed.take() {
+                    said = changed.text;
+                }
+                if is_step && found.violation.take().is_some() {
+                    said = BLOCKED.to_owned();
+                }
+                let said = Some(said);
+                let error = gateway_upstream::Error::OpenTask { why, said }.into();
+                inspecting.record(found, record).err().unwrap_or(error)
+            }
+            Error::Composition(mut failed) if !is_step => {
+                let shown = shown(inspecting.target(), &failed);
+                let found = inspection.json(&shown, "/error");
+                let changed = match inspecting.record(found, record) {
+                    Err(denial) => return denial,
+                    Ok(Inspected { changed: None, .. }) => return Error::Composition(failed),
+                    Ok(Inspected { changed: Some(changed), .. }) => changed,
+                };
+                let Some(shown) = read_shown(&changed.text) else {
+                    return inspecting.denial(changed.finding, &[], record);
+                };
+                failed.shown = Some(shown);
+                Error::Composition(failed)
+            }
+            other => other,
+        }
+    }
+
+    /// The channel to the client whose messages are inspected.
+    pub(super) fn filtered(
+        &self,
+        channel: &ClientChannel,
+        record: &CallRecord,
+    ) -> Option<ClientChannel> {
+        let (arguments, results) = (self.arguments.clone(), self.errors.clone());
+        let is_inspected = arguments.is_some() || results.is_some();
+        let filter = || Filter { arguments, results, log: record.inspection().clone() };
+        is_inspected.then(|| channel.filtered(Arc::new(filter())))
+    }
+}
+
+impl<'a> Inspecting<'a> {
+    /// The called tool, prompt or resource.
+    fn target(self) -> &'a str {
+        match &self.call.target {
+            Target::Tool(tool) => &tool.name,
+            Target::Step(step) => step.served.name().as_str(),
+            Target::Feature { subject, .. } => subject.known(),
+        }
+    }
+
+    /// Records an inspection. A violation becomes a denial.
+    fn record(self, inspected: Inspected, record: &mut CallRecord) -> Result<Inspected, Error> {
+        record.inspection().add(&inspected.actions);
+        match inspected.violation {
+            Some(finding) => Err(self.denial(finding, &inspected.audit, record)),
+            None => {
+                record.add_verdicts(None, &inspected.audit);
+                Ok(inspected)
+            }
+        }
+    }
+
+    fn denial(self, finding: Finding, audit: &[Finding], record: &mut CallRecord) -> Error {
+        record.add_verdicts(Some(&finding), audit);
+        let registry = self.moment.snapshot.catalog.registry();
+        let mut denial = PolicyDenial::new(finding, registry, record.agent(), self.target());
+        denial.was_running = true;
+        record.set_invocation(&denial.invocation_id);
+        Error::Policy(Box::new(denial))
+    }
+}
+
+/// The arguments of a tool with the values of the caller's placeholders. `None`: they have none.
+pub(super) fn restored(
+    gateway: &Gateway,
+    moment: &Moment,
+    served: &ServedTool,
+    arguments: Option<&RawValue>,
+) -> Result<Option<Box<RawValue>>, Error> {
+    let Some(arguments) = arguments else { return Ok(None) };
+    let governance = moment.snapshot.governance.as_ref();
+    let tokenizes = governance.is_some_and(|governance| governance.tokenizes());
+    let text = arguments.get();
+    // Brackets can be written as escapes.
+    let may_contain = || text.contains("[[") || text.contains(r"\u005");
+    if !(tokenizes || gateway.inspections().has_issued()) || !may_contain() {
+        return Ok(None);
+    }
+    let may_restore = |policies: &[_]| {
+        governance.is_some_and(|governance| governance.restores(policies, served.called()))
+    };
+    let restored = gateway.inspections().restore(&moment.principal, text, may_restore);
+    let unknown = |UnknownPlaceholder(placeholder)| Error::UnknownPlaceholder {
+        placeholder: placeholder.to_string(),
+    };
+    Ok(restored.map_err(unknown)?.and_then(|restored| RawValue::from_string(restored).ok()))
+}
+
+/// Inspects a JSON text; a long one on a worker thread.
+async fn inspected(
+    gateway: &Gateway,
+    context: &RequestContext,
+    inspection: &Inspection,
+    text: &RawValue,
+    place: &str,
+) -> Inspected {
+    if text.get().len() <= MAX_INLINE_BYTES {
+        return inspection.json(text.get(), place);
+    }
+    let (inspection, text, place) = (inspection.clone(), text.to_owned(), place.to_owned());
+    let inspect = move || inspection.json(text.get(), &place);
+    gateway.workers().run(context.payer(), inspect).await
+}
+
+/// Collects the policies of all tools and skills that a composition calls.
+fn collect_steps(
+    composed: &Composed,
+    governance: &Governance,
+    agent: Option<&Key>,
+    found: &mut Vec<Arc<ApplicablePolicies>>,
+) {
+    for (_, served) in composed.parts() {
+        found.extend(served.policies(governance, agent));
+        if let Some(inner) = served.composed() {
+            collect_steps(inner, governance, agent, found);
+        }
+    }
+}
+
+/// The failure of a composition as callers see it, as JSON text.
+fn shown(tool: &str, failed: &CompositionError) -> String {
+    let message = message::failed_composition(tool, failed);
+    serde_json::json!({
+        "message": message, "failure": failed.failure.to_value(), "steps": failed.steps,
+    })
+    .to_string()
+}
+
+fn read_shown(text: &str) -> Option<Box<ShownFailure>> {
+    let shown: serde_json::Value = serde_json::from_str(text).ok()?;
+    Some(Box::new(ShownFailure {
+        message: shown["message"].as_str()?.to_owned(),
+        failure: shown["failure"].to_string(),
+        steps: shown["steps"].to_string(),
+    }))
+}
