@@ -140,6 +140,7 @@ impl SpendingGateway {
             let accounts = read_recall(recall).expect("a valid recall").into_iter();
             let recall = Recall { accounts: accounts.map(|account| account.key).collect() };
             self.spender.recall(&recall, &self.demands(), self.now());
+            self.write_marks();
             self.wake.notify_one();
         }
     }

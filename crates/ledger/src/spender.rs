@@ -257,7 +257,7 @@ impl Spender {
         true
     }
 
-    /// Returns idle rights that the ledger needs. The next report contains them.
+    /// Returns idle rights that the ledger needs. The next report after their marks contains them.
     pub fn recall(&self, recall: &Recall, demands: &Demands, now: BootTime) {
         let state = self.read();
         for key in &recall.accounts {
@@ -290,7 +290,7 @@ impl Spender {
         }
     }
 
-    /// Whether the file of marks must be written before calls can reserve more.
+    /// Whether the file of marks must be written before calls can reserve more, or rights return.
     pub fn needs_mark(&self, demands: &Demands, now: BootTime) -> bool {
         let state = self.read();
         let mut accounts = state.accounts();

@@ -74,9 +74,11 @@ impl Reporter {
         loop {
             match ledger.recall(&self.gateway).await {
                 Ok(recall) => {
-                    let Spending { spender, clock, wake, .. } = &*self.spending;
+                    let Spending { spender, clock, wake_writer, .. } = &*self.spending;
                     spender.recall(&recall, &self.spending.demands(), clock.boot());
-                    wake.notify_one();
+                    // Rights return after their crash marks.
+                    wake_writer.notify_one();
+                    self.spending.wake.notify_one();
                 }
                 Err(e) => {
                     tracing::debug!("no recalls from the ledger: {e}");
@@ -119,7 +121,7 @@ impl Reporter {
         true
     }
 
-    /// Writes the crash marks when calls need higher ones.
+    /// Writes the crash marks when calls need higher ones, or returned rights need lower ones.
     async fn write(&self, stop: &CancellationToken) {
         let spending = &self.spending;
         let mut has_failed = false;

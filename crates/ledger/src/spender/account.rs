@@ -82,10 +82,14 @@ pub struct Account {
 struct Control {
     granted: Amount,
     returned: Amount,
+    /// The returned rights in reports.
+    reported: Amount,
     /// The most that may be spent and reserved now: the rights and the allowance, up to the mark.
     ceiling: Amount,
     /// A mark that is on disk, or a lower one.
     mark: Amount,
+    /// The highest mark that may be on disk.
+    highest_mark: Amount,
     /// The spending without rights that is allowed now.
     allowance: Amount,
     /// The spending without rights that is allowed until the window ends.
@@ -133,8 +137,10 @@ impl Account {
             control: Mutex::new(Control {
                 granted: Amount::ZERO,
                 returned: Amount::ZERO,
+                reported: Amount::ZERO,
                 ceiling: Amount::ZERO,
                 mark,
+                highest_mark: Amount::ZERO,
                 allowance: Amount::ZERO,
                 allowance_left: allowance,
                 rate,
@@ -339,10 +345,13 @@ impl Account {
         }
     }
 
-    /// The totals for a report.
+    /// The totals for a report. Rights that a mark on disk covers are not returned: others could
+    /// spend them, and the next process would charge the mark.
     pub fn totals(&self) -> Totals {
-        let control = self.control();
-        Totals { granted: control.granted, returned: control.returned, settled: self.settled() }
+        let mut control = self.control();
+        let uncovered = control.granted.saturating_sub(control.highest_mark);
+        control.reported = control.reported.max(control.returned.min(uncovered));
+        Totals { granted: control.granted, returned: control.reported, settled: self.settled() }
     }
 
     /// Whether the ledger has answered a report of the current totals in a generation.
@@ -415,20 +424,28 @@ impl Account {
 
     /// The mark that a write of the file stores. It is not below spending and reservations.
     pub(crate) fn next_mark(&self, demand: Demand) -> Amount {
-        let control = self.control();
-        self.needed(&control, demand).unwrap_or(control.mark)
+        let mut control = self.control();
+        let next = self.needed(&control, demand).unwrap_or(control.mark);
+        control.highest_mark = control.highest_mark.max(next);
+        next
     }
 
-    /// The mark that must be on disk before more is reserved. `None`: the written one is sufficient.
+    /// The mark that must be on disk before more is reserved, or before rights can return. `None`:
+    /// the written one is sufficient.
     pub(crate) fn needed_mark(&self, demand: Demand) -> Option<Amount> {
-        self.needed(&self.control(), demand)
+        let control = self.control();
+        let needed = self.needed(&control, demand);
+        let is_waiting = control.reported < control.returned;
+        needed.or((is_waiting && control.mark < control.highest_mark).then_some(control.mark))
     }
 
     /// Records that a mark is on disk.
     pub(crate) fn mark_written(&self, mark: Amount) {
         let mut control = self.control();
         if self.unit == Unit::Money {
-            control.mark = mark;
+            // Rights may have been returned during the write.
+            control.mark = mark.min(control.reach().max(self.used(&control)));
+            control.highest_mark = mark;
             self.refresh(&mut control);
         }
     }

@@ -55,6 +55,11 @@ fn funded(granted: i64) -> Account {
     account
 }
 
+/// Writes the next mark to the file.
+fn write_mark(account: &Account) {
+    account.mark_written(account.next_mark(NONE));
+}
+
 #[test]
 fn reservation_needs_rights_and_mark() {
     let account = account(Unit::Money, 0);
@@ -150,10 +155,11 @@ fn idle_rights_are_returned_after_five_seconds() {
     account.tick(NONE, at(5));
     assert_eq!(account.totals().returned, Amount::ZERO);
     account.tick(demand(1, 2), at(6));
+    write_mark(&account);
     assert_eq!(account.totals().returned, units(5), "waiting calls keep their rights");
     account.tick(NONE, at(7));
+    write_mark(&account);
     assert_eq!(account.totals().returned, units(7));
-    assert_eq!(account.next_mark(NONE), units(3), "a crash no longer charges returned rights");
     account.settle(units(3), units(3));
     assert_eq!(account.totals().settled, units(3));
 }
@@ -167,9 +173,33 @@ fn rights_above_the_mark_are_returned_too() {
     account.return_rights(demand(2, 7));
     assert_eq!(account.totals().returned, units(2));
     account.return_rights(NONE);
+    write_mark(&account);
     assert_eq!(account.totals().returned, units(9));
     grant(&account, units(12));
     assert_eq!(account.reserve(units(2), at(0)), Err(Shortfall::Mark));
+}
+
+#[test]
+fn rights_return_after_their_mark() {
+    let account = funded(10);
+    account.reserve(units(3), at(0)).unwrap();
+    account.return_rights(NONE);
+    assert_eq!(account.totals().returned, Amount::ZERO, "a crash would charge 10");
+    assert_eq!(account.needed_mark(NONE), Some(units(3)));
+    write_mark(&account);
+    assert_eq!((account.totals().returned, account.needed_mark(NONE)), (units(7), None));
+}
+
+#[test]
+fn rights_returned_during_a_write_need_another() {
+    let account = account(Unit::Money, 0);
+    grant(&account, units(10));
+    let mark = account.next_mark(demand(10, 10));
+    account.return_rights(NONE);
+    account.mark_written(mark);
+    assert_eq!(account.totals().returned, Amount::ZERO);
+    write_mark(&account);
+    assert_eq!(account.totals().returned, units(10));
 }
 
 #[test]
