@@ -18,6 +18,10 @@ use crate::{
     reference::Key,
 };
 
+/// Prefix of the names of emergency policies. Only governors register, retire and set such names, so
+/// that a stopped team cannot prepare or undo a stop, even for names that it owns.
+pub const EMERGENCY_PREFIX: &str = "stop-";
+
 /// The versions of one policy that gateways evaluate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EffectiveVersions<'a> {

@@ -1,5 +1,4 @@
-//! `policy`: commands that decide calls by policies, and commands that register a policy which they
-//! construct.
+//! `policy`: commands that decide calls by policies, and commands that register a generated policy.
 
 mod arguments;
 mod cases;
@@ -58,6 +57,11 @@ impl<'a> Versions<'a> {
         };
         let records = records.map(parsed).collect::<Result<_, _>>()?;
         Ok(Self { client, name, revision, records })
+    }
+
+    /// The owner of the name. `None`: it has no version.
+    fn owner(&self) -> Option<&str> {
+        self.records.first().map(|(_, record)| record.owner.as_str())
     }
 
     /// The highest release, and whether it is retired.

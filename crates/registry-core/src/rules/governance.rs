@@ -5,6 +5,8 @@
 //! author's team owns. This holds also for the versions that a new version replaces, and for
 //! settings: an archived policy, or one with another owner, cannot be corrected by its governor.
 //!
+//! Policies with [`EMERGENCY_PREFIX`] are changed by governors only, whatever they select.
+//!
 //! A policy that such an author puts in force must not match a tool of another team by its upstream
 //! name either, unless the team owns the server of the tool.
 
@@ -19,7 +21,7 @@ use crate::{
     kind::Kind,
     lifecycle::LifecycleState,
     name::Name,
-    policies::ResourceNames,
+    policies::{EMERGENCY_PREFIX, ResourceNames},
     setting::Selector,
 };
 
@@ -33,6 +35,9 @@ pub(super) fn authorize(
     let key = proposed.key();
     if key.kind != Kind::Policy || author.is_governor || author.is_admin {
         return None;
+    }
+    if let Some(refused) = reserved(&key.name) {
+        return Some(refused);
     }
     let reach = Reach { catalog, batch, team: &author.team };
     match proposed {
@@ -71,12 +76,28 @@ pub(super) fn authorize_setting(
     if author.is_governor || author.is_admin {
         return None;
     }
+    if let Some(refused) = reserved(name) {
+        return Some(refused);
+    }
     let reach = Reach { catalog, batch: &[], team: &author.team };
     catalog.effective_policy(name).iter().find_map(|record| {
         let what = record.document.key().to_string();
         let found = reach.exceeded_by(record.document.entity(), &what)?;
         let found = Diagnostic { pointer: String::new(), ..found };
         Some(found.with_help("ask a governor to change the setting"))
+    })
+}
+
+/// Refuses the name of an emergency policy. Names that differ in case only look alike.
+fn reserved(name: &Name) -> Option<Diagnostic> {
+    let begin = name.as_str().get(..EMERGENCY_PREFIX.len())?;
+    begin.eq_ignore_ascii_case(EMERGENCY_PREFIX).then(|| {
+        let message = format!(
+            "policies named `{EMERGENCY_PREFIX}…` stop calls in an emergency; the role governor is \
+             required"
+        );
+        let help = "choose another name, or ask a governor to make the change";
+        Diagnostic::error(Code::RoleRequired, "", message).with_help(help)
     })
 }
 
@@ -356,6 +377,21 @@ mod tests {
             assert_eq!(refused(&owner(true), "policy/wide", setting.clone()), [""; 0]);
             assert_eq!(refused(&author("payments", false), "policy/narrow", setting), [""; 0]);
         }
+    }
+
+    #[test]
+    fn emergency_policy_is_changed_by_governors_only() {
+        let own = json!({ "appliesTo": { "tools": ["pay"] } });
+        for name in ["stop-tool-pay", "STOP-x"] {
+            let stop = policy(name, own.clone());
+            let off = set(&format!("policy/{name}@1.0.0"), LifecycleState::Retired, None);
+            for batch in [vec![stop.clone()], vec![stop, off]] {
+                let expected = vec![""; batch.len()];
+                assert_eq!(refused(&author("payments", false), &batch), expected, "{name}");
+                assert_eq!(refused(&author("payments", true), &batch), [""; 0], "{name}");
+            }
+        }
+        assert_eq!(refused(&author("payments", false), &[policy("stops", own)]), [""; 0]);
     }
 
     #[test]
