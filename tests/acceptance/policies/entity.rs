@@ -280,6 +280,17 @@ fn change_of_lower_version_names_version_in_force() {
     let restored = registry.ctl(&["restore", "policy/limit@1.0.0", "--yes"]);
     assert!(restored.success() && restored.stderr.contains("policy/limit@1.1.0"), "{restored:?}");
     assert!(!retire("1.1.0").contains("note:"));
+    let change = |command: &str, version: &str| {
+        let changed = registry.ctl(&[command, &format!("policy/limit@{version}"), "--yes"]);
+        assert!(changed.success(), "{changed:?}");
+        changed.stderr
+    };
+    retire("1.0.0");
+    assert!(change("restore", "1.0.0").contains("policy rollback limit 1.0.0"), "it stays off");
+    let policies = || keys(&registry.json(&["impact", "tool/charge@1.0.0"])["policies"]);
+    assert_eq!(policies(), [""; 0]);
+    assert!(change("deprecate", "1.1.0").contains("policy/limit@1.1.0"));
+    assert_eq!(policies(), ["policy/limit@1.1.0"]);
 }
 
 #[test]
