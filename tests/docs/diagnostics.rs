@@ -241,6 +241,12 @@ const CODES: &[[&str; 4]] = &[
         "correct the name of the argument",
     ],
     [
+        "policy-unsatisfiable",
+        "a statement in the conditions of a policy that no selected call can satisfy, because of its names, actions or types (warning)",
+        "`` Cedar line 1: no selected call can satisfy this `forbid` ``",
+        "correct the statement: `has` of an unknown attribute is false, and `appliesTo` must select resources that have its actions",
+    ],
+    [
         "policy-relaxed",
         "`impact`: a version of a policy in audit mode replaces one that rejects calls (warning)",
         "`version 1.1.0 only records the violations that 1.0.0 rejects`",

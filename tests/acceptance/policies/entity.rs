@@ -191,6 +191,30 @@ fn misspelled_argument_behind_has_is_a_warning() {
 }
 
 #[test]
+fn statement_that_no_call_satisfies_is_a_warning() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let found = |version: &str, list: &str, cedar: &str| {
+        let name = if list == "tools" { "charge" } else { "bank" };
+        let members = json!({
+            "appliesTo": { list: [name] }, "authorization": { "cedar": cedar },
+        });
+        let output = apply(&registry, &limit(version, &members), &[]);
+        assert!(output.success(), "{output:?}");
+        findings(&output)
+    };
+    let send = "forbid (principal, action == Action::\"send\", resource);";
+    let read = "forbid (principal, action == Action::\"read\", resource);";
+    let misspelled = "forbid (principal, action, resource) when { principal has teem };";
+    let pointer = "/policies/0/authorization/cedar".to_owned();
+    let warning = [("policy-unsatisfiable".to_owned(), pointer)];
+    assert_eq!(found("1.0.0", "tools", send), warning);
+    assert_eq!(found("1.1.0", "tools", misspelled), warning);
+    assert_eq!(found("1.2.0", "servers", send), warning);
+    assert!(found("1.3.0", "servers", read).is_empty());
+}
+
+#[test]
 fn impact_reports_changed_mode_of_a_policy() {
     let registry = Registry::start();
     applied(&registry, &bank());

@@ -255,6 +255,32 @@ fn comparison_of_number_with_integer_has_remedy() {
 }
 
 #[test]
+fn statements_that_no_call_satisfies_are_found() {
+    let found = |text: &str| {
+        let conditions = Conditions::parse(text).unwrap();
+        let TypeCheck { problems, unsatisfiable } =
+            conditions.check_types(ResourceKind::Tool, &arguments());
+        assert!(problems.is_empty(), "{text}: {problems:?}");
+        unsatisfiable.into_iter().collect::<Vec<_>>()
+    };
+    for condition in [
+        "context has argumnts && context.argumnts.count == 1",
+        "context.caller has isuer && context.caller.isuer == \"x\"",
+        "principal has teem",
+        "resource has tagz && resource.tagz.contains(\"x\")",
+        "context.arguments has ammount",
+        "context.arguments has count && !(context.arguments has count)",
+        "resource is Skill",
+    ] {
+        assert_eq!(found(&forbid(condition)), [0], "{condition}");
+    }
+    let possible = "forbid (principal, action, resource) unless { action == Action::\"cancel\" };";
+    let send = "forbid (principal, action == Action::\"send\", resource);";
+    assert_eq!(found(&format!("{possible}\n{send}")), [1]);
+    assert_eq!(found(&forbid("context.arguments has count && principal.known")), [0; 0]);
+}
+
+#[test]
 fn complex_texts_are_rejected_without_recursion() {
     let chain = |operand: &str, operator: &str| vec![operand; 20_000].join(operator);
     for condition in [
