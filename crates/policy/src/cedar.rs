@@ -18,7 +18,7 @@ use miette::Diagnostic as _;
 
 pub(crate) use self::evaluate::{CallEntities, Evaluation, Request, StatementSet};
 use self::{complexity::find_complexity, reads::Reads};
-use crate::{Action, ResourceKind, arguments::ArgumentType};
+use crate::{Action, Purpose, ResourceKind, arguments::ArgumentType};
 
 /// Maximum number of problems of one text.
 const PROBLEMS: usize = 20;
@@ -149,6 +149,14 @@ impl Conditions {
         });
         let mut statements = statements.collect::<Result<Vec<_>, _>>()?;
         statements.sort_by_key(Statement::line);
+        let unknown = statements.iter().flat_map(|statement| {
+            let line = statement.line;
+            statement.reads.unknown_purposes().map(move |purpose| unknown_purpose(line, purpose))
+        });
+        let unknown: Vec<_> = unknown.take(PROBLEMS).collect();
+        if !unknown.is_empty() {
+            return Err(unknown);
+        }
         Ok(Self { text: text.to_owned(), statements })
     }
 
@@ -262,6 +270,14 @@ impl Conditions {
             problems: problems.into_iter().take(PROBLEMS).collect(),
         }
     }
+}
+
+/// A statement compares the purpose with a text that no call has.
+fn unknown_purpose(line: usize, purpose: &str) -> CedarProblem {
+    let known = Purpose::ALL.map(Purpose::as_str).join(", ");
+    let message = format!("no call has the purpose {purpose:?}");
+    let help = format!("compare `context.purpose` with one of {known}");
+    CedarProblem { line, column: 1, message, help: Some(help) }
 }
 
 /// The remedy of an error, if Cedar suggests none or a wrong one.

@@ -285,6 +285,7 @@ fn invalid_cases_are_reported_with_their_lines() {
         ("{ name: a, tool: pay, expect: allow, argumnets: {} }", 2, "/cases/0/argumnets"),
         ("{ name: a, tool: pay, expect: allow, arguments: [] }", 2, "/cases/0/arguments"),
         ("{ name: a, tool: pay, expect: allow, reason: UNAUTHORIZED }", 2, "/cases/0/reason"),
+        ("{ name: a, tool: pay, expect: allow, purpose: poll }", 2, "/cases/0/purpose"),
         ("name: a\n  tool: pya\n  expect: allow", 3, "/cases/0/tool"),
         (
             "name: a\n  tool: pay\n  arguments:\n    amount: many\n  expect: deny",

@@ -191,6 +191,17 @@ fn misspelled_argument_behind_has_is_a_warning() {
 }
 
 #[test]
+fn unknown_purpose_in_conditions_is_rejected() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let cedar = "forbid (principal, action, resource) when { context.purpose == \"poll\" };";
+    let members =
+        json!({ "appliesTo": { "tools": ["charge"] }, "authorization": { "cedar": cedar } });
+    let output = apply(&registry, &limit("1.0.0", &members), &[]);
+    assert_eq!((output.code, findings(&output)[0].0.as_str()), (1, "policy-invalid"));
+}
+
+#[test]
 fn statement_that_no_call_satisfies_is_a_warning() {
     let registry = Registry::start();
     applied(&registry, &bank());

@@ -189,6 +189,25 @@ fn argument_without_readable_type_is_an_error() {
 }
 
 #[test]
+fn unknown_purposes_are_rejected() {
+    for condition in [
+        "context.purpose == \"poll\"",
+        "\"setp\" == context.purpose",
+        "principal.known && !(context[\"purpose\"] != \"poll\")",
+        "[\"call\", \"poll\"].contains(context.purpose)",
+    ] {
+        let problems = Conditions::parse(&forbid(condition)).unwrap_err();
+        let help = problems[0].help.as_deref().unwrap_or_default();
+        assert!(help.contains("compensation"), "{condition}: {problems:?}");
+    }
+    for condition in
+        ["context.purpose == \"step\"", "[\"call\", \"compensation\"].contains(context.purpose)"]
+    {
+        assert!(Conditions::parse(&forbid(condition)).is_ok(), "{condition}");
+    }
+}
+
+#[test]
 fn type_errors_have_place_and_remedy() {
     for (text, place, help) in [
         (
