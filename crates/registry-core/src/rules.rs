@@ -203,6 +203,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
     header::check(&proposal, &schemas, &mut diagnostics);
     cycle::check(&proposal, &mut diagnostics);
     policy::check_selectors(&proposal, &mut diagnostics);
+    policy::check_staleness(&proposal, origin, &mut diagnostics);
     budget::check_alerts(&proposal, &mut diagnostics);
     servable::check(&proposal, &schemas, &mut diagnostics);
     if origin == BatchOrigin::Request {

@@ -1,15 +1,21 @@
-//! `policy-version-regresses` and `policy-selector-unmatched`: versions and selectors of policies.
+//! `policy-version-regresses` and `policy-selector-unmatched`: versions and selectors of policies, and
+//! the minimum of `maxStaleness`.
 
-use super::proposal::{NewEntity, Proposal};
+use super::{
+    BatchOrigin,
+    proposal::{NewEntity, Proposal},
+};
 use crate::{
-    diagnostic::{Code, Diagnostic},
+    diagnostic::{Code, Diagnostic, Severity},
     document::Document,
+    duration::format_iso_duration,
     entity::{
         Entity,
         policy::{AppliesTo, CallerPattern, Pattern},
     },
     kind::Kind,
     lifecycle::LifecycleState,
+    limits::MIN_STALENESS,
     name::Name,
     policies::ResourceNames,
     reference::Key,
@@ -39,6 +45,31 @@ pub(super) fn check_versions(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic
             let problem = Diagnostic::error(Code::PolicyVersionRegresses, "/version", message);
             new.report(found, problem.with_help(help));
         }
+    }
+}
+
+/// A short `maxStaleness` rejects calls at connected gateways. Files may contain it, because an earlier
+/// release accepted it.
+pub(super) fn check_staleness(
+    proposal: &Proposal<'_>,
+    origin: BatchOrigin,
+    found: &mut Vec<Diagnostic>,
+) {
+    for new in policies(proposal) {
+        let Entity::Policy(policy) = new.entity() else { continue };
+        let Some(age) = policy.max_staleness.filter(|age| *age < MIN_STALENESS) else { continue };
+        let least = format_iso_duration(MIN_STALENESS);
+        let message = format!("`{}` is below the minimum {least}", format_iso_duration(age));
+        let help = format!(
+            "write {least} or more; a shorter limit rejects calls at gateways with a connection, \
+             which confirm their catalog every 10 s by default"
+        );
+        let severity = match origin {
+            BatchOrigin::Request => Severity::Error,
+            BatchOrigin::File => Severity::Warning,
+        };
+        let problem = Diagnostic::error(Code::DocumentInvalid, "/maxStaleness", message);
+        new.report(found, Diagnostic { severity, ..problem.with_help(help) });
     }
 }
 
@@ -165,8 +196,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rules::testing::{
-        agent, found, found_of, policy, server, source_tool, tool, versioned, with,
+    use crate::rules::{
+        testing::{
+            agent, catalog, found, found_of, policy, server, source_tool, tool, versioned, with,
+        },
+        validate,
     };
 
     fn versions(registered: &[&str], new: &[&str]) -> String {
@@ -187,6 +221,16 @@ mod tests {
         );
         assert_eq!(versions(&["1.2.0"], &["1.2.0-rc.1"]).lines().count(), 1);
         assert_eq!(versions(&["1.0.0", "2.0.0-rc.2"], &["2.0.0-rc.1"]).lines().count(), 1);
+    }
+
+    #[test]
+    fn short_staleness_is_rejected_at_registration_only() {
+        let new = |age: &str| [policy("p", json!({ "maxStaleness": age }))];
+        assert_eq!(found(&[], &new("PT25S")), "");
+        assert!(found(&[], &new("PT24S")).starts_with("error[document-invalid]"));
+        assert_eq!(found(&new("PT24S"), &new("PT24S")), "", "it is stored");
+        let file = validate(&catalog(&[]), &new("PT24S"));
+        assert!(file.is_acceptable() && file.diagnostics.len() == 1, "{file:?}");
     }
 
     #[test]
