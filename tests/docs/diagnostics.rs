@@ -248,13 +248,13 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "policy-relaxed",
-        "`impact`: a version of a policy in audit mode replaces one that rejects calls (warning)",
+        "a version of a policy in audit mode replaces one that rejects calls (warning)",
         "`version 1.1.0 only records the violations that 1.0.0 rejects`",
         "use `mode: enforce` to reject them",
     ],
     [
         "policy-tightened",
-        "`impact`: a version of a policy that rejects calls replaces one in audit mode (warning)",
+        "a version of a policy that rejects calls replaces one in audit mode (warning)",
         "`version 1.1.0 rejects the violations that 1.0.0 only records`",
         "find out which calls it denies: `registryctl policy simulate`",
     ],

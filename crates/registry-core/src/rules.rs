@@ -19,7 +19,7 @@ mod governance;
 mod header;
 mod lifecycle;
 mod ownership;
-mod policy;
+pub(crate) mod policy;
 mod proposal;
 mod provision;
 mod schema;
@@ -213,6 +213,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
         }
         flow::check(&proposal, &mut diagnostics);
         policy::check_versions(&proposal, &mut diagnostics);
+        policy::check_modes(&proposal, &mut diagnostics);
         budget::check_definitions(&proposal, &mut diagnostics);
         breaking::check(&proposal, &mut diagnostics);
     }

@@ -233,7 +233,9 @@ fn impact_reports_changed_mode_of_a_policy() {
         limit(version, &json!({ "mode": mode, "appliesTo": { "tools": ["charge"] } }))
     };
     applied(&registry, &policy("1.0.0", "enforce"));
-    applied(&registry, &policy("1.1.0", "audit"));
+    let relaxed = apply(&registry, &policy("1.1.0", "audit"), &[]);
+    assert!(relaxed.success(), "{relaxed:?}");
+    assert_eq!(findings(&relaxed), [("policy-relaxed".to_owned(), "/policies/0/mode".to_owned())]);
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("policy.json");
     let found = |old: &str, new: Value| {

@@ -13,13 +13,13 @@ use crate::{
     compatibility::Comparison,
     diagnostic::{Code, Diagnostic},
     document::Document,
-    entity::{Entity, policy::Mode},
+    entity::Entity,
     kind::Kind,
     lifecycle::{LifecycleState, Notice},
     limits,
     policies::EffectiveVersions,
     reference::Key,
-    rules::{Proposed, plan},
+    rules::{Proposed, plan, policy},
     version::Version,
 };
 
@@ -234,7 +234,10 @@ fn change(
     // A schema counts as used by the dependents that move to it.
     about_new.retain(|found| found.code != Code::SchemaUnused || moving.is_empty());
     let old = catalog.find(key).map(|record| &*record.document);
-    about_new.extend(old.and_then(|old| mode_change(old, document)));
+    // The plan compares the mode with the version in force, which can be another one.
+    about_new.retain(|found| !matches!(found.code, Code::PolicyRelaxed | Code::PolicyTightened));
+    let mode_change = old.and_then(|old| policy::find_mode_change(old, document));
+    about_new.extend(mode_change.map(|found| found.for_change(0, document.key())));
     let old = old.filter(|_| key.kind != Kind::Policy);
     let promises = old.map(|old| promises(catalog, (old, document), &moving));
     let (comparison, mut found) = match promises {
@@ -262,33 +265,6 @@ fn change(
         (moving_along(&findings), findings)
     });
     (about_new, comparison, effects.collect())
-}
-
-/// Whether a policy rejects calls, while the replaced version does not, or the reverse. A pre-release
-/// replaces no version.
-fn mode_change(old: &Document, new: &Document) -> Option<Diagnostic> {
-    let (Entity::Policy(before), Entity::Policy(after)) = (old.entity(), new.entity()) else {
-        return None;
-    };
-    if after.version.is_prerelease() {
-        return None;
-    }
-    let key = new.key();
-    let (old, new) = (&before.version, &after.version);
-    let found = match (before.effective_mode(), after.mode) {
-        (Mode::Enforce, Mode::Enforce) | (Mode::Audit, Mode::Audit) => return None,
-        (Mode::Enforce, Mode::Audit) => {
-            let message = format!("version {new} only records the violations that {old} rejects");
-            Diagnostic::warning(Code::PolicyRelaxed, "/mode", message)
-                .with_help("use `mode: enforce` to reject them")
-        }
-        (Mode::Audit, Mode::Enforce) => {
-            let message = format!("version {new} rejects the violations that {old} only records");
-            Diagnostic::warning(Code::PolicyTightened, "/mode", message)
-                .with_help("`registryctl policy simulate` lists the recorded calls that it denies")
-        }
-    };
-    Some(found.for_change(0, key))
 }
 
 /// The effect on a dependent that moves along, derived from its findings.

@@ -1,5 +1,7 @@
-//! `policy-version-regresses` and `policy-selector-unmatched`: versions and selectors of policies, and
-//! the minimum of `maxStaleness`.
+//! `policy-version-regresses`, `policy-selector-unmatched`, `policy-relaxed` and `policy-tightened`:
+//! versions, selectors and modes of policies; and the minimum of `maxStaleness`.
+
+use std::collections::BTreeMap;
 
 use super::{
     BatchOrigin,
@@ -11,7 +13,7 @@ use crate::{
     duration::format_iso_duration,
     entity::{
         Entity,
-        policy::{AppliesTo, CallerPattern, Pattern},
+        policy::{AppliesTo, CallerPattern, Mode, Pattern},
     },
     kind::Kind,
     lifecycle::LifecycleState,
@@ -44,6 +46,52 @@ pub(super) fn check_versions(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic
             );
             let problem = Diagnostic::error(Code::PolicyVersionRegresses, "/version", message);
             new.report(found, problem.with_help(help));
+        }
+    }
+}
+
+/// Warns about new versions with another mode than the version in force.
+pub(super) fn check_modes(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
+    let mut highest: BTreeMap<&Name, &NewEntity<'_>> = BTreeMap::new();
+    for new in policies(proposal).filter(|new| !new.key().version.is_prerelease()) {
+        let known = highest.entry(&new.key().name).or_insert(new);
+        if known.key().version < new.key().version {
+            *known = new;
+        }
+    }
+    for (name, new) in highest {
+        let mut versions = proposal.catalog().highest_policy_versions(name);
+        let release = versions.find(|record| !record.document.key().version.is_prerelease());
+        let in_force = release.filter(|record| record.is_usable());
+        let change = in_force.and_then(|old| find_mode_change(&old.document, new.document()));
+        if let Some(change) = change {
+            new.report(found, change);
+        }
+    }
+}
+
+/// Whether a policy rejects calls, while the replaced version does not, or the reverse. A pre-release
+/// replaces no version.
+pub(crate) fn find_mode_change(old: &Document, new: &Document) -> Option<Diagnostic> {
+    let (Entity::Policy(before), Entity::Policy(after)) = (old.entity(), new.entity()) else {
+        return None;
+    };
+    if after.version.is_prerelease() {
+        return None;
+    }
+    let (old, new) = (&before.version, &after.version);
+    match (before.effective_mode(), after.mode) {
+        (Mode::Enforce, Mode::Enforce) | (Mode::Audit, Mode::Audit) => None,
+        (Mode::Enforce, Mode::Audit) => {
+            let message = format!("version {new} only records the violations that {old} rejects");
+            let found = Diagnostic::warning(Code::PolicyRelaxed, "/mode", message);
+            Some(found.with_help("use `mode: enforce` to reject them"))
+        }
+        (Mode::Audit, Mode::Enforce) => {
+            let message = format!("version {new} rejects the violations that {old} only records");
+            let found = Diagnostic::warning(Code::PolicyTightened, "/mode", message);
+            let help = "`registryctl policy simulate` lists the recorded calls that it denies";
+            Some(found.with_help(help))
         }
     }
 }
@@ -197,8 +245,10 @@ mod tests {
 
     use super::*;
     use crate::rules::{
+        Proposed, plan,
         testing::{
-            agent, catalog, found, found_of, policy, server, source_tool, tool, versioned, with,
+            agent, catalog, found, found_of, policy, server, set, source_tool, tool, versioned,
+            with,
         },
         validate,
     };
@@ -221,6 +271,24 @@ mod tests {
         );
         assert_eq!(versions(&["1.2.0"], &["1.2.0-rc.1"]).lines().count(), 1);
         assert_eq!(versions(&["1.0.0", "2.0.0-rc.2"], &["2.0.0-rc.1"]).lines().count(), 1);
+    }
+
+    #[test]
+    fn changed_mode_of_version_in_force_is_a_warning() {
+        let p =
+            |version: &str, mode: &str| versioned(&policy("p", json!({ "mode": mode })), version);
+        let modes = |registered: &[Proposed], new: &[Proposed]| {
+            let found = plan(&catalog(registered), new).diagnostics.into_iter();
+            found.map(|found| found.code.to_string()).collect::<Vec<_>>()
+        };
+        let enforced = [p("1.0.0", "enforce")];
+        assert_eq!(modes(&enforced, &[p("1.1.0", "audit")]), ["policy-relaxed"]);
+        assert_eq!(modes(&[p("1.0.0", "audit")], &[p("1.1.0", "enforce")]), ["policy-tightened"]);
+        assert_eq!(modes(&enforced, &[p("1.1.0", "enforce")]), [""; 0]);
+        assert_eq!(modes(&enforced, &[p("1.1.0-rc.1", "audit")]), [""; 0]);
+        assert_eq!(modes(&enforced, &[p("1.1.0", "audit"), p("1.2.0", "enforce")]), [""; 0]);
+        let off = set("policy/p@1.0.0", LifecycleState::Retired, None);
+        assert_eq!(modes(&[p("1.0.0", "enforce"), off], &[p("1.1.0", "audit")]), [""; 0]);
     }
 
     #[test]
