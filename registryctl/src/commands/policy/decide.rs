@@ -381,12 +381,16 @@ impl Target {
         depends.iter().map(text).collect()
     }
 
-    /// The note that the decision about a composition does not include its steps.
-    pub(super) fn note_of_steps(&self) -> Option<String> {
+    /// The note that the decision about a composition with this number of hops does not include its
+    /// steps.
+    pub(super) fn note_of_steps(&self, hops: u32) -> Option<String> {
         let steps = self.steps();
-        let (key, names) = (self.key(), steps.join(", "));
+        let (key, names, hops) = (self.key(), steps.join(", "), hops.saturating_add(1));
         (!steps.is_empty()).then(|| {
-            format!("note: gateways also decide each step of {key}; explain them as well: {names}")
+            format!(
+                "note: gateways also decide each step of {key}; explain them as well, with \
+                 --purpose step --hops {hops}: {names}"
+            )
         })
     }
 
