@@ -38,7 +38,7 @@ pub(super) async fn run(session: &Session, args: StopArgs) -> Result<(), Failure
         "authorization": { "cedar": FORBID },
     });
     let base = base_name(caller.prefix(), &selectors);
-    let stop = Stop::identify(&client, &caller, (&base, document), revision).await?;
+    let stop = Stop::identify(&client, &caller, &base, document, revision).await?;
     let changes = vec![registration(&stop.document)?];
     let mut wanted = commit::new_request(changes, reason, author, &session.globals.access);
     wanted.base_revision = wanted.base_revision.or(Some(revision));
@@ -115,7 +115,8 @@ impl Stop {
     async fn identify(
         client: &Client,
         caller: &Caller,
-        (base, mut document): (&str, Value),
+        base: &str,
+        mut document: Value,
         revision: u64,
     ) -> Result<Self, Failure> {
         let archived = archived(client).await?;
