@@ -458,7 +458,7 @@ fn undeclared_arguments<'a>(
     warnings.collect()
 }
 
-/// Finds statements that were probably forgotten.
+/// Finds a `default: deny` without a `permit`, and a Cedar text without a statement.
 fn find_omission(policy: &Policy, conditions: Option<&Conditions>) -> Option<Diagnostic> {
     if policy.default == Decision::Deny && !conditions.is_some_and(Conditions::has_permit) {
         let message = "the policy denies every call that it selects, because it has no `permit`";

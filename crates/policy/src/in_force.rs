@@ -72,8 +72,8 @@ impl PolicyInForce {
         self.conditions.as_ref()
     }
 
-    /// The first defect of the conditions for calls with these arguments. Such conditions may
-    /// compare values of different types, which is false instead of an error.
+    /// The first defect of the conditions for calls with these arguments. Cedar evaluates a
+    /// comparison of different types to false, not to an error, so such calls are denied before.
     pub(crate) fn type_mismatch(
         &self,
         kind: ResourceKind,

@@ -5,11 +5,11 @@
 //! author's team owns. This holds also for the versions that a new version replaces, and for
 //! settings: an archived policy, or one with another owner, cannot be corrected by its governor.
 //!
-//! Only governors change a policy with [`EMERGENCY_PREFIX`], independent of its selectors.
-//!
 //! A policy that such an author puts in force must not match an older tool of another team by its
 //! upstream name either, unless the team owns the server of the tool. Older: its upstream name was
 //! registered before the name that the policy selects.
+//!
+//! Only governors change a policy with [`EMERGENCY_PREFIX`], independent of its selectors.
 
 use std::{
     cell::{LazyCell, OnceCell},

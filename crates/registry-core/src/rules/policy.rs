@@ -24,6 +24,9 @@ use crate::{
     tags::has_tag,
 };
 
+/// Maximum number of reported selectors of one policy.
+const UNMATCHED: usize = 20;
+
 /// A version that is not above the registered ones would never be in force.
 pub(super) fn check_versions(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     for new in policies(proposal) {
@@ -121,7 +124,8 @@ pub(super) fn check_staleness(
     }
 }
 
-/// Warns about selectors that match nothing, which often have a typing error.
+/// Warns about selectors that match nothing, which often have a typing error: the first ones of each
+/// policy, which bounds the response.
 pub(super) fn check_selectors(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     let mut unmatched: Vec<(&NewEntity<'_>, Selected<'_>)> = policies(proposal)
         .flat_map(|new| match new.entity() {
@@ -141,7 +145,13 @@ pub(super) fn check_selectors(proposal: &Proposal<'_>, found: &mut Vec<Diagnosti
         let own = document.without_entity();
         unmatched.retain(|(_, selected)| !selected.matches(&own));
     }
+    let mut counts = BTreeMap::<usize, usize>::new();
     for (new, Selected { pointer, text, .. }) in unmatched {
+        let count = counts.entry(new.change()).or_default();
+        *count += 1;
+        if *count > UNMATCHED {
+            continue;
+        }
         let message = format!("the selector `{text}` matches nothing that is registered");
         let warning = Diagnostic::warning(Code::PolicySelectorUnmatched, pointer, message);
         let help = "correct the name, or register the entity";
@@ -247,8 +257,8 @@ mod tests {
     use crate::rules::{
         Proposed, plan,
         testing::{
-            agent, catalog, found, found_of, policy, server, set, source_tool, tool, versioned,
-            with,
+            agent, catalog, found, found_of, policy, renamed, server, set, source_tool, tool,
+            versioned, with,
         },
         validate,
     };
@@ -327,6 +337,14 @@ mod tests {
                 "/appliesTo/servers/1"
             ]
         );
+    }
+
+    #[test]
+    fn warnings_about_selectors_of_a_policy_are_bounded() {
+        let tools: Vec<_> = (0..100).map(|i| format!("t{i}")).collect();
+        let about = policy("p", json!({ "appliesTo": { "tools": tools } }));
+        let other = renamed(&about, "q");
+        assert_eq!(found(&[], &[about, other]).lines().count(), 2 * UNMATCHED);
     }
 
     #[test]
