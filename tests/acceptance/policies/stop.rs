@@ -78,10 +78,11 @@ async fn stop_names_gateway_that_lost_its_connection() {
 fn stop_skips_names_of_other_policies() {
     let registry = Registry::start();
     let mut file = bank();
+    let forbid = "forbid (principal, action, resource) unless { action == Action::\"cancel\" };";
     let named = |name: &str, members: serde_json::Value| {
         let mut policy = json!({
             "name": name, "version": "1.0.0", "appliesTo": { "tools": ["charge"] },
-            "authorization": { "cedar": "forbid (principal, action, resource);" },
+            "authorization": { "cedar": forbid },
         });
         policy
             .as_object_mut()
