@@ -21,7 +21,7 @@ use crate::{
 /// The conditions of an emergency policy. Running tasks of a stopped tool can be cancelled.
 const FORBID: &str =
     "forbid (principal, action, resource) unless { action == Action::\"cancel\" };";
-/// Prefix of the policies by which publishers stop calls of their own team's names.
+/// Prefix of the policies that publishers register to stop calls of their own names.
 const OWN_PREFIX: &str = "own-stop-";
 /// Maximum length of the part of the name that describes the selectors.
 const NAME_CHARS: usize = 80;
