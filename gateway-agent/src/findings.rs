@@ -16,8 +16,6 @@ use registry_core::{Catalog, Code, Key, Kind, Name, Version, scope::Root};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::identity::is_usable;
-
 /// Maximum names listed in one finding.
 const SHOWN: usize = 10;
 /// Delay that combines bursts of catalog changes.
@@ -163,7 +161,7 @@ pub fn inspect(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
     let (mut served, mut without) = (BTreeSet::new(), BTreeSet::new());
     let mut used = BTreeSet::new();
     for kind in [Kind::Server, Kind::Agent] {
-        let usable = catalog.of_kind(kind).filter(|(_, record)| is_usable(record));
+        let usable = catalog.of_kind(kind).filter(|(_, record)| record.is_usable());
         for (key, _) in usable {
             match routing.resolve(key) {
                 Some(route) => {

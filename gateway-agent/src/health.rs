@@ -30,7 +30,6 @@ use crate::{
     cache::Cache,
     feed::{SourceState, Status},
     freshness::{StalenessLevel, StalenessMonitor},
-    identity::is_usable,
     metric_table,
 };
 
@@ -162,7 +161,7 @@ async fn readyz(State(health): State<Health>) -> (StatusCode, Json<Readiness>) {
 
 fn targets(upstreams: &Upstreams, catalog: &Catalog) -> Vec<TargetReadiness> {
     let used_for = |target: &TargetId| {
-        let usable = catalog.versions(target.kind, &target.name).filter(|(_, it)| is_usable(it));
+        let usable = catalog.versions(target.kind, &target.name).filter(|(_, it)| it.is_usable());
         let uses = usable.filter(|(server, _)| {
             upstreams
                 .route(server)

@@ -15,12 +15,12 @@ pub mod settings;
 #[cfg(test)]
 mod tests;
 
-use std::{cmp::Reverse, sync::Arc};
+use std::sync::Arc;
 
 use gateway_policy::{AgentReference, AuthMethod, CallerIdentity, QuotaKey};
 use gateway_protocol::jsonrpc;
 use http::HeaderMap;
-use registry_core::{Catalog, Key, Kind, LifecycleState, Name, Record, Version};
+use registry_core::{Catalog, Key, Kind, Name, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -189,14 +189,14 @@ pub fn identify(
 fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity {
     let Ok(name) = Name::parse(Kind::Agent, name) else { return Identity::Unknown };
     let Some(version) = version else {
-        let newest = usable_versions(catalog, Kind::Agent, &name).into_iter().next();
+        let newest = catalog.usable_versions(Kind::Agent, &name).into_iter().next();
         let key = newest.map(|record| record.document.key().clone());
         return key
             .map_or_else(|| without_version(catalog, &name, Identity::Retired), Identity::Agent);
     };
     let key = Version::parse(version).map(|version| Key::new(Kind::Agent, name.clone(), version));
     match key.ok().and_then(|key| Some((catalog.find(&key)?, key))) {
-        Some((record, key)) if is_usable(record) => Identity::Agent(key),
+        Some((record, key)) if record.is_usable() => Identity::Agent(key),
         Some(_) => Identity::Retired,
         None => without_version(catalog, &name, Identity::UnknownVersion),
     }
@@ -218,24 +218,4 @@ fn without_version(catalog: &Catalog, name: &Name, registered: Identity) -> Iden
     } else {
         Identity::Unknown
     }
-}
-
-/// Whether an entity can be used: deprecated ones can, retired ones cannot.
-pub(crate) fn is_usable(record: &Record) -> bool {
-    record.lifecycle.state != LifecycleState::Retired
-}
-
-/// The usable versions of a name, best first: active before deprecated, so that a deprecation
-/// breaks no caller; releases before prereleases; newer before older.
-pub(crate) fn usable_versions<'a>(
-    catalog: &'a Catalog,
-    kind: Kind,
-    name: &'a Name,
-) -> Vec<&'a Arc<Record>> {
-    let usable = catalog.versions(kind, name).filter(|(_, record)| is_usable(record));
-    let mut usable: Vec<_> = usable.collect();
-    usable.sort_by_cached_key(|(key, record)| {
-        Reverse((record.is_active(), !key.version.is_prerelease(), key.version.clone()))
-    });
-    usable.into_iter().map(|(_, record)| record).collect()
 }

@@ -42,10 +42,7 @@ pub use self::{
     tasks::TaskSupport,
     visible_servers::VisibleServer,
 };
-use crate::{
-    contract::Contracts, freshness::StalenessLevel, governance::Governance,
-    identity::usable_versions,
-};
+use crate::{contract::Contracts, freshness::StalenessLevel, governance::Governance};
 
 /// The callers that share a view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -354,7 +351,7 @@ impl Views {
     /// tools that callers see.
     fn newest(&self, snapshot: &Snapshot, name: &Name) -> Option<Arc<ServedTool>> {
         let mut undeployed = None;
-        for record in usable_versions(&snapshot.catalog, Kind::Tool, name) {
+        for record in snapshot.catalog.usable_versions(Kind::Tool, name) {
             let served = self.tool_cache.find(snapshot, record.document.key());
             match served.filter(|served| served.missing_target().is_none()) {
                 Some(served) if !served.is_undeployed() => return Some(served),

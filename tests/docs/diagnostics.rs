@@ -241,14 +241,20 @@ const CODES: &[[&str; 4]] = &[
         "correct the name of the argument",
     ],
     [
+        "policy-unsatisfiable",
+        "a statement in the conditions of a policy that no selected call can satisfy, because of its names, actions or types (warning)",
+        "`` Cedar line 1: no selected call can satisfy this `forbid` ``",
+        "correct the statement: `has` of an unknown attribute is false, and `appliesTo` must select resources that have its actions",
+    ],
+    [
         "policy-relaxed",
-        "`impact`: a version of a policy in audit mode, or with a weaker inspection, replaces one that rejects more (warning)",
+        "a version of a policy in audit mode, or with a weaker inspection, replaces one that rejects more (warning)",
         "`version 1.1.0 only records the violations that 1.0.0 rejects`",
         "use `mode: enforce` to reject them",
     ],
     [
         "policy-tightened",
-        "`impact`: a version of a policy that rejects calls replaces one in audit mode (warning)",
+        "a version of a policy that rejects calls replaces one in audit mode (warning)",
         "`version 1.1.0 rejects the violations that 1.0.0 only records`",
         "find out which calls it denies: `registryctl policy simulate`",
     ],

@@ -11,12 +11,14 @@ mod tests;
 
 use std::{collections::BTreeSet, fmt, str::FromStr as _};
 
-use cedar_policy::{Effect, PolicySet, ValidationError, ValidationMode, Validator};
+use cedar_policy::{
+    Effect, PolicyId, PolicySet, ValidationError, ValidationMode, ValidationWarning, Validator,
+};
 use miette::Diagnostic as _;
 
 pub(crate) use self::evaluate::{CallEntities, Evaluation, Request, StatementSet};
 use self::{complexity::find_complexity, reads::Reads};
-use crate::{Action, ResourceKind, arguments::ArgumentType};
+use crate::{Action, Purpose, ResourceKind, arguments::ArgumentType};
 
 /// Maximum number of problems of one text.
 const PROBLEMS: usize = 20;
@@ -51,6 +53,14 @@ pub(crate) struct NamedEntity {
     pub(crate) id: String,
 }
 
+/// The result of a type check.
+#[derive(Debug)]
+pub(crate) struct TypeCheck {
+    pub(crate) problems: Vec<CedarProblem>,
+    /// The indexes of statements that no call of these types satisfies.
+    pub(crate) unsatisfiable: BTreeSet<usize>,
+}
+
 /// A defect of a Cedar text. Its position is that in the text, not in the file of the policy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CedarProblem {
@@ -82,6 +92,10 @@ impl Statement {
 
     pub(crate) fn reads_context(&self) -> bool {
         self.reads.has_context()
+    }
+
+    pub(crate) fn reads_arguments(&self) -> bool {
+        self.reads.arguments().next().is_some()
     }
 
     /// Whether all members of `context` that it reads have one of these paths.
@@ -135,6 +149,14 @@ impl Conditions {
         });
         let mut statements = statements.collect::<Result<Vec<_>, _>>()?;
         statements.sort_by_key(Statement::line);
+        let unknown = statements.iter().flat_map(|statement| {
+            let line = statement.line;
+            statement.reads.unknown_purposes().map(move |purpose| unknown_purpose(line, purpose))
+        });
+        let unknown: Vec<_> = unknown.take(PROBLEMS).collect();
+        if !unknown.is_empty() {
+            return Err(unknown);
+        }
         Ok(Self { text: text.to_owned(), statements })
     }
 
@@ -145,7 +167,7 @@ impl Conditions {
 
     /// Whether a statement reads arguments.
     pub fn reads_arguments(&self) -> bool {
-        self.statements.iter().any(|statement| statement.reads.arguments().next().is_some())
+        self.statements.iter().any(Statement::reads_arguments)
     }
 
     /// The arguments that statements read and that calls with none of these types can have, with the
@@ -181,16 +203,24 @@ impl Conditions {
         self.statements.iter().flat_map(of_statement).collect()
     }
 
-    /// Checks the types of all statements for calls of resources of a kind with these arguments.
+    /// The type errors of all statements for calls of resources of a kind with these arguments.
     pub fn check(&self, kind: ResourceKind, arguments: &ArgumentType) -> Vec<CedarProblem> {
+        self.check_types(kind, arguments).problems
+    }
+
+    /// Checks the types of all statements for calls of resources of a kind with these arguments.
+    pub(crate) fn check_types(&self, kind: ResourceKind, arguments: &ArgumentType) -> TypeCheck {
+        let failed = |message: String| TypeCheck {
+            problems: vec![problem(&self.text, 0, message, None)],
+            unsatisfiable: BTreeSet::new(),
+        };
         let Ok(schema) = schema::schema(kind, arguments) else {
-            let message = "the schema of the arguments has no form in Cedar";
-            return vec![problem(&self.text, 0, message.into(), None)];
+            return failed("the schema of the arguments has no form in Cedar".to_owned());
         };
         let policies = self.statements.iter().map(|statement| statement.policy.clone());
         let set = match PolicySet::from_policies(policies) {
             Ok(set) => set,
-            Err(error) => return vec![problem(&self.text, 0, error.to_string(), None)],
+            Err(error) => return failed(error.to_string()),
         };
         let validator = Validator::new(schema);
         let result = validator.validate(&set, ValidationMode::Strict);
@@ -225,8 +255,29 @@ impl Conditions {
             })
             .chain(guarded)
             .collect();
-        problems.into_iter().take(PROBLEMS).collect()
+        let unsatisfiable = result.validation_warnings().filter_map(|warning| {
+            let is_unsatisfiable = matches!(
+                warning,
+                ValidationWarning::ImpossiblePolicy(_)
+                    | ValidationWarning::InvalidActionApplication(_)
+            );
+            let mut statements = self.statements.iter();
+            let index = statements.position(|one| one.policy.id() == warning.policy_id());
+            index.filter(|_| is_unsatisfiable)
+        });
+        TypeCheck {
+            unsatisfiable: unsatisfiable.collect(),
+            problems: problems.into_iter().take(PROBLEMS).collect(),
+        }
     }
+}
+
+/// A statement compares the purpose with a text that no call has.
+fn unknown_purpose(line: usize, purpose: &str) -> CedarProblem {
+    let known = Purpose::ALL.map(Purpose::as_str).join(", ");
+    let message = format!("no call has the purpose {purpose:?}");
+    let help = format!("compare `context.purpose` with one of {known}");
+    CedarProblem { line, column: 1, message, help: Some(help) }
 }
 
 /// The remedy of an error, if Cedar suggests none or a wrong one.
@@ -279,7 +330,7 @@ fn problem(text: &str, offset: usize, message: String, help: Option<String>) -> 
 }
 
 /// The number of a parsed statement. Cedar names them `policy0`, `policy1` and so on.
-fn index_of(id: &cedar_policy::PolicyId) -> Option<usize> {
+fn index_of(id: &PolicyId) -> Option<usize> {
     let id: &str = id.as_ref();
     id.strip_prefix("policy")?.parse().ok()
 }

@@ -27,7 +27,7 @@ use crate::{
     Resource, ResourceKind,
     arguments::ArgumentType,
     catalog::{self, Find},
-    cedar::{CedarProblem, Conditions, NamedEntity},
+    cedar::{CedarProblem, Conditions, NamedEntity, Statement, TypeCheck},
     in_force::{Version, documents_in_force},
     selector_index::{SelectorIndex, exact_names},
 };
@@ -342,12 +342,15 @@ fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec
     let mut checked: HashSet<(ResourceKind, ArgumentType)> = HashSet::new();
     // One finding for each problem, with the first affected tool.
     let mut problems: BTreeMap<CedarProblem, Option<&Key>> = BTreeMap::new();
+    let mut unsatisfiable: BTreeSet<usize> = (0..conditions.statements().len()).collect();
     for (kind, arguments, key) in resources.selected(&policy.applies_to) {
         if problems.len() >= FINDINGS {
             break;
         }
         if checked.insert((kind, arguments.clone())) {
-            for problem in conditions.check(kind, &arguments) {
+            let found = conditions.check_types(kind, &arguments);
+            unsatisfiable.retain(|index| found.unsatisfiable.contains(index));
+            for problem in found.problems {
                 problems.entry(problem).or_insert(Some(key));
             }
         }
@@ -357,15 +360,29 @@ fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec
     for kind in kinds(policy) {
         let is_feature = matches!(kind, ResourceKind::Prompt | ResourceKind::Resource);
         let is_checked = checked.iter().any(|(checked, _)| *checked == kind);
-        if is_feature || !is_checked && !conditions.reads_arguments() {
-            for problem in conditions.check(kind, &nothing) {
+        if !is_feature && is_checked {
+            continue;
+        }
+        let TypeCheck { problems: found, unsatisfiable: never } =
+            conditions.check_types(kind, &nothing);
+        let statements = conditions.statements();
+        unsatisfiable.retain(|index| {
+            never.contains(index) && (is_feature || !statements[*index].reads_arguments())
+        });
+        if is_feature || !conditions.reads_arguments() {
+            for problem in found {
                 problems.entry(problem).or_insert(None);
             }
         }
     }
     // Such reads without `has` are problems.
     let undeclared = if problems.is_empty() {
-        undeclared_arguments(&conditions, checked.iter().map(|(_, arguments)| arguments))
+        let types = checked.iter().map(|(_, arguments)| arguments);
+        let mut found = undeclared_arguments(&conditions, types.clone());
+        let lines: BTreeSet<_> =
+            conditions.undeclared_arguments(types).map(|(line, _)| line).collect();
+        found.extend(find_unsatisfiable(&conditions, &unsatisfiable, &lines));
+        found
     } else {
         Vec::new()
     };
@@ -374,6 +391,24 @@ fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec
     let warnings = find_unmatched(&conditions, resources);
     let omission = find_omission(policy, Some(&conditions));
     problems.chain(undeclared).chain(omission).chain(warnings).collect()
+}
+
+/// Warns about statements that no selected call satisfies, except those in lines with a finding.
+fn find_unsatisfiable(
+    conditions: &Conditions,
+    unsatisfiable: &BTreeSet<usize>,
+    reported: &BTreeSet<usize>,
+) -> Vec<Diagnostic> {
+    let statements = unsatisfiable.iter().map(|index| &conditions.statements()[*index]);
+    let statements = statements.filter(|statement| !reported.contains(&statement.line()));
+    let warning = |statement: &Statement| {
+        let effect = if statement.is_permit() { "permit" } else { "forbid" };
+        let line = statement.line();
+        let message = format!("Cedar line {line}: no selected call can satisfy this `{effect}`");
+        let help = "correct the names, actions and types in the statement, or remove it";
+        Diagnostic::warning(Code::PolicyUnsatisfiable, CEDAR, message).with_help(help)
+    };
+    statements.take(FINDINGS).map(warning).collect()
 }
 
 /// Finds names in statements that match nothing, which often have a typing error.
@@ -430,7 +465,7 @@ fn undeclared_arguments<'a>(
     warnings.collect()
 }
 
-/// Finds statements that were probably forgotten.
+/// Finds a `default: deny` without a `permit`, and a Cedar text without a statement.
 fn find_omission(policy: &Policy, conditions: Option<&Conditions>) -> Option<Diagnostic> {
     if policy.default == Decision::Deny && !conditions.is_some_and(Conditions::has_permit) {
         let message = "the policy denies every call that it selects, because it has no `permit`";

@@ -148,21 +148,18 @@ pub enum Purpose {
     Step,
     /// A step that compensates an earlier one.
     Compensation,
-    /// A poll of a task.
-    Poll,
 }
 
 impl Purpose {
     /// All purposes.
-    pub const ALL: [Self; 4] = [Self::Call, Self::Step, Self::Compensation, Self::Poll];
+    pub const ALL: [Self; 3] = [Self::Call, Self::Step, Self::Compensation];
 
     /// The purpose with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|purpose| purpose.as_str() == name)
     }
 
-    /// Whether rates and limits on traces apply. Polls repeat a call that took them, and compensations
-    /// must not fail because of them.
+    /// Whether rates and limits on traces apply. Compensations must not fail because of them.
     pub fn is_limited(self) -> bool {
         matches!(self, Self::Call | Self::Step)
     }
@@ -173,7 +170,6 @@ impl Purpose {
             Self::Call => "call",
             Self::Step => "step",
             Self::Compensation => "compensation",
-            Self::Poll => "poll",
         }
     }
 }
@@ -204,7 +200,7 @@ pub(crate) enum CallerMatch {
     Yes,
     /// It does not match.
     No,
-    /// The facts are unknown: demands apply, and permits do not.
+    /// The facts are unknown: forbids, rates and limits apply, and permits do not.
     Unknown,
 }
 

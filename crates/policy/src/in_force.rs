@@ -16,7 +16,7 @@ use registry_core::{
 };
 
 use crate::{
-    ApplicablePolicies, Caller, Resource, ResourceKind,
+    Action, ApplicablePolicies, Caller, Resource, ResourceKind,
     arguments::ArgumentType,
     cedar::{CedarProblem, Conditions},
     facts::CallerMatch,
@@ -72,8 +72,8 @@ impl PolicyInForce {
         self.conditions.as_ref()
     }
 
-    /// The first defect of the conditions for calls with these arguments. Such conditions may
-    /// compare values of different types, which is false instead of an error.
+    /// The first defect of the conditions for calls with these arguments. Cedar evaluates a
+    /// comparison of different types to false, not to an error, so such calls are denied before.
     pub(crate) fn type_mismatch(
         &self,
         kind: ResourceKind,
@@ -98,6 +98,30 @@ impl PolicyInForce {
         }
         known.insert(key, type_mismatch.clone());
         type_mismatch
+    }
+
+    /// Whether it rejects every call that it selects, apart from cancellations of tasks.
+    pub fn denies_every_call(self: &Arc<Self>) -> bool {
+        let caller = Caller::Unregistered;
+        ResourceKind::ALL.into_iter().all(|kind| {
+            let resource = Resource {
+                kind,
+                name: String::new(),
+                version: String::new(),
+                tools: Vec::new(),
+                skills: Vec::new(),
+                servers: Vec::new(),
+                tags: Vec::new(),
+                is_destructive: false,
+                is_read_only: false,
+            };
+            let selected = vec![(Arc::clone(self), CallerMatch::Yes)];
+            let nothing = || ArgumentType::Record(BTreeMap::new());
+            let alone = ApplicablePolicies::new(selected, &caller, &resource, nothing);
+            let mut actions =
+                kind.actions().iter().filter(|action| !matches!(action, Action::Cancel));
+            actions.all(|action| alone.hidden(*action).is_some())
+        })
     }
 
     /// Whether a call needs a satisfied permit.
@@ -211,4 +235,31 @@ pub(crate) fn documents_in_force<'a>(
     }
     let versions = newest.into_values().flatten().flatten();
     versions.filter(|version| !version.is_retired).map(|version| version.document).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn only_enforced_forbid_denies_every_call() {
+        let denies = |members: Value| {
+            let mut policy = json!({ "name": "p", "version": "1.0.0" });
+            policy.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            let document = Document::parse(Kind::Policy, &policy).unwrap();
+            Arc::new(PolicyInForce::new(Arc::new(document)).unwrap()).denies_every_call()
+        };
+        let cedar = |text: &str| json!({ "authorization": { "cedar": text } });
+        let all = cedar("forbid (principal, action, resource);");
+        let uncancelled =
+            "forbid (principal, action, resource) unless { action == Action::\"cancel\" };";
+        assert!(denies(all.clone()));
+        assert!(denies(cedar(uncancelled)));
+        assert!(!denies(json!({ "mode": "audit", "authorization": all["authorization"] })));
+        assert!(!denies(json!({ "version": "1.0.0-rc.1", "authorization": all["authorization"] })));
+        assert!(!denies(cedar("forbid (principal, action == Action::\"call\", resource);")));
+        assert!(!denies(json!({})));
+    }
 }

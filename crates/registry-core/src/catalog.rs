@@ -12,6 +12,7 @@ mod digest;
 mod past;
 
 use std::{
+    cmp::Reverse,
     ops::Bound,
     sync::{Arc, OnceLock},
 };
@@ -59,6 +60,11 @@ impl Record {
     /// Whether it is neither deprecated nor retired.
     pub fn is_active(&self) -> bool {
         self.lifecycle.state == LifecycleState::Active
+    }
+
+    /// Whether calls can use it: deprecated entities can be called, retired ones cannot.
+    pub fn is_usable(&self) -> bool {
+        self.lifecycle.state != LifecycleState::Retired
     }
 }
 
@@ -256,12 +262,15 @@ impl Catalog {
             .take_while(move |(key, _)| key.kind == kind && key.name == *name)
     }
 
-    /// The highest active version of a name. Any release ranks above all pre-releases.
-    pub fn newest_active<'a>(&'a self, kind: Kind, name: &'a Name) -> Option<&'a Arc<Record>> {
-        self.versions(kind, name)
-            .filter(|(_, record)| record.is_active())
-            .max_by_key(|(key, _)| (!key.version.is_prerelease(), key.version.clone()))
-            .map(|(_, record)| record)
+    /// The usable versions of a name, best first: active before deprecated, so that a deprecation
+    /// breaks no caller; releases before pre-releases; newer before older.
+    pub fn usable_versions<'a>(&'a self, kind: Kind, name: &'a Name) -> Vec<&'a Arc<Record>> {
+        let usable = self.versions(kind, name).filter(|(_, record)| record.is_usable());
+        let mut usable: Vec<_> = usable.collect();
+        usable.sort_by_cached_key(|(key, record)| {
+            Reverse((record.is_active(), !key.version.is_prerelease(), key.version.clone()))
+        });
+        usable.into_iter().map(|(_, record)| record).collect()
     }
 
     fn starting_at(

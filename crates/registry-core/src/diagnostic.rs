@@ -119,6 +119,8 @@ codes! {
     PolicyEmpty = "policy-empty",
     /// An argument in the conditions of a policy that no selected tool declares.
     PolicyArgumentUndeclared = "policy-argument-undeclared",
+    /// A statement in the conditions of a policy that no selected call can satisfy.
+    PolicyUnsatisfiable = "policy-unsatisfiable",
     /// A replacement of a policy that rejects no calls, while the replaced version does.
     PolicyRelaxed = "policy-relaxed",
     /// A replacement of a policy that rejects calls, while the replaced version does not.

@@ -3,6 +3,9 @@
 //! Normal form: `$comment` members of the documents' own objects and empty optional fields are
 //! omitted, so that an entity has one form regardless of its source syntax. Open JSON (schemas,
 //! `metadata`, `spec`, `defaults` …) is preserved unchanged.
+//!
+//! Servers and gateways parse stored documents with the same code, and do not start if it fails. A
+//! restriction of new documents is therefore a rule of [`crate::rules`].
 
 pub mod agent;
 pub mod policy;

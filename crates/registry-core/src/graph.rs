@@ -8,7 +8,6 @@
 
 mod impact;
 mod paths;
-mod policy_change;
 mod promise;
 mod reach;
 mod scratch;

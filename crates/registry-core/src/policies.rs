@@ -18,6 +18,10 @@ use crate::{
     reference::Key,
 };
 
+/// Prefix of the names of emergency policies. Only governors register, retire and set such names, so
+/// that a stopped team cannot prepare or undo a stop, even for names that it owns.
+pub const EMERGENCY_PREFIX: &str = "stop-";
+
 /// The versions of one policy that gateways evaluate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EffectiveVersions<'a> {
@@ -30,13 +34,9 @@ pub struct EffectiveVersions<'a> {
 impl<'a> EffectiveVersions<'a> {
     /// The effective versions among all versions of a policy, lowest first.
     fn among(versions: &[&'a Arc<Record>]) -> Self {
-        let is_prerelease = |record: &Record| record.document.key().version.is_prerelease();
-        let release = versions.iter().rfind(|record| !is_prerelease(record));
-        let candidate = versions.last().filter(|record| is_prerelease(record));
-        let usable = |record: Option<&&'a Arc<Record>>| {
-            record.copied().filter(|record| record.lifecycle.state != LifecycleState::Retired)
-        };
-        Self { in_force: usable(release), candidate: usable(candidate) }
+        let [release, candidate] =
+            highest(versions).map(|found| found.filter(|one| one.is_usable()));
+        Self { in_force: release, candidate }
     }
 
     /// The version in force, then the candidate.
@@ -45,20 +45,31 @@ impl<'a> EffectiveVersions<'a> {
     }
 }
 
+/// The highest release among versions, lowest first, and the highest version if it is a pre-release.
+fn highest<'a>(versions: &[&'a Arc<Record>]) -> [Option<&'a Arc<Record>>; 2] {
+    let is_prerelease = |record: &Record| record.document.key().version.is_prerelease();
+    let release = versions.iter().rfind(|record| !is_prerelease(record));
+    let candidate = versions.last().filter(|record| is_prerelease(record));
+    [release.copied(), candidate.copied()]
+}
+
 impl Catalog {
+    /// The highest release of a policy, and the pre-release above it, even if they are retired.
+    pub fn highest_policy_versions<'a>(
+        &'a self,
+        name: &'a Name,
+    ) -> impl Iterator<Item = &'a Arc<Record>> {
+        let versions: Vec<_> =
+            self.versions(Kind::Policy, name).map(|(_, record)| record).collect();
+        highest(&versions).into_iter().flatten()
+    }
+
     /// The effective versions of each policy, by name. Cost: linear in the versions of all policies.
     pub fn effective_policies(&self) -> Vec<EffectiveVersions<'_>> {
         let versions: Vec<_> = self.of_kind(Kind::Policy).map(|(_, record)| record).collect();
         let is_same_name =
             |a: &&Arc<Record>, b: &&Arc<Record>| a.document.key().name == b.document.key().name;
         versions.chunk_by(is_same_name).map(EffectiveVersions::among).collect()
-    }
-
-    /// The effective versions of one policy.
-    pub fn effective_policy<'a>(&'a self, name: &'a Name) -> EffectiveVersions<'a> {
-        let versions: Vec<_> =
-            self.versions(Kind::Policy, name).map(|(_, record)| record).collect();
-        EffectiveVersions::among(&versions)
     }
 
     /// The policies in force, by name: the highest version of each that is not a pre-release,

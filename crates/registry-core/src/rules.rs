@@ -20,6 +20,7 @@ mod header;
 mod lifecycle;
 mod ownership;
 mod policy;
+pub(crate) mod policy_change;
 mod proposal;
 mod provision;
 mod schema;
@@ -203,6 +204,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
     header::check(&proposal, &schemas, &mut diagnostics);
     cycle::check(&proposal, &mut diagnostics);
     policy::check_selectors(&proposal, &mut diagnostics);
+    policy::check_staleness(&proposal, origin, &mut diagnostics);
     budget::check_alerts(&proposal, &mut diagnostics);
     servable::check(&proposal, &schemas, &mut diagnostics);
     if origin == BatchOrigin::Request {
@@ -212,6 +214,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
         }
         flow::check(&proposal, &mut diagnostics);
         policy::check_versions(&proposal, &mut diagnostics);
+        policy::check_changes(&proposal, &mut diagnostics);
         budget::check_definitions(&proposal, &mut diagnostics);
         breaking::check(&proposal, &mut diagnostics);
     }

@@ -99,7 +99,11 @@ fn merge(value: &mut Value, members: Value) {
 
 /// A catalog with these changes as its first revision, whether valid or not.
 pub fn catalog(registered: &[Proposed]) -> Catalog {
-    let mut catalog = Catalog::empty(RegistryId::new("test"));
+    commit(Catalog::empty(RegistryId::new("test")), registered)
+}
+
+/// A catalog after one more commit with these changes, whether valid or not.
+pub fn commit(mut catalog: Catalog, registered: &[Proposed]) -> Catalog {
     let effects = plan(&catalog, registered).effects;
     let documents = registered.iter().filter_map(Proposed::document).cloned();
     let commit = Commit {

@@ -69,7 +69,7 @@ pub(super) fn rank_versions(versions: &mut [Entry]) {
     }
 }
 
-/// Any release ranks above all pre-releases, as in [`registry_core::Catalog::newest_active`].
+/// Any release ranks above all pre-releases, as in [`registry_core::Catalog::usable_versions`].
 fn rank(record: &Record) -> (bool, &registry_core::Version) {
     let version = &record.document.key().version;
     (!version.is_prerelease(), version)

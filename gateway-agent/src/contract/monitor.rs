@@ -19,7 +19,6 @@ use super::{
     comparison::{ContractState, ContractStatus, DriftClass, LiveTools},
     metric,
 };
-use crate::identity::is_usable;
 
 /// Delay that combines bursts of catalog changes.
 const BATCH_DELAY: Duration = Duration::from_millis(100);
@@ -95,7 +94,7 @@ impl Contracts {
         for server in &servers {
             let live = LiveTools::for_server(definitions, server);
             for key in catalog.dependents(server).filter(|key| key.kind == Kind::Tool) {
-                let record = catalog.find(key).filter(|record| is_usable(record));
+                let record = catalog.find(key).filter(|record| record.is_usable());
                 let Some(record) =
                     record.filter(|_| self.checks(key).contract != ValidationMode::Ignore)
                 else {

@@ -33,6 +33,8 @@ pub(super) struct Governed {
     policies: Arc<ApplicablePolicies>,
     action: Action,
     purpose: Purpose,
+    /// Whether it is about a task, whose call was decided and took its rates and its price.
+    is_about_task: bool,
     target: GovernedTarget,
     /// Whether the caller may know that a hidden target exists.
     is_disclosed: bool,
@@ -82,11 +84,12 @@ impl Governed {
             }
             Route::Task(task) => {
                 let served = &task.resolved.served;
-                let governed = Self::of_tool(served, governance, agent, Purpose::Poll);
-                let cancels = task.method == Method::CancelTask;
-                governed.map(|governed| {
-                    if cancels { Self { action: Action::Cancel, ..governed } } else { governed }
-                })
+                let governed = Self::of_tool(served, governance, agent, Purpose::Call)?;
+                let action = match task.method {
+                    Method::CancelTask => Action::Cancel,
+                    _ => governed.action,
+                };
+                Some(Self { action, is_about_task: true, ..governed })
             }
             Route::Feature(feature) => {
                 let kind = match &call.target {
@@ -106,6 +109,7 @@ impl Governed {
                     policies,
                     action,
                     purpose: purpose(call),
+                    is_about_task: false,
                     target: GovernedTarget::Feature(Arc::clone(&feature.subject)),
                     is_disclosed: agent.is_some(),
                 })
@@ -121,7 +125,7 @@ impl Governed {
     ) -> Option<Self> {
         let policies = served.policies(governance, agent)?;
         let (action, target) = (served.called().action(), GovernedTarget::Tool(Arc::clone(served)));
-        Some(Self { policies, action, purpose, target, is_disclosed: true })
+        Some(Self { policies, action, purpose, is_about_task: false, target, is_disclosed: true })
     }
 
     /// Rejects calls of a hidden target by callers that must not learn of it. For them it does not
@@ -243,7 +247,7 @@ impl Governed {
         audit: &mut Vec<Finding>,
     ) -> Result<Admission<'a>, Finding> {
         let mut admission = Admission { rates: None, purchase: None };
-        if self.purpose == Purpose::Poll {
+        if self.is_about_task {
             return Ok(admission);
         }
         let agent = record.agent().cloned();
@@ -343,12 +347,12 @@ impl Governed {
         arguments: &Map<String, Value>,
         audit: &mut Vec<Finding>,
     ) -> Result<(), Finding> {
-        let Self { policies, action, purpose, .. } = self;
+        let Self { policies, action, purpose, is_about_task, .. } = self;
         let age = moment.freshness.age;
         audit.extend(policies.stale(Mode::Audit, age));
         policies.stale(Mode::Enforce, age).map_or(Ok(()), Err)?;
-        // Polls of a task repeat a call whose arguments were decided.
-        if *purpose == Purpose::Poll && *action != Action::Cancel {
+        // Polls of a task repeat a call whose context and arguments were decided.
+        if *is_about_task && *action != Action::Cancel {
             return policies.hidden(*action).cloned().map_or(Ok(()), Err);
         }
         let context = context(call, *purpose, call.context.hops.unwrap_or_default());

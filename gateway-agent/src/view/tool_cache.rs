@@ -14,7 +14,7 @@ use registry_core::{
 };
 
 use super::{ServedTool, Snapshot};
-use crate::{contract::Contracts, identity::is_usable};
+use crate::contract::Contracts;
 
 /// Maximum depth of the lookup. The registry rejects cycles, but an unchecked file can contain one.
 const DEPTH: usize = limits::COMPOSITION_DEPTH + 2;
@@ -112,7 +112,7 @@ impl ToolCache {
 impl Lookup {
     fn record<'s>(&self, snapshot: &'s Snapshot, key: &Key) -> Option<&'s Record> {
         let record = snapshot.catalog.find(key)?;
-        (self.includes_retired || is_usable(record)).then_some(&**record)
+        (self.includes_retired || record.is_usable()).then_some(&**record)
     }
 
     /// Resolves a part once.

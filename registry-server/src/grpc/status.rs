@@ -105,6 +105,7 @@ fn depends_on_state(code: Finding) -> bool {
         | Finding::PolicyVersionRegresses
         | Finding::PolicySelectorUnmatched
         | Finding::PolicyArgumentUndeclared
+        | Finding::PolicyUnsatisfiable
         | Finding::PolicyRelaxed
         | Finding::PolicyTightened
         | Finding::BudgetRedefined

@@ -57,7 +57,7 @@ impl CatalogArgs {
 pub(crate) struct ExplainArgs {
     /// NAME[@VERSION] of a tool, or AGENT/SKILL
     ///
-    /// Without a version, it is the one that the caller declares, or the newest.
+    /// Without a version, it is the one that the caller declares, or the newest active one.
     pub(crate) tool: String,
     /// Arguments as the caller sends them: a JSON object, or @FILE
     ///

@@ -5,7 +5,7 @@ mod with_tools;
 use registry_core::{Key, Kind, LifecycleState, Notice, rules::Proposed};
 use registry_proto::v1;
 
-use super::{Session, commit, policy::in_force, review};
+use super::{Session, commit, policy::highest_release, review};
 use crate::{
     cli::{DeprecateArgs, LifecycleArgs, RestoreArgs, RetireArgs, Versions},
     client::Client,
@@ -73,26 +73,40 @@ async fn run(
     review::run(session, &client, &wanted, confirm).await
 }
 
-/// Names the version of a policy that stays in force after the retirement or restoration of another
-/// release.
+/// Explains the effect of a change of lifecycle on the version of a policy that is in force, unless it
+/// is the expected one.
 async fn note_version_in_force(
     client: &Client,
     changed: &Key,
     state: LifecycleState,
 ) -> Result<(), Failure> {
     let Key { name, version, .. } = changed;
-    let remedy = match state {
-        LifecycleState::Retired => "its retirement turns the policy off".to_owned(),
-        LifecycleState::Active => {
-            format!("`registryctl policy rollback {name} {version}` registers this content again")
-        }
-        LifecycleState::Deprecated => return Ok(()),
-    };
-    if let Some(other) = in_force(client, name).await?
-        && other != *version
-        && !version.is_prerelease()
-    {
-        eprintln!("note: policy/{name}@{other} is in force and stays; {remedy}");
+    if version.is_prerelease() {
+        return Ok(());
     }
+    let Some((release, is_retired)) = highest_release(client, name).await? else { return Ok(()) };
+    let rollback =
+        || format!("`registryctl policy rollback {name} {version}` registers this content again");
+    let is_highest = release == *version;
+    let note = match (state, is_highest, is_retired) {
+        (LifecycleState::Retired, false, false) => {
+            format!(
+                "policy/{name}@{release} is in force and stays; its retirement turns the policy off"
+            )
+        }
+        (LifecycleState::Active | LifecycleState::Deprecated, false, true) => {
+            format!("policy/{name} stays off, because {release} is retired; {}", rollback())
+        }
+        (LifecycleState::Active, false, false) => {
+            format!("policy/{name}@{release} is in force and stays; {}", rollback())
+        }
+        (LifecycleState::Deprecated, true, true) => {
+            format!(
+                "policy/{name}@{version} is retired, and its deprecation puts it in force again"
+            )
+        }
+        _ => return Ok(()),
+    };
+    eprintln!("note: {note}");
     Ok(())
 }

@@ -1,5 +1,4 @@
-//! `policy`: commands that decide calls by policies, and commands that register a policy which they
-//! construct.
+//! `policy`: commands that decide calls by policies, and commands that register a generated policy.
 
 mod arguments;
 mod cases;
@@ -31,12 +30,14 @@ pub(super) async fn run(session: &Session, command: PolicyCommand) -> Result<(),
     }
 }
 
-/// The version in force of a policy: the highest release, unless it is retired.
-pub(super) async fn in_force(client: &Client, name: &Name) -> Result<Option<Version>, Failure> {
+/// The highest release of a policy, and whether it is retired. It is in force otherwise.
+pub(super) async fn highest_release(
+    client: &Client,
+    name: &Name,
+) -> Result<Option<(Version, bool)>, Failure> {
     let revision = client.head().await?.0;
     let versions = Versions::fetch(client, name.clone(), revision).await?;
-    let release = versions.release().filter(|(_, is_retired)| !*is_retired);
-    Ok(release.map(|(version, _)| version.clone()))
+    Ok(versions.release().map(|(version, is_retired)| (version.clone(), is_retired)))
 }
 
 /// The versions of a policy at a revision.
@@ -58,6 +59,11 @@ impl<'a> Versions<'a> {
         };
         let records = records.map(parsed).collect::<Result<_, _>>()?;
         Ok(Self { client, name, revision, records })
+    }
+
+    /// The owner of the name. `None`: it has no version.
+    fn owner(&self) -> Option<&str> {
+        self.records.first().map(|(_, record)| record.owner.as_str())
     }
 
     /// The highest release, and whether it is retired.

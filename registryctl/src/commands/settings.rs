@@ -1,6 +1,6 @@
 //! `archive`, `unarchive`, `transfer`, `compatibility set` and `settings`.
 
-use registry_core::{Selector, Setting, SettingChange};
+use registry_core::{PointInTime, Selector, Setting, SettingChange};
 use registry_proto::v1;
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::{
     cli::{
         ArchiveArgs, Format, ModeArg, ReasonArgs, SetCompatibilityArgs, SettingsArgs, TransferArgs,
     },
-    client::{PAGE_SIZE, request},
+    client::{Client, PAGE_SIZE, request},
     failure::Failure,
     screen::TextTable,
     view::mode_text,
@@ -65,24 +65,36 @@ struct SettingView {
     revision: u64,
 }
 
-pub(super) async fn list(session: &Session, args: &SettingsArgs) -> Result<(), Failure> {
-    let client = session.connect().await?;
+/// Reads all pages.
+pub(super) async fn fetch(
+    client: &Client,
+    at: Option<PointInTime>,
+) -> Result<Vec<v1::SettingState>, Failure> {
     let (mut settings, mut page_token) = (Vec::new(), String::new());
     loop {
-        let at = args.as_of.message();
-        let wanted =
-            v1::ListSettingsRequest { page_size: PAGE_SIZE, page_token, at, min_revision: 0 };
+        let wanted = v1::ListSettingsRequest {
+            page_size: PAGE_SIZE,
+            page_token,
+            at: at.map(Into::into),
+            min_revision: 0,
+        };
         let page = client.answer(client.registry().list_settings(request(wanted))).await?;
-        settings.extend(page.settings.into_iter().map(|state| {
-            let v1::SettingState { target, archived, owner, compatibility, revision } = state;
-            let compatibility = mode_text(compatibility);
-            SettingView { target, archived, owner, compatibility, revision }
-        }));
-        page_token = page.next_page_token;
-        if page_token.is_empty() {
-            break;
+        settings.extend(page.settings);
+        if page.next_page_token.is_empty() {
+            return Ok(settings);
         }
+        page_token = page.next_page_token;
     }
+}
+
+pub(super) async fn list(session: &Session, args: &SettingsArgs) -> Result<(), Failure> {
+    let client = session.connect().await?;
+    let settings = fetch(&client, args.as_of.at).await?.into_iter().map(|state| {
+        let v1::SettingState { target, archived, owner, compatibility, revision } = state;
+        let compatibility = mode_text(compatibility);
+        SettingView { target, archived, owner, compatibility, revision }
+    });
+    let settings: Vec<_> = settings.collect();
     if session.screen.format == Format::Json {
         return session.screen.json(&settings);
     }

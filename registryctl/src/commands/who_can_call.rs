@@ -95,10 +95,13 @@ pub(super) async fn run(session: &Session, args: &WhoCanCallArgs) -> Result<(), 
             }
         };
         for (compositions, target) in &targets {
-            if decider.declares(key, target) {
+            let is_usable = decider.is_usable(target);
+            if is_usable && decider.declares(key, target) {
                 agents.push(view(target, Purpose::Call, None));
             }
-            for call in compositions.iter().filter(|call| depends.contains(&call.composition)) {
+            let calls = compositions.iter().filter(|call| depends.contains(&call.composition));
+            // Gateways compensate by a retired tool, but do not serve compositions with such a step.
+            for call in calls.filter(|call| is_usable || call.purpose() == Purpose::Compensation) {
                 agents.push(view(target, call.purpose(), Some(&call.composition)));
             }
         }

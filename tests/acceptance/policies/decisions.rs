@@ -163,6 +163,45 @@ fn explain_notes_invalid_arguments_that_no_condition_reads() {
 }
 
 #[test]
+fn decisions_select_versions_like_gateways() {
+    let registry = Registry::start();
+    let mut file = governed();
+    let mut newer = file["tools"][1].clone();
+    assert_eq!(newer["name"], "pay");
+    newer["version"] = json!("2.0.0-rc.1");
+    file["tools"].as_array_mut().expect("a list").push(newer);
+    let cedar = "forbid (principal, action, resource) when { resource.version == \"2.0.0-rc.1\" };";
+    let newest = json!({
+        "name": "newest", "version": "1.0.0", "appliesTo": { "tools": ["pay"] },
+        "authorization": { "cedar": cedar },
+    });
+    file["policies"].as_array_mut().expect("a list").push(newest);
+    applied(&registry, &file);
+    let explain = |more: &[&str]| registry.json(&[&["policy", "explain", "pay"], more].concat());
+    registry.run(&["deprecate", "tool/pay@1.0.0", "--yes"]);
+    assert_eq!(explain(&[])["decision"], "deny", "the pre-release is the only active version");
+    registry.run(&["retire", "tool/pay@2.0.0-rc.1", "--yes"]);
+    let explained = explain(&[]);
+    assert_eq!(
+        [&explained["called"], &explained["decision"]],
+        [&json!("tool/pay@1.0.0"), &json!("allow")]
+    );
+    registry.run(&["retire", "agent/guest@1.0.0", "--yes"]);
+    for retired in [&["pay", "{}", "--caller", "guest"][..], &["pay@2.0.0-rc.1"]] {
+        let output = registry.ctl(&[&["policy", "explain"], retired].concat());
+        assert_eq!((output.code, output.has_code("NOT_FOUND")), (1, true), "{output:?}");
+    }
+    let offline = Offline::new();
+    let cases = offline
+        .write("cases.yaml", "cases: [{ name: a, caller: guest, tool: pay, expect: allow }]");
+    let output = registry.ctl(&["policy", "test", &cases, "--output", "json"]);
+    assert_eq!(
+        (output.code, &output.json()["diagnostics"][0]["pointer"]),
+        (1, &json!("/cases/0/caller"))
+    );
+}
+
+#[test]
 fn explain_rejects_unusable_input() {
     let offline = Offline::new();
     let explain = |more: &[&str]| offline.run(&[&["policy", "explain"], more].concat());
@@ -246,6 +285,7 @@ fn invalid_cases_are_reported_with_their_lines() {
         ("{ name: a, tool: pay, expect: allow, argumnets: {} }", 2, "/cases/0/argumnets"),
         ("{ name: a, tool: pay, expect: allow, arguments: [] }", 2, "/cases/0/arguments"),
         ("{ name: a, tool: pay, expect: allow, reason: UNAUTHORIZED }", 2, "/cases/0/reason"),
+        ("{ name: a, tool: pay, expect: allow, purpose: poll }", 2, "/cases/0/purpose"),
         ("name: a\n  tool: pya\n  expect: allow", 3, "/cases/0/tool"),
         (
             "name: a\n  tool: pay\n  arguments:\n    amount: many\n  expect: deny",

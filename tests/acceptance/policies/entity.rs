@@ -191,6 +191,41 @@ fn misspelled_argument_behind_has_is_a_warning() {
 }
 
 #[test]
+fn unknown_purpose_in_conditions_is_rejected() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let cedar = "forbid (principal, action, resource) when { context.purpose == \"poll\" };";
+    let members =
+        json!({ "appliesTo": { "tools": ["charge"] }, "authorization": { "cedar": cedar } });
+    let output = apply(&registry, &limit("1.0.0", &members), &[]);
+    assert_eq!((output.code, findings(&output)[0].0.as_str()), (1, "policy-invalid"));
+}
+
+#[test]
+fn statement_that_no_call_satisfies_is_a_warning() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let found = |version: &str, list: &str, cedar: &str| {
+        let name = if list == "tools" { "charge" } else { "bank" };
+        let members = json!({
+            "appliesTo": { list: [name] }, "authorization": { "cedar": cedar },
+        });
+        let output = apply(&registry, &limit(version, &members), &[]);
+        assert!(output.success(), "{output:?}");
+        findings(&output)
+    };
+    let send = "forbid (principal, action == Action::\"send\", resource);";
+    let read = "forbid (principal, action == Action::\"read\", resource);";
+    let misspelled = "forbid (principal, action, resource) when { principal has teem };";
+    let pointer = "/policies/0/authorization/cedar".to_owned();
+    let warning = [("policy-unsatisfiable".to_owned(), pointer)];
+    assert_eq!(found("1.0.0", "tools", send), warning);
+    assert_eq!(found("1.1.0", "tools", misspelled), warning);
+    assert_eq!(found("1.2.0", "servers", send), warning);
+    assert!(found("1.3.0", "servers", read).is_empty());
+}
+
+#[test]
 fn impact_reports_changed_mode_of_a_policy() {
     let registry = Registry::start();
     applied(&registry, &bank());
@@ -198,7 +233,9 @@ fn impact_reports_changed_mode_of_a_policy() {
         limit(version, &json!({ "mode": mode, "appliesTo": { "tools": ["charge"] } }))
     };
     applied(&registry, &policy("1.0.0", "enforce"));
-    applied(&registry, &policy("1.1.0", "audit"));
+    let relaxed = apply(&registry, &policy("1.1.0", "audit"), &[]);
+    assert!(relaxed.success(), "{relaxed:?}");
+    assert_eq!(findings(&relaxed), [("policy-relaxed".to_owned(), "/policies/0/mode".to_owned())]);
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("policy.json");
     let found = |old: &str, new: Value| {
@@ -280,6 +317,17 @@ fn change_of_lower_version_names_version_in_force() {
     let restored = registry.ctl(&["restore", "policy/limit@1.0.0", "--yes"]);
     assert!(restored.success() && restored.stderr.contains("policy/limit@1.1.0"), "{restored:?}");
     assert!(!retire("1.1.0").contains("note:"));
+    let change = |command: &str, version: &str| {
+        let changed = registry.ctl(&[command, &format!("policy/limit@{version}"), "--yes"]);
+        assert!(changed.success(), "{changed:?}");
+        changed.stderr
+    };
+    retire("1.0.0");
+    assert!(change("restore", "1.0.0").contains("policy rollback limit 1.0.0"), "it stays off");
+    let policies = || keys(&registry.json(&["impact", "tool/charge@1.0.0"])["policies"]);
+    assert_eq!(policies(), [""; 0]);
+    assert!(change("deprecate", "1.1.0").contains("policy/limit@1.1.0"));
+    assert_eq!(policies(), ["policy/limit@1.1.0"]);
 }
 
 #[test]

@@ -58,10 +58,49 @@ fn publisher_changes_no_settings_of_governors_policy() {
     assert!(apply(&guarded, &governor, &wide).success());
     let archive = ["archive", "policy/all", "--yes"];
     let transfer = ["transfer", "policy/all", "bank", "--yes"];
-    for change in [&archive[..], &transfer] {
-        assert_eq!(refusal(&run(&guarded, &publisher, change)), ["role-required"]);
-    }
+    let refuses = || {
+        for change in [&archive[..], &transfer] {
+            assert_eq!(refusal(&run(&guarded, &publisher, change)), ["role-required"]);
+        }
+    };
+    refuses();
+    assert!(run(&guarded, &governor, &["retire", "policy/all@1.0.0", "--yes"]).success());
+    refuses();
     assert!(run(&guarded, &governor, &archive).success());
+}
+
+#[test]
+fn tools_of_other_teams_block_no_policy() {
+    let guarded = Guarded::start(&[]);
+    let bankers = guarded.token("ann", "bank", "publisher");
+    let others = guarded.token("bob", "other", "publisher");
+    assert!(apply(&guarded, &bankers, &bank()).success());
+    let about =
+        |version: &str, tool: &str| limit(version, &json!({ "appliesTo": { "tools": [tool] } }));
+    assert!(apply(&guarded, &bankers, &about("1.0.0", "charge")).success());
+    let alias = |name: &str, upstream: &str| {
+        json!({
+            "schemaVersion": "2.0",
+            "servers": [{
+                "name": format!("{name}-server"), "version": "1.0.0",
+                "provides": [{ "tool": name, "version": "1.0.0" }],
+            }],
+            "tools": [{
+                "name": name, "version": "1.0.0",
+                "source": {
+                    "server": format!("{name}-server"), "serverVersion": "1.0.0", "tool": upstream,
+                },
+            }],
+        })
+    };
+    assert!(apply(&guarded, &others, &alias("x1", "charge")).success());
+    assert!(apply(&guarded, &bankers, &about("1.0.1", "charge")).success());
+
+    // The upstream name is older than the tool of the bank.
+    assert!(apply(&guarded, &others, &alias("x2", "audit")).success());
+    assert!(apply(&guarded, &bankers, &alias("audit", "audit")).success());
+    let refused = apply(&guarded, &bankers, &about("1.0.2", "audit"));
+    assert_eq!(refusal(&refused), ["role-required"]);
 }
 
 #[test]

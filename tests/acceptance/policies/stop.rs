@@ -1,9 +1,11 @@
 //! `policy stop`: an emergency policy that waits for gateways.
 
-use acceptance::{Gateway, GatewayOptions, Registry, gateway::unreachable_targets};
+use acceptance::{
+    Gateway, GatewayOptions, Registry, access::Guarded, gateway::unreachable_targets,
+};
 use serde_json::json;
 
-use super::{applied, bank, keys};
+use super::{applied, bank, keys, roles};
 
 fn gateway(registry: &Registry) -> Gateway {
     Gateway::start(&GatewayOptions {
@@ -73,6 +75,82 @@ async fn stop_names_gateway_that_lost_its_connection() {
 }
 
 #[test]
+fn stop_skips_names_of_other_policies() {
+    let registry = Registry::start();
+    let mut file = bank();
+    let forbid = "forbid (principal, action, resource) unless { action == Action::\"cancel\" };";
+    let named = |name: &str, members: serde_json::Value| {
+        let mut policy = json!({
+            "name": name, "version": "1.0.0", "appliesTo": { "tools": ["charge"] },
+            "authorization": { "cedar": forbid },
+        });
+        policy
+            .as_object_mut()
+            .expect("an object")
+            .extend(members.as_object().expect("an object").clone());
+        policy
+    };
+    file["policies"] = json!([
+        named("stop-tool-charge", json!({ "mode": "audit" })),
+        named("stop-tool-charge-2", json!({ "appliesTo": { "tools": ["balance"] } })),
+        named("stop-tool-charge-3", json!({})),
+    ]);
+    applied(&registry, &file);
+    registry.run(&["retire", "policy/stop-tool-charge-3@1.0.0", "--yes"]);
+    registry.run(&["archive", "policy/stop-tool-charge-3", "--yes"]);
+    let stopped = registry.ctl(&[&STOP[..], &["json", "--yes", "--timeout", "1s"]].concat());
+    assert_eq!((stopped.code, &stopped.json()["committed"]), (6, &json!(true)), "{stopped:?}");
+    let denied = registry.json(&["policy", "explain", "charge"]);
+    assert_eq!(
+        [&denied["decision"], &denied["policy"]],
+        [&json!("deny"), &json!("stop-tool-charge-4@1.0.0")]
+    );
+}
+
+#[test]
+fn stopped_team_neither_prepares_nor_undoes_a_stop() {
+    let guarded = Guarded::start(&[]);
+    let publisher = guarded.token("ann", "bank", "publisher");
+    // The team has both roles, but in different tokens.
+    let governor = guarded.token("gov", "bank", "governor");
+    assert!(roles::apply(&guarded, &publisher, &bank()).success());
+    let squatted = json!({ "schemaVersion": "2.0", "policies": [{
+        "name": "stop-tool-charge", "version": "1.0.0", "mode": "audit",
+        "appliesTo": { "tools": ["charge"] },
+    }] });
+    let refused = roles::apply(&guarded, &publisher, &squatted);
+    assert_eq!(super::findings(&refused)[0].0, "role-required");
+
+    let stop = ["policy", "stop", "tool/charge", "--reason", "x", "--yes", "--timeout", "1s"];
+    let stopped = roles::run(&guarded, &governor, &stop);
+    assert_eq!((stopped.code, &stopped.json()["committed"]), (6, &json!(true)), "{stopped:?}");
+    let key = "policy/stop-tool-charge@1.0.0";
+    for change in [
+        &["retire", key, "--yes"][..],
+        &["archive", "policy/stop-tool-charge", "--yes"],
+        &["transfer", "policy/stop-tool-charge", "other", "--yes"],
+    ] {
+        let refused = roles::run(&guarded, &publisher, change);
+        assert_eq!(super::findings(&refused)[0].0, "role-required", "{change:?}");
+    }
+    assert!(roles::run(&guarded, &governor, &["retire", key, "--yes"]).success());
+}
+
+#[test]
+fn publisher_stops_and_allows_calls_of_its_team() {
+    let guarded = Guarded::start(&[]);
+    let create = ["token", "create", "--name", "eve", "--team", "bank", "--yes"];
+    let create = [&create[..], &["--role", "publisher", "--role", "auditor"]].concat();
+    let created = roles::run(&guarded, &guarded.admin, &create).json();
+    let token = created["secret"].as_str().expect("a secret");
+    assert!(roles::apply(&guarded, token, &bank()).success());
+    let stop = ["policy", "stop", "tool/charge", "--reason", "x", "--yes", "--timeout", "1s"];
+    assert_eq!(roles::run(&guarded, token, &stop).code, 6);
+    let retire = ["retire", "policy/own-stop-tool-charge@1.0.0", "--yes"];
+    assert!(roles::run(&guarded, token, &retire).success());
+}
+
+#[test]
 fn stop_without_gateways_reports_missing_rollout() {
     let registry = Registry::start();
     applied(&registry, &bank());
@@ -80,6 +158,7 @@ fn stop_without_gateways_reports_missing_rollout() {
     assert_eq!((dry.code, &dry.json()["committed"]), (0, &json!(false)));
     let stopped = registry.ctl(&[&STOP[..], &["json", "--yes", "--timeout", "1s"]].concat());
     assert_eq!(stopped.code, 6, "{stopped:?}");
+    assert!(stopped.stderr.contains("rollout status"), "relays are not counted: {stopped:?}");
     let shown = registry.ctl(&[&STOP[..], &["table", "--yes", "--timeout", "1s"]].concat());
     assert_eq!(shown.code, 6, "{shown:?}");
     insta::assert_snapshot!(

@@ -177,8 +177,8 @@ impl StatementSet {
 
 fn number_of(id: &PolicyId) -> usize {
     let id: &str = id.as_ref();
-    // `StatementSet::new` makes all ids.
-    id.split_once('/').and_then(|(number, _)| number.parse().ok()).unwrap_or_default()
+    let number = id.split_once('/').and_then(|(number, _)| number.parse().ok());
+    number.expect("`StatementSet::new` creates all ids")
 }
 
 impl CallEntities {

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::Purpose;
+
 /// The facts that a statement reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Reads {
@@ -11,13 +13,15 @@ pub(super) struct Reads {
     context: BTreeSet<Vec<String>>,
     /// Whether it reads the caller.
     pub(super) caller: bool,
+    /// The texts that it compares with `context.purpose`.
+    purposes: BTreeSet<String>,
 }
 
 impl Reads {
     /// Reads the JSON form of a statement.
     pub(super) fn of(statement: &Value) -> Self {
-        let mut reads =
-            Self { context: BTreeSet::new(), caller: statement["principal"]["op"] != "All" };
+        let caller = statement["principal"]["op"] != "All";
+        let mut reads = Self { caller, ..Self::default() };
         reads.visit(&statement["conditions"]);
         reads
     }
@@ -52,9 +56,16 @@ impl Reads {
         })
     }
 
+    /// The texts that it compares with `context.purpose` and that no call has.
+    pub(super) fn unknown_purposes(&self) -> impl Iterator<Item = &str> {
+        let purposes = self.purposes.iter().map(String::as_str);
+        purposes.filter(|purpose| Purpose::parse(purpose).is_none())
+    }
+
     pub(super) fn merge(&mut self, other: &Self) {
         self.context.extend(other.context.iter().cloned());
         self.caller |= other.caller;
+        self.purposes.extend(other.purposes.iter().cloned());
     }
 
     fn visit(&mut self, node: &Value) {
@@ -71,10 +82,35 @@ impl Reads {
                     }
                     return;
                 }
+                for operands in ["==", "!=", "contains"].iter().filter_map(|one| members.get(*one))
+                {
+                    let (left, right) = (&operands["left"], &operands["right"]);
+                    for (path, texts) in [(left, right), (right, left)] {
+                        if path_of(path).is_some_and(is_purpose) {
+                            self.purposes.extend(texts_of(texts));
+                        }
+                    }
+                }
                 members.values().for_each(|value| self.visit(value));
             }
             _ => {}
         }
+    }
+}
+
+fn is_purpose((variable, path): (&str, Vec<String>)) -> bool {
+    variable == "context" && path == ["purpose"]
+}
+
+/// The value of a text, or the texts of a set.
+fn texts_of(node: &Value) -> Vec<String> {
+    match (&node["Value"], &node["Set"]) {
+        (Value::String(text), _) => vec![text.clone()],
+        (Value::Array(texts), _) => {
+            texts.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        }
+        (_, Value::Array(items)) => items.iter().flat_map(texts_of).collect(),
+        _ => Vec::new(),
     }
 }
 

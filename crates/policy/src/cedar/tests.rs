@@ -189,6 +189,25 @@ fn argument_without_readable_type_is_an_error() {
 }
 
 #[test]
+fn unknown_purposes_are_rejected() {
+    for condition in [
+        "context.purpose == \"poll\"",
+        "\"setp\" == context.purpose",
+        "principal.known && !(context[\"purpose\"] != \"poll\")",
+        "[\"call\", \"poll\"].contains(context.purpose)",
+    ] {
+        let problems = Conditions::parse(&forbid(condition)).unwrap_err();
+        let help = problems[0].help.as_deref().unwrap_or_default();
+        assert!(help.contains("compensation"), "{condition}: {problems:?}");
+    }
+    for condition in
+        ["context.purpose == \"step\"", "[\"call\", \"compensation\"].contains(context.purpose)"]
+    {
+        assert!(Conditions::parse(&forbid(condition)).is_ok(), "{condition}");
+    }
+}
+
+#[test]
 fn type_errors_have_place_and_remedy() {
     for (text, place, help) in [
         (
@@ -252,6 +271,32 @@ fn comparison_of_number_with_integer_has_remedy() {
         let [problem] = &problems[..] else { panic!("{condition}: {problems:?}") };
         assert!(problem.contains(".greaterThan(decimal(\"10.0\"))"), "{condition}: {problem}");
     }
+}
+
+#[test]
+fn statements_that_no_call_satisfies_are_found() {
+    let found = |text: &str| {
+        let conditions = Conditions::parse(text).unwrap();
+        let TypeCheck { problems, unsatisfiable } =
+            conditions.check_types(ResourceKind::Tool, &arguments());
+        assert!(problems.is_empty(), "{text}: {problems:?}");
+        unsatisfiable.into_iter().collect::<Vec<_>>()
+    };
+    for condition in [
+        "context has argumnts && context.argumnts.count == 1",
+        "context.caller has isuer && context.caller.isuer == \"x\"",
+        "principal has teem",
+        "resource has tagz && resource.tagz.contains(\"x\")",
+        "context.arguments has ammount",
+        "context.arguments has count && !(context.arguments has count)",
+        "resource is Skill",
+    ] {
+        assert_eq!(found(&forbid(condition)), [0], "{condition}");
+    }
+    let possible = "forbid (principal, action, resource) unless { action == Action::\"cancel\" };";
+    let send = "forbid (principal, action == Action::\"send\", resource);";
+    assert_eq!(found(&format!("{possible}\n{send}")), [1]);
+    assert_eq!(found(&forbid("context.arguments has count && principal.known")), [0; 0]);
 }
 
 #[test]

@@ -32,13 +32,25 @@ fn versions_lists_one_name_in_order() {
     let read = Name::parse(Kind::Tool, "read").unwrap();
     let keys: Vec<_> = catalog.versions(Kind::Tool, &read).map(|(k, _)| k.to_string()).collect();
     assert_eq!(keys, ["tool/read@1.2.0", "tool/read@1.10.0", "tool/read@2.0.0-rc.1"]);
-    let newest = catalog.newest_active(Kind::Tool, &read).unwrap();
-    assert_eq!(newest.document.key().to_string(), "tool/read@1.2.0");
     assert_eq!(catalog.of_kind(Kind::Tool).count(), 4);
     assert_eq!(catalog.of_kind(Kind::Agent).count(), 0);
     let after: Vec<_> =
         catalog.after(Some(&keys[2].parse().unwrap())).map(|(k, _)| k.to_string()).collect();
     assert_eq!(after, ["tool/reader@1.0.0"]);
+}
+
+#[test]
+fn usable_versions_begin_with_newest_active_release() {
+    let retired = source_tool("read", "files");
+    let mut log = vec![versioned(&retired, "3.0.0"), versioned(&retired, "1.1.0-rc.1")];
+    log.extend(["1.2.0", "1.10.0", "1.1.0"].map(|version| versioned(&retired, version)));
+    log.push(set("tool/read@3.0.0", LifecycleState::Retired, None));
+    log.push(set("tool/read@1.10.0", LifecycleState::Deprecated, None));
+    let catalog = catalog(&log);
+    let read = Name::parse(Kind::Tool, "read").unwrap();
+    let usable = catalog.usable_versions(Kind::Tool, &read).into_iter();
+    let usable: Vec<_> = usable.map(|one| one.document.key().version.to_string()).collect();
+    assert_eq!(usable, ["1.2.0", "1.1.0", "1.1.0-rc.1", "1.10.0"]);
 }
 
 #[test]

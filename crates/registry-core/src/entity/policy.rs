@@ -27,7 +27,7 @@ use crate::{
     decode::{Fields, Problems},
     duration,
     kind::Kind,
-    limits::{CEDAR_BYTES, MIN_STALENESS},
+    limits::CEDAR_BYTES,
     name::Name,
     version::Version,
 };
@@ -170,7 +170,7 @@ impl Policy {
         let inspection = fields
             .get("inspection")
             .and_then(|value| Inspection::read(problems, value, fields.at("inspection")));
-        let max_staleness = max_staleness(&fields);
+        let max_staleness = iso_duration(&fields, "maxStaleness");
         let metadata = fields.open_object("metadata");
         fields.finish();
         Some(Self {
@@ -260,24 +260,6 @@ fn iso_duration(fields: &Fields<'_>, name: &'static str) -> Option<Duration> {
             None
         }
     }
-}
-
-/// Reads the maximum age of the catalog.
-fn max_staleness(fields: &Fields<'_>) -> Option<Duration> {
-    let age = iso_duration(fields, "maxStaleness")?;
-    if age >= MIN_STALENESS {
-        return Some(age);
-    }
-    let (age, least) =
-        (duration::format_iso_duration(age), duration::format_iso_duration(MIN_STALENESS));
-    let message = format!("`{age}` is below the minimum {least}");
-    let help = format!(
-        "write {least} or more; a shorter limit rejects calls at gateways with a connection, \
-         which confirm their catalog every 10 s by default"
-    );
-    let here = fields.here();
-    fields.problems().invalid(here.member("maxStaleness"), message, help);
-    None
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{
     paths::ways,
-    policy_change,
     promise::{Promises, promises},
     reach::{Direction, Reach},
     scratch,
@@ -20,7 +19,7 @@ use crate::{
     limits,
     policies::EffectiveVersions,
     reference::Key,
-    rules::{Proposed, plan},
+    rules::{Proposed, plan, policy_change},
     version::Version,
 };
 
@@ -235,7 +234,10 @@ fn change(
     // A schema counts as used by the dependents that move to it.
     about_new.retain(|found| found.code != Code::SchemaUnused || moving.is_empty());
     let old = catalog.find(key).map(|record| &*record.document);
-    about_new.extend(old.into_iter().flat_map(|old| policy_change::findings(old, document)));
+    // The plan compares with the version in force, which can be another one.
+    about_new.retain(|found| !matches!(found.code, Code::PolicyRelaxed | Code::PolicyTightened));
+    let changes = old.into_iter().flat_map(|old| policy_change::findings(old, document));
+    about_new.extend(changes.map(|found| found.for_change(0, document.key())));
     let old = old.filter(|_| key.kind != Kind::Policy);
     let promises = old.map(|old| promises(catalog, (old, document), &moving));
     let (comparison, mut found) = match promises {

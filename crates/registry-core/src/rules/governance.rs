@@ -5,12 +5,22 @@
 //! author's team owns. This holds also for the versions that a new version replaces, and for
 //! settings: an archived policy, or one with another owner, cannot be corrected by its governor.
 //!
-//! A policy that such an author puts in force must not match a tool of another team by its upstream
-//! name either, unless the team owns the server of the tool.
+//! A policy that such an author puts in force must not match an older tool of another team by its
+//! upstream name either, unless the team owns the server of the tool. Older: its upstream name was
+//! registered before the name that the policy selects.
+//!
+//! Only governors change a policy with [`EMERGENCY_PREFIX`], independent of its selectors.
+
+use std::{
+    cell::{LazyCell, OnceCell},
+    collections::BTreeMap,
+    ops::Bound,
+};
 
 use super::{Proposed, WritePermissions};
 use crate::{
     catalog::Catalog,
+    chain::Revision,
     diagnostic::{Code, Diagnostic},
     entity::{
         Entity,
@@ -19,28 +29,30 @@ use crate::{
     kind::Kind,
     lifecycle::LifecycleState,
     name::Name,
-    policies::ResourceNames,
+    policies::{EMERGENCY_PREFIX, ResourceNames},
+    reference::Key,
     setting::Selector,
 };
 
 /// Refuses a change of a policy that concerns names of other teams.
 pub(super) fn authorize(
-    catalog: &Catalog,
+    reach: &Reach<'_>,
     author: &WritePermissions,
-    batch: &[Proposed],
     proposed: &Proposed,
 ) -> Option<Diagnostic> {
     let key = proposed.key();
     if key.kind != Kind::Policy || author.is_governor || author.is_admin {
         return None;
     }
-    let reach = Reach { catalog, batch, team: &author.team };
+    if let Some(refused) = reserved(&key.name) {
+        return Some(refused);
+    }
+    let catalog = reach.catalog;
     match proposed {
         Proposed::Register(document) => {
-            let replaced = catalog.effective_policy(&key.name);
             let found = reach.exceeded_by(document.entity(), "the policy");
             found.or_else(|| reach.foreign_tool_of(document.entity())).or_else(|| {
-                replaced.iter().find_map(|record| {
+                catalog.highest_policy_versions(&key.name).find_map(|record| {
                     let version = format!("the replaced version {}", record.document.key().version);
                     let found = reach.exceeded_by(record.document.entity(), &version)?;
                     Some(Diagnostic { pointer: String::new(), ..found })
@@ -48,12 +60,16 @@ pub(super) fn authorize(
             })
         }
         Proposed::SetLifecycle { state, .. } => {
-            let registered = catalog.find(key).map(|record| &*record.document);
-            let new = batch.iter().filter_map(Proposed::document).map(|document| &**document);
-            let document = registered.or_else(|| new.into_iter().find(|new| new.key() == key))?;
+            let registered = catalog.find(key);
+            let mut new = reach.batch.iter().filter_map(Proposed::document);
+            let document = match registered {
+                Some(record) => &record.document,
+                None => new.find(|new| new.key() == key)?,
+            };
             let found = reach.exceeded_by(document.entity(), "the policy").or_else(|| {
-                // A tool that another team registers must not prevent the retirement.
-                let is_restored = *state == LifecycleState::Active;
+                // A tool that another team registers must not prevent other changes.
+                let is_restored = *state != LifecycleState::Retired
+                    && registered.is_none_or(|record| !record.is_usable());
                 is_restored.then(|| reach.foreign_tool_of(document.entity())).flatten()
             })?;
             Some(Diagnostic { pointer: String::new(), ..found })
@@ -61,7 +77,8 @@ pub(super) fn authorize(
     }
 }
 
-/// Refuses a setting of a policy in force that concerns names of other teams.
+/// Refuses a setting of a policy that concerns names of other teams, also of a retired one: its
+/// governor could not put it in force again.
 pub(super) fn authorize_setting(
     catalog: &Catalog,
     author: &WritePermissions,
@@ -71,8 +88,11 @@ pub(super) fn authorize_setting(
     if author.is_governor || author.is_admin {
         return None;
     }
-    let reach = Reach { catalog, batch: &[], team: &author.team };
-    catalog.effective_policy(name).iter().find_map(|record| {
+    if let Some(refused) = reserved(name) {
+        return Some(refused);
+    }
+    let reach = Reach::new(catalog, &[], &author.team);
+    catalog.highest_policy_versions(name).find_map(|record| {
         let what = record.document.key().to_string();
         let found = reach.exceeded_by(record.document.entity(), &what)?;
         let found = Diagnostic { pointer: String::new(), ..found };
@@ -80,45 +100,124 @@ pub(super) fn authorize_setting(
     })
 }
 
+/// Refuses the name of an emergency policy. Names that differ in case only look alike.
+fn reserved(name: &Name) -> Option<Diagnostic> {
+    let begin = name.as_str().get(..EMERGENCY_PREFIX.len())?;
+    begin.eq_ignore_ascii_case(EMERGENCY_PREFIX).then(|| {
+        let message = format!(
+            "policies named `{EMERGENCY_PREFIX}…` stop calls in an emergency; the role governor is \
+             required"
+        );
+        let help = "choose another name, or ask a governor to make the change";
+        Diagnostic::error(Code::RoleRequired, "", message).with_help(help)
+    })
+}
+
 /// The names that a team owns, registered and in the batch.
-struct Reach<'a> {
+pub(super) struct Reach<'a> {
     catalog: &'a Catalog,
     batch: &'a [Proposed],
     team: &'a str,
+    /// The tools of other teams by their upstream names. Computed once for a batch, because all
+    /// their documents are parsed.
+    foreign: OnceCell<BTreeMap<String, Vec<ForeignTool<'a>>>>,
 }
 
-impl Reach<'_> {
+/// A tool of another team on a server of another team, with an upstream name that is not its own.
+struct ForeignTool<'a> {
+    /// The highest usable version with the upstream name, else any version.
+    key: &'a Key,
+    owner: &'a str,
+    is_usable: bool,
+    /// The first registration of a version with the upstream name.
+    since: Revision,
+}
+
+impl<'a> Reach<'a> {
+    pub(super) fn new(catalog: &'a Catalog, batch: &'a [Proposed], team: &'a str) -> Self {
+        Self { catalog, batch, team, foreign: OnceCell::new() }
+    }
+
     fn exceeded_by(&self, entity: &Entity, what: &str) -> Option<Diagnostic> {
         let Entity::Policy(policy) = entity else { return None };
         let (pointer, problem) = self.first_wide(policy)?;
         Some(self.refusal(pointer, &format!("{what} {problem}")))
     }
 
-    /// The first registered tool of another team that a policy matches by its upstream name. Cost:
-    /// linear in the tools of other teams.
+    /// The first registered tool of another team that a policy matches by its upstream name. A tool
+    /// that is newer than the names of the pattern is no match: otherwise its team could prevent
+    /// policies about these names.
     fn foreign_tool_of(&self, entity: &Entity) -> Option<Diagnostic> {
         let Entity::Policy(policy) = entity else { return None };
-        let patterns = &policy.applies_to.tools;
-        if patterns.is_empty() {
-            return None;
-        }
-        self.catalog.of_kind(Kind::Tool).find_map(|(key, record)| {
-            let owner = self.catalog.owner_of(record);
-            if owner == self.team || record.lifecycle.state == LifecycleState::Retired {
-                return None;
-            }
-            // Parsed for this check only, because a cached entity is larger than its document.
-            let document = record.document.without_entity();
-            let tool = document.entity().as_tool()?;
-            if tool.source().is_some_and(|own| self.owns_name(Kind::Server, &own.server)) {
-                return None;
-            }
-            let names = ResourceNames::of_tool(tool).tools;
-            let is_match = |pattern: &Pattern| names.iter().any(|name| pattern.matches(name));
-            let i = patterns.iter().position(is_match)?;
+        policy.applies_to.tools.iter().enumerate().find_map(|(i, pattern)| {
+            let since = LazyCell::new(|| self.first_registration(pattern));
+            let is_match = |tool: &&ForeignTool<'_>| {
+                tool.is_usable && since.is_none_or(|since| tool.since <= since)
+            };
+            let ForeignTool { key, owner, .. } = self.foreign_tools(pattern).find(is_match)?;
             let problem = format!("the policy selects {key} of `{owner}` by its upstream name");
             Some(self.refusal(format!("/appliesTo/tools/{i}"), &problem))
         })
+    }
+
+    /// The first registration of a tool that a pattern matches by name. `None`: all are new.
+    fn first_registration(&self, pattern: &Pattern) -> Option<Revision> {
+        match pattern.as_exact() {
+            Some(name) => {
+                let name = Name::parse(Kind::Tool, name).ok()?;
+                let versions = self.catalog.versions(Kind::Tool, &name);
+                versions.map(|(_, record)| record.registered).min()
+            }
+            None => {
+                let tools = self.catalog.of_kind(Kind::Tool);
+                let matches = tools.filter(|(key, _)| pattern.matches(key.name.as_str()));
+                matches.map(|(_, record)| record.registered).min()
+            }
+        }
+    }
+
+    /// The tools of other teams whose upstream names a pattern matches.
+    fn foreign_tools(&self, pattern: &Pattern) -> impl Iterator<Item = &ForeignTool<'a>> {
+        let begin = pattern.as_str().split_once('*').map_or(pattern.as_str(), |(begin, _)| begin);
+        let tools = self.foreign.get_or_init(|| self.index_foreign_tools());
+        let is_exact = pattern.as_exact().is_some();
+        let can_match =
+            move |name: &str| if is_exact { name == begin } else { name.starts_with(begin) };
+        let names = tools.range::<str, _>((Bound::Included(begin), Bound::Unbounded));
+        let names = names.take_while(move |(name, _)| can_match(name));
+        names.filter(move |(name, _)| pattern.matches(name)).flat_map(|(_, tools)| tools)
+    }
+
+    fn index_foreign_tools(&self) -> BTreeMap<String, Vec<ForeignTool<'a>>> {
+        let mut found = BTreeMap::<String, Vec<ForeignTool<'a>>>::new();
+        for (key, record) in self.catalog.of_kind(Kind::Tool) {
+            let owner = self.catalog.owner_of(record);
+            if owner == self.team {
+                continue;
+            }
+            // Parsed for this check only, because a cached entity is larger than its document.
+            let document = record.document.without_entity();
+            let Some(tool) = document.entity().as_tool() else { continue };
+            if tool.source().is_some_and(|own| self.owns_name(Kind::Server, &own.server)) {
+                continue;
+            }
+            let names = ResourceNames::of_tool(tool).tools;
+            for name in names.into_iter().filter(|name| **name != *tool.name.as_str()) {
+                let (is_usable, since) = (record.is_usable(), record.registered);
+                let tools = found.entry(name.into_owned()).or_default();
+                // The versions of a name follow each other.
+                match tools.last_mut().filter(|last| last.key.name == key.name) {
+                    Some(last) => {
+                        last.since = last.since.min(since);
+                        if is_usable {
+                            (last.key, last.is_usable) = (key, true);
+                        }
+                    }
+                    None => tools.push(ForeignTool { key, owner, is_usable, since }),
+                }
+            }
+        }
+        found
     }
 
     fn refusal(&self, pointer: String, problem: &str) -> Diagnostic {
@@ -216,7 +315,7 @@ mod tests {
         Setting, SettingChange,
         rules::{
             authorize as authorize_batch, plan, plan_with,
-            testing::{agent, policy, renamed, server, set, source_tool, tool, versioned},
+            testing::{agent, commit, policy, renamed, server, set, source_tool, tool, versioned},
         },
     };
 
@@ -230,14 +329,14 @@ mod tests {
         }
     }
 
+    fn source(server: &str, name: &str) -> Value {
+        json!({ "source": { "server": server, "serverVersion": "1.0.0", "tool": name } })
+    }
+
     /// The server `bank` with the tools `pay` and `scan` of `payments`, the namespace `acme/*` of
     /// `acme` with the agent `acme/clerk`, the server `mail` of `docs` with another tool `scan`, an
     /// alias of `pay` of `docs`, and policies of `payments`.
     fn world() -> Catalog {
-        let source = |server: &str, name: &str| {
-            let source = json!({ "server": server, "serverVersion": "1.0.0", "tool": name });
-            json!({ "source": source })
-        };
         let mut catalog = super::super::testing::catalog(&[
             server("bank", &["pay", "scan"]),
             source_tool("pay", "bank"),
@@ -261,6 +360,7 @@ mod tests {
             ("policy/narrow", "payments"),
             ("policy/wide", "payments"),
             ("server/mail", "docs"),
+            ("tool/docs_new", "docs"),
             ("acme/*", "acme"),
             ("agent/acme/clerk", "acme"),
             ("com.example.*", "example"),
@@ -276,9 +376,12 @@ mod tests {
 
     /// The pointers of the refusals.
     fn refused(author: &WritePermissions, batch: &[Proposed]) -> Vec<String> {
-        let catalog = world();
-        let mut found = plan(&catalog, batch);
-        authorize_batch(&catalog, author, batch, &mut found);
+        refused_in(&world(), author, batch)
+    }
+
+    fn refused_in(catalog: &Catalog, author: &WritePermissions, batch: &[Proposed]) -> Vec<String> {
+        let mut found = plan(catalog, batch);
+        authorize_batch(catalog, author, batch, &mut found);
         let refused = found.diagnostics.into_iter().filter(|d| d.code == Code::RoleRequired);
         refused.map(|d| d.pointer).collect()
     }
@@ -321,6 +424,46 @@ mod tests {
     }
 
     #[test]
+    fn older_tool_of_another_team_requires_governor() {
+        let (own, foreign) = (source_tool("fresh", "s"), tool("docs_new", source("mail", "fresh")));
+        let about = policy("new", json!({ "appliesTo": { "tools": ["fresh"] } }));
+        // The registrant of `fresh`.
+        let team = author("tester", false);
+        let first = commit(world(), std::slice::from_ref(&foreign));
+        let later = commit(first.clone(), std::slice::from_ref(&own));
+        for (catalog, batch) in
+            [(&later, vec![about.clone()]), (&first, vec![own.clone(), about.clone()])]
+        {
+            assert_eq!(refused_in(catalog, &team, &batch), ["/appliesTo/tools/0"]);
+        }
+        let later = commit(commit(world(), &[own]), &[foreign]);
+        assert_eq!(refused_in(&later, &team, &[about]), [""; 0]);
+    }
+
+    #[test]
+    fn newer_tool_blocks_no_change_of_policies() {
+        let tools = [server("other", &["x1"]), tool("x1", source("other", "pay"))];
+        let off = set("policy/narrow@1.0.0", LifecycleState::Retired, None);
+        let catalog = commit(commit(world(), &[off]), &tools);
+        let next = policy("narrow", json!({ "appliesTo": { "tools": ["pay"] } }));
+        let on = set("policy/narrow@1.0.0", LifecycleState::Active, None);
+        for change in [versioned(&next, "1.0.1"), renamed(&next, "other"), on] {
+            assert_eq!(refused_in(&catalog, &author("payments", false), &[change]), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn deprecation_of_retired_policy_is_a_restoration() {
+        let team = author("payments", false);
+        let to = |state| set("policy/scans@1.0.0", state, None);
+        let catalog = commit(world(), &[to(LifecycleState::Retired)]);
+        for state in [LifecycleState::Active, LifecycleState::Deprecated] {
+            assert_eq!(refused_in(&catalog, &team, &[to(state)]), [""], "{state}");
+        }
+        assert_eq!(refused(&team, &[to(LifecycleState::Deprecated)]), [""; 0]);
+    }
+
+    #[test]
     fn publisher_governs_what_its_batch_registers() {
         let about_new = policy("new", json!({ "appliesTo": { "servers": ["fresh"] } }));
         assert_eq!(refused(&author("docs", false), &[server("fresh", &[]), about_new]), [""; 0]);
@@ -343,12 +486,18 @@ mod tests {
 
     #[test]
     fn settings_of_wide_policy_require_governor() {
+        let off = set("policy/wide@1.0.0", LifecycleState::Retired, None);
+        let catalogs = [world(), commit(world(), &[off])];
+        // The same for a retired policy.
         let refused = |author: &WritePermissions, target: &str, setting: Setting| {
-            let catalog = world();
             let settings = [SettingChange { target: target.parse().unwrap(), setting }];
-            let mut found = plan_with(&catalog, &[], &settings);
-            authorize_batch(&catalog, author, &[], &mut found);
-            found.diagnostics.iter().map(|d| d.code.to_string()).collect::<Vec<_>>()
+            let [active, retired] = catalogs.each_ref().map(|catalog| {
+                let mut found = plan_with(catalog, &[], &settings);
+                authorize_batch(catalog, author, &[], &mut found);
+                found.diagnostics.iter().map(|d| d.code.to_string()).collect::<Vec<_>>()
+            });
+            assert_eq!(active, retired);
+            active
         };
         for setting in [Setting::Archived(true), Setting::Owner("docs".to_owned())] {
             let owner = |is_governor| author("payments", is_governor);
@@ -356,6 +505,31 @@ mod tests {
             assert_eq!(refused(&owner(true), "policy/wide", setting.clone()), [""; 0]);
             assert_eq!(refused(&author("payments", false), "policy/narrow", setting), [""; 0]);
         }
+    }
+
+    #[test]
+    fn retired_wide_policy_is_replaced_by_governors_only() {
+        let off = set("policy/wide@1.0.0", LifecycleState::Retired, None);
+        let catalog = commit(world(), &[off]);
+        let narrow = policy("wide", json!({ "appliesTo": { "tools": ["pay"] } }));
+        let narrow = [versioned(&narrow, "1.0.1")];
+        assert_eq!(refused_in(&catalog, &author("payments", false), &narrow), [""]);
+        assert_eq!(refused_in(&catalog, &author("payments", true), &narrow), [""; 0]);
+    }
+
+    #[test]
+    fn emergency_policy_is_changed_by_governors_only() {
+        let own = json!({ "appliesTo": { "tools": ["pay"] } });
+        for name in ["stop-tool-pay", "STOP-x"] {
+            let stop = policy(name, own.clone());
+            let off = set(&format!("policy/{name}@1.0.0"), LifecycleState::Retired, None);
+            for batch in [vec![stop.clone()], vec![stop, off]] {
+                let expected = vec![""; batch.len()];
+                assert_eq!(refused(&author("payments", false), &batch), expected, "{name}");
+                assert_eq!(refused(&author("payments", true), &batch), [""; 0], "{name}");
+            }
+        }
+        assert_eq!(refused(&author("payments", false), &[policy("stops", own)]), [""; 0]);
     }
 
     #[test]

@@ -44,6 +44,7 @@ pub fn authorize(
     plan: &mut Plan,
 ) {
     let mut found = Vec::new();
+    let reach = governance::Reach::new(catalog, batch, &author.team);
     for (i, (proposed, effect)) in batch.iter().zip(&mut plan.effects).enumerate() {
         let Some(change) = effect else { continue };
         let key = proposed.key();
@@ -53,7 +54,7 @@ pub fn authorize(
             || author.scopes.iter().any(|scope| scope.covers(key.kind, &key.name));
         let refused = missing_role(author, key.kind == Kind::Policy, &named)
             .or_else(|| refusal(author, &named, owner.as_deref(), is_in_scope))
-            .or_else(|| governance::authorize(catalog, author, batch, proposed));
+            .or_else(|| governance::authorize(&reach, author, proposed));
         found.extend(refused.map(|refused| refused.for_change(i, key)));
         if let Action::Register { owner: new, .. } = &mut change.action {
             *new = Some(owner.unwrap_or_else(|| author.team.clone()).to_string());

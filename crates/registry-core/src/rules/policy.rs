@@ -1,20 +1,31 @@
-//! `policy-version-regresses` and `policy-selector-unmatched`: versions and selectors of policies.
+//! `policy-version-regresses`, `policy-selector-unmatched`, `policy-relaxed` and `policy-tightened`:
+//! versions, selectors and modes of policies; and the minimum of `maxStaleness`.
 
-use super::proposal::{NewEntity, Proposal};
+use std::collections::BTreeMap;
+
+use super::{
+    BatchOrigin, policy_change,
+    proposal::{NewEntity, Proposal},
+};
 use crate::{
-    diagnostic::{Code, Diagnostic},
+    diagnostic::{Code, Diagnostic, Severity},
     document::Document,
+    duration::format_iso_duration,
     entity::{
         Entity,
         policy::{AppliesTo, CallerPattern, Pattern},
     },
     kind::Kind,
     lifecycle::LifecycleState,
+    limits::MIN_STALENESS,
     name::Name,
     policies::ResourceNames,
     reference::Key,
     tags::has_tag,
 };
+
+/// Maximum number of reported selectors of one policy.
+const UNMATCHED: usize = 20;
 
 /// A version that is not above the registered ones would never be in force.
 pub(super) fn check_versions(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
@@ -42,7 +53,53 @@ pub(super) fn check_versions(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic
     }
 }
 
-/// Warns about selectors that match nothing, which often have a typing error.
+/// Warns about new versions with another mode, or a weaker inspection, than the version in force.
+pub(super) fn check_changes(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
+    let mut highest: BTreeMap<&Name, &NewEntity<'_>> = BTreeMap::new();
+    for new in policies(proposal).filter(|new| !new.key().version.is_prerelease()) {
+        let known = highest.entry(&new.key().name).or_insert(new);
+        if known.key().version < new.key().version {
+            *known = new;
+        }
+    }
+    for (name, new) in highest {
+        let mut versions = proposal.catalog().highest_policy_versions(name);
+        let release = versions.find(|record| !record.document.key().version.is_prerelease());
+        let in_force = release.filter(|record| record.is_usable());
+        let Some(old) = in_force else { continue };
+        for change in policy_change::findings(&old.document, new.document()) {
+            new.report(found, change);
+        }
+    }
+}
+
+/// A short `maxStaleness` rejects calls at connected gateways. Files may contain it, because an earlier
+/// release accepted it.
+pub(super) fn check_staleness(
+    proposal: &Proposal<'_>,
+    origin: BatchOrigin,
+    found: &mut Vec<Diagnostic>,
+) {
+    for new in policies(proposal) {
+        let Entity::Policy(policy) = new.entity() else { continue };
+        let Some(age) = policy.max_staleness.filter(|age| *age < MIN_STALENESS) else { continue };
+        let least = format_iso_duration(MIN_STALENESS);
+        let message = format!("`{}` is below the minimum {least}", format_iso_duration(age));
+        let help = format!(
+            "write {least} or more; a shorter limit rejects calls at gateways with a connection, \
+             which confirm their catalog every 10 s by default"
+        );
+        let severity = match origin {
+            BatchOrigin::Request => Severity::Error,
+            BatchOrigin::File => Severity::Warning,
+        };
+        let problem = Diagnostic::error(Code::DocumentInvalid, "/maxStaleness", message);
+        new.report(found, Diagnostic { severity, ..problem.with_help(help) });
+    }
+}
+
+/// Warns about selectors that match nothing, which often have a typing error: the first ones of each
+/// policy, which bounds the response.
 pub(super) fn check_selectors(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     let mut unmatched: Vec<(&NewEntity<'_>, Selected<'_>)> = policies(proposal)
         .flat_map(|new| match new.entity() {
@@ -62,7 +119,13 @@ pub(super) fn check_selectors(proposal: &Proposal<'_>, found: &mut Vec<Diagnosti
         let own = document.without_entity();
         unmatched.retain(|(_, selected)| !selected.matches(&own));
     }
+    let mut counts = BTreeMap::<usize, usize>::new();
     for (new, Selected { pointer, text, .. }) in unmatched {
+        let count = counts.entry(new.change()).or_default();
+        *count += 1;
+        if *count > UNMATCHED {
+            continue;
+        }
         let message = format!("the selector `{text}` matches nothing that is registered");
         let warning = Diagnostic::warning(Code::PolicySelectorUnmatched, pointer, message);
         let help = "correct the name, or register the entity";
@@ -165,8 +228,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rules::testing::{
-        agent, found, found_of, policy, server, source_tool, tool, versioned, with,
+    use crate::rules::{
+        Proposed, plan,
+        testing::{
+            agent, catalog, found, found_of, policy, renamed, server, set, source_tool, tool,
+            versioned, with,
+        },
+        validate,
     };
 
     fn versions(registered: &[&str], new: &[&str]) -> String {
@@ -187,6 +255,34 @@ mod tests {
         );
         assert_eq!(versions(&["1.2.0"], &["1.2.0-rc.1"]).lines().count(), 1);
         assert_eq!(versions(&["1.0.0", "2.0.0-rc.2"], &["2.0.0-rc.1"]).lines().count(), 1);
+    }
+
+    #[test]
+    fn changed_mode_of_version_in_force_is_a_warning() {
+        let p =
+            |version: &str, mode: &str| versioned(&policy("p", json!({ "mode": mode })), version);
+        let modes = |registered: &[Proposed], new: &[Proposed]| {
+            let found = plan(&catalog(registered), new).diagnostics.into_iter();
+            found.map(|found| found.code.to_string()).collect::<Vec<_>>()
+        };
+        let enforced = [p("1.0.0", "enforce")];
+        assert_eq!(modes(&enforced, &[p("1.1.0", "audit")]), ["policy-relaxed"]);
+        assert_eq!(modes(&[p("1.0.0", "audit")], &[p("1.1.0", "enforce")]), ["policy-tightened"]);
+        assert_eq!(modes(&enforced, &[p("1.1.0", "enforce")]), [""; 0]);
+        assert_eq!(modes(&enforced, &[p("1.1.0-rc.1", "audit")]), [""; 0]);
+        assert_eq!(modes(&enforced, &[p("1.1.0", "audit"), p("1.2.0", "enforce")]), [""; 0]);
+        let off = set("policy/p@1.0.0", LifecycleState::Retired, None);
+        assert_eq!(modes(&[p("1.0.0", "enforce"), off], &[p("1.1.0", "audit")]), [""; 0]);
+    }
+
+    #[test]
+    fn short_staleness_is_rejected_at_registration_only() {
+        let new = |age: &str| [policy("p", json!({ "maxStaleness": age }))];
+        assert_eq!(found(&[], &new("PT25S")), "");
+        assert!(found(&[], &new("PT24S")).starts_with("error[document-invalid]"));
+        assert_eq!(found(&new("PT24S"), &new("PT24S")), "", "it is stored");
+        let file = validate(&catalog(&[]), &new("PT24S"));
+        assert!(file.is_acceptable() && file.diagnostics.len() == 1, "{file:?}");
     }
 
     #[test]
@@ -215,6 +311,14 @@ mod tests {
                 "/appliesTo/servers/1"
             ]
         );
+    }
+
+    #[test]
+    fn warnings_about_selectors_of_a_policy_are_bounded() {
+        let tools: Vec<_> = (0..100).map(|i| format!("t{i}")).collect();
+        let about = policy("p", json!({ "appliesTo": { "tools": tools } }));
+        let other = renamed(&about, "q");
+        assert_eq!(found(&[], &[about, other]).lines().count(), 2 * UNMATCHED);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{
     harness::{Ask, Bench, Setup},
     relayed::{bench, knowing, messages},
 };
-use crate::testing::{agent, server, tool};
+use crate::testing::{agent, policy, server, tool};
 
 /// Starts a task, and returns its id.
 async fn begun(bench: &Bench, arguments: Value) -> String {
@@ -109,6 +109,37 @@ async fn task_result_is_validated() {
             assert_eq!(got.result()["result"]["structuredContent"], json!({ "m": 1 }));
         }
     }
+}
+
+#[tokio::test]
+async fn polls_are_decided_without_context() {
+    let (_far_side, transport) = FarSide::start(Era::Modern).await;
+    let setup = Setup { transport: Some(transport), ..Setup::default() };
+    let entities = |cedar: Option<&str>| {
+        let mut entities = vec![
+            server("up", &["works"], &[]),
+            tool("works", "1.0.0", json!({})),
+            agent("a", "1.0.0", &[("works", "1.0.0")]),
+        ];
+        let policy = |cedar| policy("p", json!({ "authorization": { "cedar": cedar } }));
+        entities.extend(cedar.map(policy));
+        entities
+    };
+    let bench = Bench::start(setup, entities(None)).await;
+    bench.until_features().await;
+    let id = begun(&bench, json!({ "task": "slow" })).await;
+    let code = async |method: &str| {
+        let ask = knowing(method, json!({ "taskId": id })).with("mcp-name", &id);
+        bench.got(ask.build()).await.json()["error"]["code"].clone()
+    };
+    let calls = "forbid (principal, action, resource) when { context.purpose == \"call\" };";
+    bench.publish(2, entities(Some(calls)));
+    assert_eq!(code("tasks/get").await, Value::Null);
+    assert_eq!(code("tasks/cancel").await, 4030);
+    let stop = "forbid (principal, action, resource) unless { action == Action::\"cancel\" };";
+    bench.publish(3, entities(Some(stop)));
+    assert_eq!(code("tasks/get").await, 4030);
+    assert_eq!(code("tasks/cancel").await, Value::Null);
 }
 
 #[tokio::test]

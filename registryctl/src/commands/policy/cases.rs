@@ -91,8 +91,9 @@ pub(super) async fn run(session: &Session, args: TestArgs) -> Result<(), Failure
             screen.line(&result.text(&source, session))?;
         }
         screen.line(&format!("{passed} passed, {failed} failed"))?;
-        let notes: BTreeSet<_> =
-            calls.iter().filter_map(|call| call.target.note_of_steps()).collect();
+        let notes = cases.iter().zip(&calls);
+        let notes = notes.filter_map(|(case, call)| call.target.note_of_steps(case.facts.hops));
+        let notes: BTreeSet<_> = notes.collect();
         for note in notes {
             eprintln!("{}", printable(&note));
         }

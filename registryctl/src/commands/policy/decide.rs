@@ -32,6 +32,16 @@ pub(in crate::commands) struct Decider {
     policies: PoliciesInForce,
 }
 
+/// Finds one version of a name.
+type FindVersion = fn(&Decider, Kind, &str) -> Result<Arc<Record>, String>;
+
+/// The registered caller and target of a call in the past.
+pub(super) struct EarlierCall {
+    /// `None`: an unregistered caller.
+    pub(super) caller: Option<Key>,
+    pub(super) target: Target,
+}
+
 /// A registered tool, or a skill of a registered agent.
 #[derive(Debug, Clone)]
 pub(in crate::commands) struct Target {
@@ -82,31 +92,53 @@ impl Decider {
         &self.catalog
     }
 
-    /// Finds a registered agent: `NAME` or `NAME@VERSION`.
+    /// Finds the usable agent of a claim: `NAME` or `NAME@VERSION`.
     pub(super) fn caller(&self, text: &str) -> Result<Key, String> {
-        let record = self.version(Kind::Agent, text.strip_prefix("agent/").unwrap_or(text))?;
+        let record = self.usable(Kind::Agent, text.strip_prefix("agent/").unwrap_or(text))?;
         Ok(record.document.key().clone())
     }
 
-    /// Finds a tool or skill. Without a version, it is the one that the caller declares, or the
-    /// newest.
+    /// Finds a usable tool or skill. Without a version, it is the one that gateways serve: the one
+    /// that the caller declares, or the first of [`Catalog::usable_versions`].
     pub(in crate::commands) fn target(
         &self,
         text: &str,
         caller: Option<&Key>,
     ) -> Result<Target, String> {
+        self.find_target(text, caller, Self::usable)
+    }
+
+    /// Finds the caller and the target of an earlier call, which may be retired since.
+    pub(super) fn earlier_call(&self, caller: Option<&str>, tool: &str) -> Option<EarlierCall> {
+        let agent = |text: &str| {
+            let record = self.registered(Kind::Agent, text.strip_prefix("agent/").unwrap_or(text));
+            Some(record.ok()?.document.key().clone())
+        };
+        let caller = match caller {
+            Some(text) => Some(agent(text)?),
+            None => None,
+        };
+        Some(EarlierCall { caller, target: self.find_target(tool, None, Self::registered).ok()? })
+    }
+
+    /// Finds a tool or skill whose version `find` selects.
+    fn find_target(
+        &self,
+        text: &str,
+        caller: Option<&Key>,
+        find: FindVersion,
+    ) -> Result<Target, String> {
         let (text, is_tool) = match text.strip_prefix("tool/") {
             Some(name) => (name, true),
             None => (text, false),
         };
-        let declared = caller.and_then(|caller| self.declared(caller, text));
-        let tool = match &declared {
-            Some(key) => self.catalog.find(key).cloned().ok_or_else(String::new),
-            None => self.version(Kind::Tool, text),
+        let tool = match caller.and_then(|caller| self.declared(caller, text)) {
+            Some(record) => Ok(record),
+            None => find(self, Kind::Tool, text),
         };
         match tool {
             Ok(record) => Ok(Target::new(&record, None)),
-            Err(problem) => self.skill(text, caller).ok_or_else(|| {
+            Err(problem) => self.skill(text, caller, find).ok_or_else(|| {
                 // Names of tools have no `/`.
                 if is_tool || !text.contains('/') { problem } else { self.unknown_skill(text) }
             }),
@@ -116,11 +148,11 @@ impl Decider {
     /// The reason why a text with a `/` is no skill.
     fn unknown_skill(&self, text: &str) -> String {
         let text = text.strip_prefix("agent/").unwrap_or(text);
-        if self.version(Kind::Agent, text).is_ok() {
+        if self.registered(Kind::Agent, text).is_ok() {
             return format!("agent/{text} is an agent; write AGENT/SKILL");
         }
         let (agent, skill) = text.rsplit_once('/').unwrap_or((text, ""));
-        let record = match self.version(Kind::Agent, agent) {
+        let record = match self.usable(Kind::Agent, agent) {
             Ok(record) => record,
             Err(problem) => return problem,
         };
@@ -133,28 +165,29 @@ impl Decider {
         suggest::with_suggestion(problem, similar)
     }
 
-    fn skill(&self, text: &str, caller: Option<&Key>) -> Option<Target> {
+    fn skill(&self, text: &str, caller: Option<&Key>, find: FindVersion) -> Option<Target> {
         let (agent, skill) = text.strip_prefix("agent/").unwrap_or(text).rsplit_once('/')?;
         let declared = caller.and_then(|caller| {
             let (depends, _) = self.agent(caller)?.depends();
-            Some(depends.iter().find(|one| is_skill(one, agent, skill))?.key())
+            self.find_usable(&depends.iter().find(|one| is_skill(one, agent, skill))?.key())
         });
-        let record = match declared {
-            Some(key) => self.catalog.find(&key).cloned()?,
-            None => self.version(Kind::Agent, agent).ok()?,
-        };
+        let record = declared.or_else(|| find(self, Kind::Agent, agent).ok())?;
         let Entity::Agent(entity) = record.document.entity() else { return None };
         entity.skill(skill)?;
         Some(Target::new(&record, Some(skill.into())))
     }
 
-    /// The version of a tool that an agent declares.
-    fn declared(&self, caller: &Key, name: &str) -> Option<Key> {
+    /// The version of a tool that an agent declares, unless it is retired.
+    fn declared(&self, caller: &Key, name: &str) -> Option<Arc<Record>> {
         let (depends, _) = self.agent(caller)?.depends();
         let declared = depends.iter().find(|dependency| {
             dependency.target == DependencyTarget::Tool && dependency.name.as_str() == name
         });
-        declared.map(Dependency::key)
+        self.find_usable(&declared?.key())
+    }
+
+    fn find_usable(&self, key: &Key) -> Option<Arc<Record>> {
+        self.catalog.find(key).filter(|record| record.is_usable()).cloned()
     }
 
     fn agent(&self, key: &Key) -> Option<&Agent> {
@@ -198,8 +231,27 @@ impl Decider {
         aliases.map(|(_, record)| Target::new(record, None)).collect()
     }
 
-    /// One version of a name: `NAME@VERSION`, or the newest active one for `NAME`.
-    fn version(&self, kind: Kind, text: &str) -> Result<Arc<Record>, String> {
+    /// The same as [`Self::registered`], but gateways must accept calls of it.
+    fn usable(&self, kind: Kind, text: &str) -> Result<Arc<Record>, String> {
+        let record = self.registered(kind, text)?;
+        if record.is_usable() {
+            return Ok(record);
+        }
+        let key = record.document.key();
+        Err(match kind {
+            Kind::Agent => format!("{key} is retired; gateways reject its calls and its skills"),
+            _ => format!("{key} is retired; gateways do not serve it"),
+        })
+    }
+
+    /// Whether gateways accept calls of a target.
+    pub(in crate::commands) fn is_usable(&self, target: &Target) -> bool {
+        self.find_usable(target.key()).is_some()
+    }
+
+    /// One version of a name: `NAME@VERSION`; for `NAME` the one that gateways select, or the
+    /// highest if all are retired.
+    fn registered(&self, kind: Kind, text: &str) -> Result<Arc<Record>, String> {
         let (text, version) = match text.rsplit_once('@') {
             Some((name, version)) => (name, Some(version)),
             None => (text, None),
@@ -208,7 +260,8 @@ impl Decider {
         let records: Vec<_> = self.catalog.versions(kind, &name).map(|(_, one)| one).collect();
         let Some(&last) = records.last() else { return Err(self.unknown(kind, text)) };
         let Some(version) = version else {
-            return Ok(Arc::clone(self.catalog.newest_active(kind, &name).unwrap_or(last)));
+            let usable = self.catalog.usable_versions(kind, &name);
+            return Ok(Arc::clone(usable.first().copied().unwrap_or(last)));
         };
         let version = Version::parse(version).map_err(|e| e.to_string())?;
         let found = records.iter().find(|record| record.document.key().version == version);
@@ -328,12 +381,16 @@ impl Target {
         depends.iter().map(text).collect()
     }
 
-    /// The note that the decision about a composition does not include its steps.
-    pub(super) fn note_of_steps(&self) -> Option<String> {
+    /// The note that the decision about a composition with this number of hops does not include its
+    /// steps.
+    pub(super) fn note_of_steps(&self, hops: u32) -> Option<String> {
         let steps = self.steps();
-        let (key, names) = (self.key(), steps.join(", "));
+        let (key, names, hops) = (self.key(), steps.join(", "), hops.saturating_add(1));
         (!steps.is_empty()).then(|| {
-            format!("note: gateways also decide each step of {key}; explain them as well: {names}")
+            format!(
+                "note: gateways also decide each step of {key}; explain them as well, with \
+                 --purpose step --hops {hops}: {names}"
+            )
         })
     }
 

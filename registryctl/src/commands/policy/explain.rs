@@ -120,7 +120,7 @@ pub(super) async fn run(session: &Session, args: ExplainArgs) -> Result<(), Fail
         Format::Json => session.screen.json(&view),
         Format::Table => {
             view.show(session.screen)?;
-            if let Some(note) = target.note_of_steps() {
+            if let Some(note) = target.note_of_steps(facts.hops) {
                 eprintln!("{}", printable(&note));
             }
             Ok(())

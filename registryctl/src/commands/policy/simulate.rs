@@ -16,7 +16,7 @@ use registry_core::Key;
 use serde::Serialize;
 
 use self::trail::{Event, Line, Recorded, Trail};
-use super::decide::{self, Decider};
+use super::decide::{self, Decider, EarlierCall};
 use crate::{
     batch::Batch,
     cli::{Format, SimulateArgs},
@@ -195,8 +195,8 @@ impl Known {
     fn decide_partially(&mut self, decider: &Decider, event: &Event) -> Option<PartialDecision> {
         let key = (event.caller.clone(), event.tool.clone());
         let find = || {
-            let caller = event.caller.as_ref().map(|name| decider.caller(name)).transpose().ok()?;
-            let target = decider.target(&event.tool, None).ok()?;
+            let call = decider.earlier_call(event.caller.as_deref(), &event.tool)?;
+            let EarlierCall { caller, target } = call;
             let policies = decider.applicable_policies(caller.as_ref(), &target);
             Some(Subject { action: target.called().action(), policies })
         };

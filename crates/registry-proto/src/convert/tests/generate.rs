@@ -12,7 +12,7 @@ use proptest::{
 };
 use registry_core::{
     Amount, Document, Kind, Lifecycle, LifecycleState, Notice, Record, Revision, Timestamp,
-    duration::format_iso_duration, limits::MIN_STALENESS,
+    duration::format_iso_duration,
 };
 use serde_json::{Map, Value, json};
 
@@ -173,9 +173,9 @@ fn amount() -> impl Strategy<Value = String> {
     (0..=i64::MAX).prop_map(|micros| Amount::from_micros(micros).to_string())
 }
 
-/// An ISO 8601 duration of at least this many seconds.
-fn window(shortest: u64) -> impl Strategy<Value = String> {
-    (shortest..86_400_000).prop_map(|n| format_iso_duration(Duration::from_secs(n)))
+/// An ISO 8601 duration.
+fn window() -> impl Strategy<Value = String> {
+    (1..86_400_000_u64).prop_map(|n| format_iso_duration(Duration::from_secs(n)))
 }
 
 fn price() -> BoxedStrategy<Value> {
@@ -212,7 +212,7 @@ fn budgets() -> BoxedStrategy<Value> {
         (0..=i64::from(u32::MAX))
             .prop_map(|seconds| Timestamp::from_millis(seconds * 1_000).to_string()),
     );
-    let fixed = (window(1), anchor)
+    let fixed = (window(), anchor)
         .prop_map(|(window, anchor)| json!({ "window": window, "anchor": anchor }));
     let total = Just(json!({ "window": "total" }));
     let windows = prop_oneof![total, calendar, fixed];
@@ -280,7 +280,7 @@ fn policy() -> BoxedStrategy<Value> {
     let count = || option::of(0..1000_u32);
     let keys = subsequence(vec!["agent", "caller", "principal", "tool"], 0..4);
     let reach = option::of(select(vec!["gateway", "fleet"]));
-    let rate = (keys, 0..1000_u32, window(1), count(), reach).prop_map(
+    let rate = (keys, 0..1000_u32, window(), count(), reach).prop_map(
         |(per, limit, window, burst, reach)| {
             json!({ "per": per, "limit": limit, "window": window, "burst": burst, "reach": reach })
         },
@@ -291,7 +291,7 @@ fn policy() -> BoxedStrategy<Value> {
     let modes =
         (option::of(select(vec!["enforce", "audit"])), option::of(select(vec!["allow", "deny"])));
     let cedar = option::of(any::<String>().prop_map(|cedar| json!({ "cedar": cedar })));
-    let rest = (option::of(window(MIN_STALENESS.as_secs())), option::of(open_object()));
+    let rest = (option::of(window()), option::of(open_object()));
     let spending = (option::of(price()), budgets(), option::of(inspection()));
     (option::of(applies_to), modes, cedar, vec(rate, 0..3), limits, spending, rest)
         .prop_map(|(applies_to, (mode, default), cedar, rates, limits, spending, rest)| {

@@ -11,14 +11,14 @@ use crate::{
 
 /// The parts of a policy that reject less, or more, than in the replaced version. A pre-release
 /// replaces no version.
-pub(super) fn findings(old: &Document, new: &Document) -> Vec<Diagnostic> {
+pub(crate) fn findings(old: &Document, new: &Document) -> Vec<Diagnostic> {
     let (Entity::Policy(before), Entity::Policy(after)) = (old.entity(), new.entity()) else {
         return Vec::new();
     };
     if after.version.is_prerelease() {
         return Vec::new();
     }
-    let found = match (before.effective_mode(), after.mode) {
+    match (before.effective_mode(), after.mode) {
         (Mode::Audit, Mode::Audit) => Vec::new(),
         (Mode::Enforce, Mode::Enforce) => weaker_inspection(before, after),
         (Mode::Enforce, Mode::Audit) => {
@@ -34,8 +34,7 @@ pub(super) fn findings(old: &Document, new: &Document) -> Vec<Diagnostic> {
             let help = "`registryctl policy simulate` lists the recorded calls that it denies";
             vec![found.with_help(help)]
         }
-    };
-    found.into_iter().map(|finding| finding.for_change(0, new.key())).collect()
+    }
 }
 
 /// The classes of data with a weaker action, and the new exceptions.
