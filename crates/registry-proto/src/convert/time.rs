@@ -44,6 +44,10 @@ pub fn duration(duration: Duration) -> prost_types::Duration {
 
 /// Reads a duration. A negative one becomes zero.
 pub fn read_duration(duration: prost_types::Duration) -> Duration {
+    // The conversion negates the seconds, which overflows.
+    if duration.seconds < 0 {
+        return Duration::ZERO;
+    }
     Duration::try_from(duration).unwrap_or_default()
 }
 
