@@ -197,6 +197,7 @@ const DEPENDENCIES: [(&str, &[&str]); 31] = [
         "registryctl",
         &[
             "atomic-file",
+            "inspection",
             "policy",
             "registry-core",
             "mcp-registry",
@@ -211,7 +212,7 @@ const DEPENDENCIES: [(&str, &[&str]); 31] = [
     ),
     ("demo-backend", &[]),
     ("acceptance", &["registry-core", "registry-proto"]),
-    ("bench", &["registry-core", "registry-proto", "acceptance"]),
+    ("bench", &["inspection", "registry-core", "registry-proto", "acceptance"]),
     ("history-check", &[]),
     ("proof", &["registry-core", "registry-proto", "acceptance", "history-check"]),
 ];

@@ -15,6 +15,7 @@ mod governance;
 mod graph;
 mod help;
 mod import;
+mod inspect;
 pub(crate) mod live;
 mod log;
 mod policy;
@@ -56,6 +57,7 @@ pub(crate) use import::{
     ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportMcpServersArgs, ImportRegistryArgs,
     ImportResultArgs, ImportServerJsonArgs, ProgramEnvironment, ToolPrefix,
 };
+pub(crate) use inspect::InspectArgs;
 pub(crate) use log::{BlameArgs, CommitFilter, EntityFilter, HistoryArgs, LogArgs, ShowArgs};
 pub(crate) use policy::{
     CatalogArgs, ExplainArgs, FactsArgs, METHODS, PolicyCommand, RollbackArgs, SimulateArgs,
@@ -259,6 +261,8 @@ pub(crate) enum Command {
     /// Show the spending of budgets, change limits, and reclaim the rights of lost gateways
     #[command(subcommand)]
     Budget(BudgetCommand),
+    /// Find credentials and personal data in a file
+    Inspect(InspectArgs),
     /// List the settings of names, namespaces and the registry
     Settings(SettingsArgs),
     /// Create, list and revoke API tokens
