@@ -11,6 +11,7 @@ mod follow;
 mod followers;
 mod governance;
 mod graph;
+mod inspection;
 mod large;
 mod load;
 mod memory;
@@ -75,6 +76,8 @@ enum Section {
     Compositions,
     /// Policies: governed calls, and views with 10,000 policies.
     Governance,
+    /// Inspection of texts and JSON: throughput, and linear time on hostile input.
+    Inspection,
     /// Memory of both processes, and the gateway's cold start.
     Memory,
 }
@@ -103,6 +106,7 @@ async fn main() {
             Section::Bridge => calls::bridge::measure(&mut report, cli.seconds).await,
             Section::Compositions => calls::composed::measure(&mut report, cli.seconds).await,
             Section::Governance => governance::measure(&mut report, cli.seconds).await,
+            Section::Inspection => inspection::measure(&mut report),
             Section::Memory => memory::measure(&mut report).await,
         }
     }
