@@ -41,6 +41,8 @@ const CONTEXT: [&str; 18] = [
 ];
 /// Words that count if the number has separators.
 const WEAK_CONTEXT: [&str; 3] = ["call", "dial", "reach"];
+/// Words that count before `(212) 664-7665`.
+const PARENTHESIS_CONTEXT: [&str; 2] = ["number", "at"];
 const MAX_DIGITS: usize = 15;
 /// Shorter national numbers are also the form of many other numbers.
 const NATIONAL_DIGITS: RangeInclusive<usize> = 9..=12;
@@ -83,8 +85,9 @@ fn national(scan: &mut Scan<'_>, digits: usize) {
         return;
     }
     let is_separated = number.ends().len() > 1;
-    let is_labeled =
-        text.has_context(start, &CONTEXT) || is_separated && text.has_label(start, &WEAK_CONTEXT);
+    let is_labeled = text.has_context(start, &CONTEXT)
+        || is_separated && text.has_label(start, &WEAK_CONTEXT)
+        || start < digits && text.has_label(start, &PARENTHESIS_CONTEXT);
     if !is_labeled {
         return;
     }
