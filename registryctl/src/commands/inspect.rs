@@ -68,7 +68,7 @@ fn inspector(args: &InspectArgs) -> Inspector {
     let selection =
         if args.classes.is_empty() { Selection::default() } else { Selection::of(classes) };
     let selection = args.detectors.iter().copied().fold(selection, Selection::with);
-    // Digests only tell equal values apart from others in one run.
+    // The digests are compared within one run.
     let mut key = [0; 32];
     key[..16].copy_from_slice(Uuid::new_v4().as_bytes());
     key[16..].copy_from_slice(Uuid::new_v4().as_bytes());

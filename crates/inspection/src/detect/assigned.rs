@@ -219,10 +219,13 @@ pub(crate) fn find(scan: &mut Scan<'_>, start: usize, end: usize) {
     let name = name_start..name_end;
     let Some(Assigned { value, is_bare }) = assigned(text, &name) else { return };
     scan.enter_assigned(&value);
+    let least = if is_bare { BARE_BYTES } else { MIN_BYTES };
+    if value.len() < least {
+        return;
+    }
     let kind =
         promised(text.slice(name.clone())).or_else(|| promised(&with_word_before(text, &name)));
-    let is_long = |kind| kind != Secret::Password && value.len() >= BARE_BYTES;
-    let kind = kind.filter(|kind| !is_bare || is_long(*kind));
+    let kind = kind.filter(|kind| !is_bare || *kind != Secret::Password);
     if kind.is_some_and(|kind| is_secret(kind, text.slice(value.clone()))) {
         scan.add(&ASSIGNED_SECRET, value);
     }

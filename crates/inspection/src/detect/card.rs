@@ -31,7 +31,7 @@ const CONTEXT: [&str; 18] = [
     "tarjeta",
     "carte",
 ];
-/// Labels of other numbers, one in ten of which has a valid check digit.
+/// Labels of other numbers. One in ten of them has a valid check digit.
 const OTHER: [&str; 30] = [
     "order",
     "orders",

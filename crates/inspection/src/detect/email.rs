@@ -14,7 +14,7 @@ const LOCAL_BYTES: usize = 64;
 const DOMAIN_BYTES: usize = 253;
 /// Bytes before an address that may contain the `://` of its URL.
 const URL_BYTES: usize = 256;
-/// Bytes after an address in which a path of SSH has a slash.
+/// Distance in bytes of the slash in a path of SSH.
 const PATH_BYTES: usize = 64;
 /// Endings that no address has: file names, units, and private or reserved domains (RFC 2606, 6762).
 const OTHER_ENDINGS: [&str; 44] = [
