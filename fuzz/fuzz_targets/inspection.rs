@@ -3,7 +3,9 @@
 
 #![no_main]
 
-use inspection::{DigestKey, Findings, Inspector, Selection, Stream, redaction, rewrite_json, rewrite_text};
+use inspection::{
+    DigestKey, Findings, Inspector, Selection, Stream, redaction, rewrite_json, rewrite_text,
+};
 use libfuzzer_sys::fuzz_target;
 
 /// Detectors and spans in the whole text.
