@@ -198,6 +198,7 @@ const DEPENDENCIES: [(&str, &[&str]); 31] = [
         "registryctl",
         &[
             "atomic-file",
+            "inspection",
             "policy",
             "registry-core",
             "mcp-registry",
@@ -212,7 +213,7 @@ const DEPENDENCIES: [(&str, &[&str]); 31] = [
     ),
     ("demo-backend", &[]),
     ("acceptance", &["registry-core", "registry-proto"]),
-    ("bench", &["ledger", "registry-core", "registry-proto", "acceptance"]),
+    ("bench", &["inspection", "ledger", "registry-core", "registry-proto", "acceptance"]),
     ("history-check", &[]),
     (
         "proof",

@@ -12,6 +12,7 @@ mod follow;
 mod followers;
 mod governance;
 mod graph;
+mod inspection;
 mod large;
 mod load;
 mod memory;
@@ -80,6 +81,8 @@ enum Section {
     Governance,
     /// Budgets: priced calls, grants compared with pgbench, a budget of 100 gateways, idle rights.
     Budgets,
+    /// Inspection of texts and JSON: throughput, and linear time on hostile input.
+    Inspection,
     /// Memory of both processes, and the gateway's cold start.
     Memory,
 }
@@ -109,6 +112,7 @@ async fn main() {
             Section::Compositions => calls::composed::measure(&mut report, cli.seconds).await,
             Section::Governance => governance::measure(&mut report, cli.seconds).await,
             Section::Budgets => budgets::measure(&mut report, cli.seconds).await,
+            Section::Inspection => inspection::measure(&mut report),
             Section::Memory => memory::measure(&mut report).await,
         }
     }

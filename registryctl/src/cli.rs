@@ -15,6 +15,7 @@ mod governance;
 mod graph;
 mod help;
 mod import;
+mod inspect;
 pub(crate) mod live;
 mod log;
 mod policy;
@@ -57,6 +58,7 @@ pub(crate) use import::{
     ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportMcpServersArgs, ImportRegistryArgs,
     ImportResultArgs, ImportServerJsonArgs, ProgramEnvironment, ToolPrefix,
 };
+pub(crate) use inspect::InspectArgs;
 pub(crate) use log::{BlameArgs, CommitFilter, EntityFilter, HistoryArgs, LogArgs, ShowArgs};
 pub(crate) use policy::{
     CatalogArgs, ExplainArgs, FactsArgs, METHODS, PolicyCommand, RollbackArgs, SimulateArgs,
@@ -263,6 +265,8 @@ pub(crate) enum Command {
     Budget(BudgetCommand),
     /// Show calls, costs, durations and sizes by agent, tool and other properties
     Usage(UsageArgs),
+    /// Find credentials and personal data in a file
+    Inspect(InspectArgs),
     /// List the settings of names, namespaces and the registry
     Settings(SettingsArgs),
     /// Create, list and revoke API tokens

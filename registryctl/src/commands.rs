@@ -17,6 +17,7 @@ mod get;
 mod history;
 mod impact;
 mod import;
+mod inspect;
 mod lifecycle;
 mod list;
 mod lock;
@@ -128,6 +129,7 @@ async fn dispatch(session: &Session, command: Command) -> Result<(), Failure> {
         Command::WhoCanCall(args) => who_can_call::run(session, &args).await,
         Command::Budget(command) => budget::run(session, command).await,
         Command::Usage(args) => usage::run(session, args).await,
+        Command::Inspect(args) => inspect::run(session, &args),
         Command::Settings(args) => settings::list(session, &args).await,
         Command::Token(command) => token::run(session, command).await,
         Command::Whoami => token::who_am_i(session).await,

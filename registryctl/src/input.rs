@@ -126,6 +126,11 @@ impl Source {
         self.lines().line(&self.text, line)
     }
 
+    /// The positions of bytes of the text.
+    pub(crate) fn positions(&self, bytes: &[usize]) -> Vec<Position> {
+        self.lines().positions(&self.text, bytes)
+    }
+
     /// Parses the text.
     pub(crate) fn value(&self) -> Result<Value, SyntaxError> {
         match self.syntax {
@@ -140,10 +145,7 @@ impl Source {
         match self.syntax {
             Syntax::Json => json::locate(&self.text, parts).map_or_else(
                 || vec![None; parts.len()],
-                |bytes| {
-                    let positions = self.lines().positions(&self.text, &bytes);
-                    positions.into_iter().map(Some).collect()
-                },
+                |bytes| self.positions(&bytes).into_iter().map(Some).collect(),
             ),
             Syntax::Yaml => yaml::locate(&self.text, parts),
         }

@@ -37,6 +37,7 @@ mod http_sse;
 mod import_a2a;
 mod import_mcp;
 mod import_registry;
+mod inspect;
 mod legacy_tasks;
 mod lifecycle;
 mod limits;

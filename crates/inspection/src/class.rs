@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-/// A class of values for which a policy states an action.
+/// A class of values. Policies state an action for each class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// Keys, tokens and passwords.

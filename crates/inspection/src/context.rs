@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use crate::placeholder::{ends_with_marker, starts_with_marker};
 
-/// Bytes before a candidate in which words count.
+/// Distance in bytes of context words before a candidate.
 const CONTEXT_BYTES: usize = 48;
-/// Bytes of a key in which words count.
+/// Bytes of a key that are read for context words.
 const KEY_BYTES: usize = 64;
 /// The byte of a placeholder or redaction.
 const MARKER: u8 = b'x';

@@ -12,6 +12,8 @@ use crate::finding::Encoding;
 
 /// The shortest base64 text that is decoded.
 const BASE64_CHARACTERS: usize = 24;
+/// The shortest value in percent-encoding: `a%40b.co`.
+const PERCENT_BYTES: usize = 8;
 /// The start of a base64 text that is decoded first. Most base64 is no text.
 const SAMPLE_CHARACTERS: usize = 64;
 
@@ -74,6 +76,9 @@ pub(crate) fn decode<'a>(text: &'a str, from: usize, mut visit: impl FnMut(Decod
         }
         let span = word(bytes, end, percent);
         end = span.end;
+        if span.len() < PERCENT_BYTES {
+            continue;
+        }
         if let Some(decoded) = percent_text(span.start, &bytes[span]) {
             visit(decoded);
         }
@@ -159,7 +164,7 @@ fn unit(encoded: &[u8]) -> (u8, usize) {
 fn percent_text(start: usize, encoded: &[u8]) -> Option<Decoded<'_>> {
     let (mut decoded, mut checkpoints, mut at) = (Vec::with_capacity(encoded.len()), Vec::new(), 0);
     while at < encoded.len() {
-        if decoded.len() % CHECKPOINT_BYTES == 0 {
+        if decoded.len().is_multiple_of(CHECKPOINT_BYTES) {
             checkpoints.push(at);
         }
         let (byte, length) = unit(&encoded[at..]);

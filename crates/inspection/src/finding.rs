@@ -7,7 +7,7 @@ use sha2::Sha256;
 
 use crate::{class::Class, detector::Detector};
 
-/// Maximum findings of one text. [`Findings::is_truncated`] tells that there are more.
+/// Maximum findings of one text. With more, [`Findings::is_truncated`] is set.
 pub const MAX_FINDINGS: usize = 10_000;
 
 /// The key of value digests. Equal values have equal digests under one key only.

@@ -53,7 +53,7 @@ impl Inspector {
     pub fn json(&self, json: &str) -> Result<Findings, InvalidJson> {
         let mut found = Findings::default();
         let mut reader = Reader::new(json);
-        while let Some(token) = reader.next()? {
+        while let Some(token) = reader.next_token()? {
             let least = if token.is_number { MIN_NUMBER } else { MIN_STRING };
             if token.span.len() < least {
                 continue;

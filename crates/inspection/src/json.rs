@@ -53,8 +53,7 @@ enum Expected {
     CommaOrEnd,
 }
 
-/// Reads tokens in their order. The text may be more than the grammar allows, such as control
-/// characters in strings: what is accepted is read completely.
+/// Reads tokens in their order. It also accepts control characters and unknown escapes in strings.
 pub(crate) struct Reader<'a> {
     json: &'a str,
     at: usize,
@@ -68,7 +67,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next token, or `None` after the end of the document.
-    pub(crate) fn next(&mut self) -> Result<Option<Token>, InvalidJson> {
+    pub(crate) fn next_token(&mut self) -> Result<Option<Token>, InvalidJson> {
         loop {
             let Some(byte) = self.skip_space() else {
                 let is_complete = self.frames.is_empty() && self.expected == Expected::CommaOrEnd;
@@ -309,7 +308,7 @@ pub fn map_strings(
     let mut written = String::with_capacity(json.len());
     let mut end = 0;
     let mut reader = Reader::new(json);
-    while let Some(token) = reader.next()? {
+    while let Some(token) = reader.next_token()? {
         if token.part == Part::Key || token.is_number {
             continue;
         }
@@ -330,7 +329,7 @@ mod tests {
     fn tokens(json: &str) -> Result<Vec<(String, String)>, InvalidJson> {
         let mut reader = Reader::new(json);
         let mut found = Vec::new();
-        while let Some(token) = reader.next()? {
+        while let Some(token) = reader.next_token()? {
             found.push((reader.pointer().to_string(), string(&json[token.span]).into_owned()));
         }
         Ok(found)

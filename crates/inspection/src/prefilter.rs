@@ -1,4 +1,4 @@
-//! The prefilter: one automaton with the texts from which each candidate starts.
+//! The prefilter: one automaton that finds the anchors of candidates.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use aho_corasick::{
 
 use crate::detect::keys::{KEY_RULES, KeyRule};
 
-/// A text from which a candidate starts, or that a candidate contains.
+/// A text at the start of a candidate, or inside of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Anchor {
     /// A prefix of a provider's keys.
@@ -100,8 +100,8 @@ impl Prefilter {
         Self { automaton, start, anchors }
     }
 
-    /// Calls `visit` with each anchor, ordered by its end. `visit` returns the position at which the
-    /// search continues, or an earlier one.
+    /// Calls `visit` with each anchor, ordered by its end. The search continues at the returned
+    /// position, but not before the end of the anchor.
     pub(crate) fn search(&self, bytes: &[u8], mut visit: impl FnMut(Match) -> usize) {
         let (mut at, mut state) = (0, self.start);
         while let Some(byte) = bytes.get(at) {

@@ -20,7 +20,7 @@ pub(crate) struct Hits {
     pub(crate) is_truncated: bool,
 }
 
-/// Searches a text, and what it has in base64 and percent-encoding, for values that start at `from` or
+/// Searches a text and its parts in base64 and percent-encoding for values that start at `from` or
 /// later. The text before is context.
 pub(crate) fn search(text: Text<'_>, from: usize, selection: &Selection) -> Hits {
     if selection.is_empty() {
@@ -50,7 +50,7 @@ fn plain(text: Text<'_>, from: usize, selection: &Selection) -> Vec<Hit> {
     scan.into_hits()
 }
 
-/// Validates the candidate of an anchor. Returns the position at which the search continues.
+/// Validates the candidate of an anchor. Returns the next position of the search.
 fn visit(scan: &mut Scan<'_>, Match { anchor, start, end }: Match) -> usize {
     if scan.is_full() {
         return scan.text.len();

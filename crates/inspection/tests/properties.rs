@@ -10,7 +10,7 @@ fn inspector() -> Inspector {
     Inspector::new(Selection::all(), DigestKey::new(&[1; 32]))
 }
 
-/// Parts of values, and what may be around them.
+/// Values, parts of values, and separators.
 const PARTS: [&str; 60] = [
     "4111 1111 1111 1111",
     "4111111111111111",

@@ -19,6 +19,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
             "who-can-call",
             "budget",
             "usage",
+            "inspect",
             "compatibility",
             "archive",
             "unarchive",
@@ -43,7 +44,8 @@ Every command accepts --registry URL (or REGISTRY_URL), --token-file FILE (or RE
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success
-  1  rejected by validation, a negative result, or differences (diff --exit-code, sbom diff)
+  1  rejected by validation, a negative result, differences (diff --exit-code, sbom diff), or
+     findings (inspect)
   2  usage error: invalid arguments, or a file that cannot be read or written
   3  the registry or a live server cannot be reached
   4  the registry or a live server failed, or sent an invalid response

@@ -18,6 +18,10 @@ pub(crate) static ASSIGNED_SECRET: Detector = Detector::new(
 
 const NAME_BYTES: usize = 48;
 const VALUE_BYTES: usize = 512;
+/// The shortest key that follows its name without a separator.
+const BARE_BYTES: usize = 24;
+/// Bytes of a clause before its value.
+const CLAUSE_BYTES: usize = 40;
 /// The shortest password.
 const MIN_BYTES: usize = 6;
 
@@ -213,10 +217,15 @@ pub(crate) fn find(scan: &mut Scan<'_>, start: usize, end: usize) {
     let name_end = text.run_end(end, NAME_BYTES, is_name);
     let name_start = text.run_start(start, NAME_BYTES, is_name);
     let name = name_start..name_end;
-    let Some(value) = assigned(text, &name) else { return };
+    let Some(Assigned { value, is_bare }) = assigned(text, &name) else { return };
     scan.enter_assigned(&value);
+    let least = if is_bare { BARE_BYTES } else { MIN_BYTES };
+    if value.len() < least {
+        return;
+    }
     let kind =
         promised(text.slice(name.clone())).or_else(|| promised(&with_word_before(text, &name)));
+    let kind = kind.filter(|kind| !is_bare || *kind != Secret::Password);
     if kind.is_some_and(|kind| is_secret(kind, text.slice(value.clone()))) {
         scan.add(&ASSIGNED_SECRET, value);
     }
@@ -231,22 +240,36 @@ fn with_word_before(text: Text<'_>, name: &Range<usize>) -> String {
     text.slice(start..name.end).to_ascii_lowercase()
 }
 
+struct Assigned {
+    value: Range<usize>,
+    /// Only a space is between the name and the value.
+    is_bare: bool,
+}
+
+/// The length of `is `, or of words with `is ` at their end, as in `token for the demo is …`.
+fn verb(text: Text<'_>, at: usize) -> Option<usize> {
+    let end = text.run_end(at, CLAUSE_BYTES, |byte| byte.is_ascii_alphabetic() || byte == b' ');
+    let clause = text.slice(at..end);
+    if clause.starts_with("is ") { Some(3) } else { Some(clause.find(" is ")? + 4) }
+}
+
 /// The value that is assigned to a name.
-fn assigned(text: Text<'_>, name: &Range<usize>) -> Option<Range<usize>> {
+fn assigned(text: Text<'_>, name: &Range<usize>) -> Option<Assigned> {
     let is_space = |byte: u8| byte == b' ';
     let quote_end = text.run_end(name.end, 3, |byte| b"\"'`]\\".contains(&byte));
     let space_end = text.run_end(quote_end, 3, is_space);
     let rest = text.bytes().get(space_end..)?;
     let is_option = text.slice(name.start..name.end).starts_with("--");
     let is_element = text.byte_before(name.start) == Some(b'<') && rest.first() == Some(&b'>');
+    let is_apart = space_end > quote_end;
+    let clause = if is_apart { verb(text, space_end) } else { None };
     let separator = match rest {
         // A path, as in `Secret::Key`.
         [b':', b':', ..] => return None,
         [b':' | b'=', b'=' | b'>', ..] => 2,
         [b':' | b'=', ..] => 1,
         _ if is_element => 1,
-        [b'i', b's', b' ', ..] if space_end > quote_end => 2,
-        _ if is_option && space_end > quote_end => 0,
+        _ if is_apart => clause.unwrap_or_default(),
         _ => return None,
     };
     let start = text.run_end(space_end + separator, 3, is_space);
@@ -263,7 +286,8 @@ fn assigned(text: Text<'_>, name: &Range<usize>) -> Option<Range<usize>> {
         }
         None => unquoted_end(text, start),
     };
-    (end > start).then_some(start..end)
+    let is_bare = is_apart && separator == 0 && !is_option;
+    (end > start).then_some(Assigned { value: start..end, is_bare })
 }
 
 /// The end of a value without quotes. A sentence may end after it.

@@ -31,7 +31,7 @@ const CONTEXT: [&str; 18] = [
     "tarjeta",
     "carte",
 ];
-/// Labels of other numbers, one in ten of which has a valid check digit.
+/// Labels of other numbers. One in ten of them has a valid check digit.
 const OTHER: [&str; 30] = [
     "order",
     "orders",
@@ -86,8 +86,12 @@ pub(super) fn find(scan: &mut Scan<'_>, groups: &Groups<'_>) {
         return;
     }
     let mut spans = LAYOUTS.iter().filter_map(|lengths| groups.with_lengths(lengths));
-    let card =
-        spans.find(|span| groups.text.is_number(span) && issuer(&groups.digits(span)).is_some());
+    let card = spans.find(|span| {
+        let text = groups.text;
+        text.is_number(span)
+            && issuer(&groups.digits(span)).is_some()
+            && (text.has_context(span.start, &CONTEXT) || !text.has_label(span.start, &OTHER))
+    });
     if let Some(span) = card {
         scan.add(&CARD, span);
     }

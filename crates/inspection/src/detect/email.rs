@@ -14,6 +14,8 @@ const LOCAL_BYTES: usize = 64;
 const DOMAIN_BYTES: usize = 253;
 /// Bytes before an address that may contain the `://` of its URL.
 const URL_BYTES: usize = 256;
+/// Distance in bytes of the slash in a path of SSH.
+const PATH_BYTES: usize = 64;
 /// Endings that no address has: file names, units, and private or reserved domains (RFC 2606, 6762).
 const OTHER_ENDINGS: [&str; 44] = [
     "example",
@@ -110,9 +112,13 @@ fn is_in_url(text: Text<'_>, start: usize) -> bool {
     text.slice(word..start).contains("://")
 }
 
-/// Whether the text is an address of SSH: `git@host:path`.
+/// Whether the text is an address of SSH: `git@host:path`. A password may also follow a colon.
 fn is_remote(text: Text<'_>, domain: &Range<usize>) -> bool {
-    let follows = text.byte(domain.end + 1);
-    text.byte(domain.end) == Some(b':')
-        && follows.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'~' | b'/'))
+    if text.byte(domain.end) != Some(b':') {
+        return false;
+    }
+    let start = domain.end + 1;
+    let end = text.run_end(start, PATH_BYTES, |byte| byte.is_ascii_graphic() && byte != b'"');
+    let path = text.slice(start..end);
+    path.starts_with('~') || path.contains('/') || path.ends_with(".git")
 }

@@ -128,7 +128,7 @@ fn read(bytes: &[u8], start: usize, length: usize) -> Option<(usize, Vec<u8>)> {
     let mut at = start;
     while number.len() < length {
         let byte = *bytes.get(at)?;
-        let is_gap = matches!(byte, b' ' | b'-') && number.len() % 4 == 0;
+        let is_gap = matches!(byte, b' ' | b'-') && number.len().is_multiple_of(4);
         at += 1;
         if byte.is_ascii_alphanumeric() {
             number.push(byte);

@@ -3,7 +3,7 @@
 /// Whether the last digit is the check digit of the others.
 pub(super) fn is_valid(digits: &[u8]) -> bool {
     let sum: u32 = digits.iter().rev().enumerate().map(|(i, digit)| weighted(i, *digit)).sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 fn weighted(position: usize, digit: u8) -> u32 {

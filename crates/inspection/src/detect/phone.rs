@@ -41,6 +41,8 @@ const CONTEXT: [&str; 18] = [
 ];
 /// Words that count if the number has separators.
 const WEAK_CONTEXT: [&str; 3] = ["call", "dial", "reach"];
+/// Words that count before `(212) 664-7665`.
+const PARENTHESIS_CONTEXT: [&str; 2] = ["number", "at"];
 const MAX_DIGITS: usize = 15;
 /// Shorter national numbers are also the form of many other numbers.
 const NATIONAL_DIGITS: RangeInclusive<usize> = 9..=12;
@@ -83,8 +85,9 @@ fn national(scan: &mut Scan<'_>, digits: usize) {
         return;
     }
     let is_separated = number.ends().len() > 1;
-    let is_labeled =
-        text.has_context(start, &CONTEXT) || is_separated && text.has_label(start, &WEAK_CONTEXT);
+    let is_labeled = text.has_context(start, &CONTEXT)
+        || is_separated && text.has_label(start, &WEAK_CONTEXT)
+        || start < digits && text.has_label(start, &PARENTHESIS_CONTEXT);
     if !is_labeled {
         return;
     }
@@ -184,17 +187,33 @@ fn country(digits: &[u8]) -> Option<(usize, RangeInclusive<usize>)> {
         Some(digits.fold(0_u32, |number, digit| number * 10 + u32::from(digit - b'0')))
     };
     let lengths = match number(2)? {
-        10..=19 => return Some((1, 10..=10)),
-        70..=79 => return Some((1, 10..=10)),
-        31 | 33 | 34 | 36 | 41 | 48 | 61 => 8..=9,
-        32 | 40 | 47 | 64 | 65 => 8..=9,
+        10..=19 | 70..=79 => return Some((1, 10..=10)),
+        31..=34 | 36 | 40 | 41 | 47 | 48 | 61 | 64 | 65 => 8..=9,
         30 | 52 | 91 => 10..=10,
         45 => 8..=8,
         44 => 9..=10,
         55 => 10..=11,
         86 => 9..=11,
-        20 | 27 | 39 | 43 | 46 | 49 | 51 | 53 | 54 | 56..=58 | 60 | 62 | 63 | 66 => 7..=11,
-        81 | 82 | 84 | 90 | 92..=95 | 98 => 7..=11,
+        20
+        | 27
+        | 39
+        | 43
+        | 46
+        | 49
+        | 51
+        | 53
+        | 54
+        | 56..=58
+        | 60
+        | 62
+        | 63
+        | 66
+        | 81
+        | 82
+        | 84
+        | 90
+        | 92..=95
+        | 98 => 7..=11,
         _ => return three_digit_country(number(3)?),
     };
     Some((2, lengths))

@@ -1,4 +1,4 @@
-//! Private keys in PEM (RFC 7468), OpenSSH and OpenPGP form.
+//! Private keys in the text forms of PEM (RFC 7468), SSH and PGP.
 
 use memchr::memmem;
 

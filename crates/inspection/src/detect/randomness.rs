@@ -88,18 +88,14 @@ fn is_random_part(part: &str) -> bool {
     part.len() >= 16 && letters >= 2 && is_mixed && !is_name(part)
 }
 
-/// Whether a text consists of words and numbers, as in `Curve25519SeedBin`.
+/// Whether a text consists of capitalized words and numbers, as in `Curve25519SeedBin`.
 fn is_name(part: &str) -> bool {
-    let kind = |byte: u8| match byte {
-        b'a'..=b'z' => 0,
-        b'A'..=b'Z' => 1,
-        b'0'..=b'9' => 2,
-        _ => 3,
-    };
-    let pairs = part.as_bytes().windows(2).map(|pair| (kind(pair[0]), kind(pair[1])));
-    // A capital starts a word.
-    let words = 1 + pairs.filter(|(a, b)| a != b && (*a, *b) != (1, 0)).count();
-    words * 3 < part.len()
+    part.as_bytes().windows(2).all(|pair| match pair[0] {
+        b'a'..=b'z' => pair[1].is_ascii_alphanumeric(),
+        b'A'..=b'Z' => pair[1].is_ascii_lowercase(),
+        b'0'..=b'9' => !pair[1].is_ascii_lowercase() && pair[1].is_ascii_alphanumeric(),
+        _ => false,
+    })
 }
 
 fn is_path(value: &str) -> bool {
@@ -141,6 +137,7 @@ mod tests {
     fn random_texts_are_told_from_words() {
         assert!(is_random("9f8a7c6b5e4d3f2a1b0c9d8e"));
         assert!(is_random("kX9vQ2mT7bLp4WzR8nYc"));
+        assert!(is_random("343243fb497306e5cbaeeda177cc540d"));
         for value in [
             "refresh-token-rotation-v2",
             "0123456789abcdef0123",

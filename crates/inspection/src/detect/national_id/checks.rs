@@ -100,7 +100,7 @@ pub(super) fn codice_fiscale(code: &[u8]) -> bool {
     let value = |byte: u8| if byte.is_ascii_digit() { byte - b'0' } else { byte - b'A' };
     let sum: u32 = code[..15].iter().enumerate().fold(0, |sum, (i, byte)| {
         let value = value(*byte);
-        sum + u32::from(if i % 2 == 0 { ODD[usize::from(value)] } else { value })
+        sum + u32::from(if i.is_multiple_of(2) { ODD[usize::from(value)] } else { value })
     });
     sum % 26 == u32::from(code[15] - b'A')
 }

@@ -1,0 +1,180 @@
+//! Findings in JSON documents and their replacement.
+
+use inspection::{
+    Class, DigestKey, Encoding, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Part,
+    Placeholder, Selection, find_placeholders, redaction, rewrite_json, rewrite_text,
+};
+use serde_json::{Value, json};
+
+const CARD: &str = "4111111111111111";
+const MAIL: &str = "anna.berg@kestrel.dev";
+
+fn inspector() -> Inspector {
+    Inspector::new(Selection::all(), DigestKey::new(&[5; 32]))
+}
+
+fn found(document: &Value) -> Vec<Finding> {
+    let Findings { list, is_truncated } = inspector().json(&document.to_string()).unwrap();
+    assert!(!is_truncated);
+    list
+}
+
+fn pointers(document: &Value) -> Vec<String> {
+    found(document).iter().map(|finding| finding.pointer.to_string()).collect()
+}
+
+fn redacted(document: &Value) -> Value {
+    let text = document.to_string();
+    let findings = inspector().json(&text).unwrap().list;
+    let written = rewrite_json(&text, &findings, |overlap| redaction(overlap.class())).unwrap();
+    serde_json::from_str(&written).unwrap()
+}
+
+#[test]
+fn numbers_and_strings_have_findings() {
+    let document =
+        json!({ "a": 4_111_111_111_111_111_u64, "b": [CARD], "c": 4.111_111_111_111_111 });
+    assert_eq!(pointers(&document), ["/a", "/b/0"]);
+    let digests: Vec<_> = found(&document).iter().map(|finding| finding.digest).collect();
+    assert_eq!(digests[0], digests[1], "a number and a string of equal digits");
+}
+
+#[test]
+fn keys_have_findings_and_are_hidden() {
+    let findings = found(&json!({ MAIL: { "card": CARD }, "b": { MAIL: 1 } }));
+    let places: Vec<_> = findings.iter().map(|found| (&*found.pointer, found.part)).collect();
+    let expected = [
+        ("/[redacted:contact]", Part::Key),
+        ("/[redacted:contact]/card", Part::Value),
+        ("/b/[redacted:contact]", Part::Key),
+    ];
+    assert_eq!(places, expected);
+}
+
+#[test]
+fn keys_are_never_replaced() {
+    let text = json!({ "a": { MAIL: 1 } }).to_string();
+    let findings = inspector().json(&text).unwrap().list;
+    let error = rewrite_json(&text, &findings, |_| String::new()).unwrap_err();
+    assert_eq!(error.pointer, "/a/[redacted:contact]");
+}
+
+#[test]
+fn escaped_strings_are_decoded() {
+    let text =
+        r#"{"a":"anna.berg\u0040kestrel.dev","b":"4111\n","c":"p\/x 4111\u0020111111111111"}"#;
+    let findings = inspector().json(text).unwrap().list;
+    assert_eq!(findings.iter().map(Finding::class).collect::<Vec<_>>(), [Class::Contact]);
+    assert_eq!(&text[findings[0].token.clone()], r#""anna.berg\u0040kestrel.dev""#);
+    assert_eq!(findings[0].span, 0..MAIL.len());
+}
+
+#[test]
+fn base64_and_percent_are_decoded_once() {
+    // The first text is encoded once, the second one twice.
+    let once = "bWFpbCB0byBhbm5hLmJlcmdAa2VzdHJlbC5kZXY=";
+    let twice = "YldGcGJDQjBieUJoYm01aExtSmxjbWRBYTJWemRISmxiQzVrWlhZPQ==";
+    let findings = found(&json!([once, twice, "anna.berg%40kestrel.dev", "a%2540kestrel.dev"]));
+    let encodings: Vec<_> = findings.iter().map(|f| (&*f.pointer, f.encoding)).collect();
+    assert_eq!(encodings, [("/0", Some(Encoding::Base64)), ("/2", Some(Encoding::Percent))]);
+    assert_eq!(findings[0].digest, findings[1].digest);
+    assert_eq!(findings[0].digest, found(&json!(MAIL))[0].digest);
+}
+
+#[test]
+fn base64_of_images_is_not_decoded() {
+    let image = "iVBORw0KGgoAAAANSUhEUgAA".repeat(1_000);
+    assert_eq!(found(&json!({ "data": image, "mimeType": "image/png" })), []);
+}
+
+#[test]
+fn member_names_are_context() {
+    assert_eq!(pointers(&json!({ "phone": "4155552671", "id": "4155552671" })), ["/phone"]);
+    assert_eq!(pointers(&json!({ "phones": ["4155552671"] })), ["/phones/0"]);
+    assert_eq!(pointers(&json!({ "password": "correct horse 7 battery" })), ["/password"]);
+    assert_eq!(pointers(&json!({ "orderId": CARD, "card": CARD })), ["/card"]);
+}
+
+#[test]
+fn redaction_keeps_the_rest_of_the_document() {
+    let document = json!({
+        "text": format!("pay {CARD} or write to {MAIL}\n"), "number": 4_111_111_111_111_111_u64,
+        "kept": ["\"\\é", 1, null],
+    });
+    let expected = json!({
+        "text": "pay [redacted:financial] or write to [redacted:contact]\n",
+        "number": "[redacted:financial]", "kept": ["\"\\é", 1, null],
+    });
+    assert_eq!(redacted(&document), expected);
+}
+
+#[test]
+fn overlapping_spans_are_replaced_as_one() {
+    let text = format!("Authorization: Basic YW5uYS5iZXJnQGtlc3RyZWwuZGV2OnEhVng3MQ== {MAIL}");
+    let findings = inspector().text(&text).list;
+    assert_eq!(findings.len(), 3, "the credentials, the address in them, and the other address");
+    let mut overlaps = Vec::new();
+    let written = rewrite_text(&text, &findings, |overlap| {
+        overlaps.push((overlap.findings.len(), overlap.value.len()));
+        "X".to_owned()
+    });
+    assert_eq!(written, "Authorization: Basic X X");
+    assert_eq!(overlaps, [(2, 40), (1, MAIL.len())]);
+}
+
+#[test]
+fn chosen_findings_are_replaced() {
+    let text = format!("{CARD} {MAIL}");
+    let findings = inspector().text(&text).list;
+    let contacts = findings.iter().filter(|finding| finding.class() == Class::Contact);
+    let written = rewrite_text(&text, contacts, |overlap| {
+        Placeholder::from_random(overlap.class(), 1).to_string()
+    });
+    assert_eq!(find_placeholders(&written).count(), 1);
+    assert!(written.starts_with(CARD) && !written.contains(MAIL));
+}
+
+#[test]
+fn many_findings_are_reported_as_truncated() {
+    let document = json!(vec![MAIL; MAX_FINDINGS + 1]).to_string();
+    for findings in [inspector().json(&document).unwrap(), inspector().text(&document)] {
+        assert_eq!(findings.list.len(), MAX_FINDINGS);
+        assert!(findings.is_truncated);
+    }
+}
+
+#[test]
+fn large_document_is_inspected_completely() {
+    let mut items = vec![json!({ "text": "word ".repeat(200), "n": 12_345 }); 15_000];
+    items.push(json!({ "card": CARD }));
+    let document = json!(items);
+    assert!(document.to_string().len() > 15_000_000);
+    assert_eq!(pointers(&document), ["/15000/card"]);
+}
+
+#[test]
+fn invalid_documents_are_rejected() {
+    assert_eq!(inspector().json("{\"a\":").unwrap_err(), InvalidJson::Syntax(5));
+    let deep = "[".repeat(2_000);
+    assert!(matches!(inspector().json(&deep).unwrap_err(), InvalidJson::TooDeep(_)));
+}
+
+#[test]
+fn unselected_classes_have_no_findings() {
+    let text = format!("{CARD} {MAIL} CPF 111.444.777-35");
+    let inspect = |selection| Inspector::new(selection, DigestKey::new(&[5; 32])).text(&text).list;
+    assert_eq!(inspect(Selection::of([])), []);
+    let contact = inspect(Selection::of([Class::Contact]));
+    assert_eq!(contact.iter().map(Finding::class).collect::<Vec<_>>(), [Class::Contact]);
+    assert_eq!(inspect(Selection::of([Class::GovernmentId])), [], "CPF is opt-in");
+}
+
+#[test]
+fn digests_depend_on_the_key() {
+    let digest = |key| {
+        let inspector = Inspector::new(Selection::default(), DigestKey::new(&[key; 32]));
+        inspector.text(MAIL).list[0].digest
+    };
+    assert_eq!(digest(1), digest(1));
+    assert_ne!(digest(1), digest(2));
+}
