@@ -87,6 +87,14 @@ fn yaml_errors_have_positions() {
 }
 
 #[test]
+fn yaml_accepts_many_comments_before_first_item() {
+    let text = format!("cases:\n{}  - one # last\n", "  # why\n".repeat(100));
+    let source = source("a.yaml", &text);
+    assert_eq!(source.value().unwrap(), json!({ "cases": ["one"] }));
+    assert_eq!(at(&source, "/cases/0"), (102, 5));
+}
+
+#[test]
 fn alias_bombs_are_rejected() {
     let line = |i: usize| {
         let item = if i == 0 { "x".to_owned() } else { format!("*a{}", i - 1) };
