@@ -6,6 +6,7 @@
 //! policies are the exception, because they are compared with all names.
 
 mod ambiguity;
+mod annotations;
 mod archived;
 mod argument;
 mod breaking;
@@ -191,6 +192,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
         argument::check(&proposal, new, &mut diagnostics);
         dependency::check(&proposal, new, &mut diagnostics);
         ambiguity::check(new, &mut diagnostics);
+        annotations::check(new, &mut diagnostics);
         lifecycle::check(&proposal, new, origin, &mut diagnostics);
         composition::check(new, &mut diagnostics);
         server_json::check(new, &mut diagnostics);
