@@ -15,6 +15,7 @@ mod composition;
 mod cycle;
 mod dependency;
 mod effect;
+mod extension;
 mod flow;
 mod governance;
 mod header;
@@ -191,6 +192,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
         source::check(&proposal, new, &mut diagnostics);
         argument::check(&proposal, new, &mut diagnostics);
         dependency::check(&proposal, new, &mut diagnostics);
+        extension::check(new, &mut diagnostics);
         ambiguity::check(new, &mut diagnostics);
         annotations::check(new, &mut diagnostics);
         lifecycle::check(&proposal, new, origin, &mut diagnostics);
