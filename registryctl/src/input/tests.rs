@@ -105,6 +105,16 @@ fn alias_bombs_are_rejected() {
 }
 
 #[test]
+fn content_decides_syntax_without_extension() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("policies.yaml.new");
+    for text in ["a: [1]\n", "{ \"a\": [1] }"] {
+        fs::write(&path, text).unwrap();
+        assert_eq!(Source::read(&path).unwrap().value(), Ok(json!({ "a": [1] })), "{text}");
+    }
+}
+
+#[test]
 fn directories_are_expanded_in_order() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["b.json", "a.yaml", "c.YML", "notes.txt"] {
