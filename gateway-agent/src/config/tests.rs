@@ -432,6 +432,15 @@ fn agent_target_supports_only_http() {
 }
 
 #[test]
+fn missing_file_has_remedy_unless_named() {
+    let named = Args { config: Some(PathBuf::from("/nowhere/gateway.yaml")), ..Args::default() };
+    let problem = |args: &Args| Config::load(args).unwrap_err().problems[0].to_string();
+    assert!(!problem(&named).contains("--config"), "{}", problem(&named));
+    let unnamed = problem(&Args::default());
+    assert!(unnamed.contains("--config") && unnamed.contains("config init"), "{unnamed}");
+}
+
+#[test]
 fn missing_file_needs_flags() {
     let missing = Some(PathBuf::from("/nowhere/gateway.yaml"));
     let source = Some("file://x".to_owned());
