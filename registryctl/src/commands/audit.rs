@@ -178,7 +178,10 @@ fn invalid_proof(invalid: &InvalidProof, since: Option<&Path>) -> Failure {
                 InvalidCheckpoint::Form(_) => {
                     "--since requires a complete file of `registryctl audit checkpoint`"
                 }
-                _ => "--since and --key require files of the same registry",
+                _ => {
+                    "--since and --key require files of the same registry and key; a replacement key does \
+                     not verify older checkpoints"
+                }
             };
             Failure::Rejected(reason).with_help(help.to_owned())
         }
