@@ -28,9 +28,18 @@ pub(super) async fn run(session: &Session, command: AuditCommand) -> Result<(), 
         AuditCommand::Verify => verify(session).await,
         AuditCommand::Checkpoint => {
             let checkpoint = checkpoint(session).await?.checkpoint;
-            session.screen.bytes(checkpoint.as_bytes())
+            match session.screen.format {
+                Format::Json => session.screen.json(&json!({ "checkpoint": checkpoint })),
+                Format::Table => session.screen.bytes(checkpoint.as_bytes()),
+            }
         }
-        AuditCommand::Key => session.screen.line(&checkpoint(session).await?.verifier_key),
+        AuditCommand::Key => {
+            let key = checkpoint(session).await?.verifier_key;
+            match session.screen.format {
+                Format::Json => session.screen.json(&json!({ "key": key })),
+                Format::Table => session.screen.line(&key),
+            }
+        }
         AuditCommand::Prove(args) => prove(session, &args).await,
         AuditCommand::Check(args) => check(session, &args),
         AuditCommand::Export(args) => export(session, &args).await,
