@@ -230,7 +230,7 @@ fn read_plan(
 
 fn replacement(document: Document, accompanying: &[v1::JsonDocument]) -> Result<Plan, Status> {
     let read = |document| convert::json_document(document).map(Arc::new);
-    let accompanying = accompanying.iter().map(read).collect::<Result<_, _>>();
+    let accompanying = accompanying.iter().map(read).collect::<Result<Vec<_>, Vec<_>>>();
     let accompanying = accompanying.map_err(|found| status::rejected(&found))?;
     Ok(Plan::Replace(Replacement { document: Arc::new(document), accompanying }))
 }
