@@ -178,6 +178,9 @@ fn require_database(config: &Config) -> Result<(), (u8, String)> {
 
 fn database_failure(error: &store::Error) -> (u8, String) {
     let remedy = match error {
+        store::Error::Unavailable { detail, .. } if registry_tls::is_untrusted_ca(detail) => {
+            "; set sslrootcert in the database URL to the CA of the database's certificate"
+        }
         store::Error::Unavailable { .. } => {
             "; check --database and that the database accepts connections"
         }
@@ -190,4 +193,19 @@ fn fail(code: u8, message: &str) -> ExitCode {
     // A closed standard error is not a failure.
     let _ = writeln!(std::io::stderr(), "registry-server: {message}");
     ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn untrusted_database_names_setting_of_ca() {
+        let detail = "error occurred while attempting to establish a TLS connection: invalid peer \
+                      certificate: UnknownIssuer";
+        let database = "postgres://registry@db:5432/registry".to_owned();
+        let error = store::Error::Unavailable { database, detail: detail.to_owned() };
+        let (code, message) = database_failure(&error);
+        assert!(code == DATABASE && message.contains("sslrootcert"), "{message}");
+    }
 }

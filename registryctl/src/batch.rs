@@ -187,6 +187,9 @@ fn is_repairable(error: &Finding) -> bool {
         Code::NameArchived,
         Code::NotOwner,
         Code::OutsideScope,
+        Code::PolicyIncompatible,
+        Code::PolicyVersionRegresses,
+        Code::RoleRequired,
         Code::StillNeeded,
     ];
     !registered.iter().any(|code| error.code == code.as_str())

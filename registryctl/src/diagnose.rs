@@ -55,7 +55,8 @@ const CAUSES: [(&[&str], &str); 6] = [
 ];
 
 /// Causes of failed connections to live servers, with their remedies.
-const LIVE_CAUSES: [(&str, &str); 4] = [
+const LIVE_CAUSES: [(&str, &str); 5] = [
+    ("Auth required", "the server requires credentials; pass --bearer-file or --header"),
     ("invalid HTTP version", "if the server uses TLS, write https:// in its URL"),
     ("InvalidContentType", "if the server does not use TLS, write http:// in its URL"),
     ("UnknownIssuer", LIVE_CA),
@@ -233,6 +234,7 @@ mod tests {
             ("invalid HTTP version parsed", "https://"),
             ("received corrupt message of type InvalidContentType", "http://"),
             ("invalid peer certificate: UnknownIssuer", "SSL_CERT_FILE"),
+            ("Auth required", "--bearer-file"),
         ] {
             let text = with_live_remedy(reason.to_owned());
             assert!(text.starts_with(reason) && text.contains(expected), "{text}");

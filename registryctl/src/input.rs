@@ -44,6 +44,13 @@ enum Syntax {
     Yaml,
 }
 
+impl Syntax {
+    /// The syntax of a text without a file extension.
+    fn of(text: &str) -> Self {
+        if text.trim_start().starts_with(['{', '[']) { Self::Json } else { Self::Yaml }
+    }
+}
+
 /// The part of a member that a finding concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -88,14 +95,18 @@ impl Source {
     pub(crate) fn read_within(path: &Path, bytes: u64) -> Result<Self, Unreadable> {
         if path == Path::new("-") {
             let text = read_text(&mut io::stdin().lock(), path, bytes)?;
-            let syntax =
-                if text.trim_start().starts_with('{') { Syntax::Json } else { Syntax::Yaml };
+            let syntax = Syntax::of(&text);
             return Ok(Self::new("<stdin>".to_owned(), text, syntax));
         }
         let mut file = File::open(path).map_err(|e| Unreadable::new(path, e))?;
         let text = read_text(&mut file, path, bytes)?;
-        let syntax =
-            if has_extension(path, &["yaml", "yml"]) { Syntax::Yaml } else { Syntax::Json };
+        let syntax = if has_extension(path, &["yaml", "yml"]) {
+            Syntax::Yaml
+        } else if has_extension(path, &["json"]) {
+            Syntax::Json
+        } else {
+            Syntax::of(&text)
+        };
         Ok(Self::new(path.display().to_string(), text, syntax))
     }
 

@@ -273,6 +273,7 @@ impl Target {
     }
 
     pub(crate) fn invalid_response(&self, reason: impl Into<String>) -> Failure {
-        Failure::InvalidLiveResponse { target: self.display_name.clone(), reason: reason.into() }
+        let reason = with_live_remedy(reason.into());
+        Failure::InvalidLiveResponse { target: self.display_name.clone(), reason }
     }
 }

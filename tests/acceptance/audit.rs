@@ -151,6 +151,11 @@ async fn commit_is_proven_offline() {
         let path = |name: &str| dir.path().join(name).display().to_string();
         let [key, old, proof, other] = ["key", "old", "proof", "other"].map(path);
         std::fs::write(&key, registry.run(&["audit", "key"])).expect("written");
+        for (command, member) in [("key", "key"), ("checkpoint", "checkpoint")] {
+            let text = registry.run(&["audit", command]);
+            let json = registry.json(&["audit", command]);
+            assert_eq!(json[member].as_str().expect("a text").trim_end(), text.trim_end());
+        }
         std::fs::write(&old, registry.run(&["audit", "checkpoint"])).expect("written");
         registry.run(&["restore", "--yes", "tool/fetch@1.2.3"]);
         registry.process.kill_9();

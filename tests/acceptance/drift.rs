@@ -130,6 +130,42 @@ async fn changed_meta_and_execution_are_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn target_of_all_versions_is_compared_with_each() {
+    let registry = Registry::start();
+    let old = server(vec![tool("Adds", &number())]).await;
+    let other = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
+    let new = server(vec![tool("Adds", &other)]).await;
+    for (live, version) in [(&old, "1.0.0"), (&new, "2.0.0")] {
+        let import = ["import", "mcp", &live.url, "--version", version, "--apply", "--yes"];
+        let done = registry.ctl(&import);
+        assert!(done.success(), "{done:?}");
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = dir.path().join("gateway.yaml");
+    let any = format!("{{ server: scripted, version: \"*\", http: \"{}\" }}", new.url);
+    let own = format!("{{ server: scripted, version: 1.0.0, http: \"{}\" }}", old.url);
+    let unknown = any.replace("scripted", "unknown");
+    let drift = |targets: &[&String]| {
+        let items: String = targets.iter().map(|target| format!("  - {target}\n")).collect();
+        fs::write(&config, format!("targets:\n{items}")).expect("written");
+        let config = config.to_str().expect("UTF-8");
+        registry.ctl(&["drift", "--config", config, "--output", "json"])
+    };
+    let both = drift(&[&any]);
+    let servers = both.json()["servers"].clone();
+    assert_eq!((both.code, servers.as_array().map(Vec::len)), (1, Some(2)), "{both:?}");
+    assert_eq!(servers[0]["server"], "server/scripted@1.0.0");
+    assert_eq!(servers[0]["differences"][0]["class"], "breaking", "{servers}");
+    let newer = servers[1]["differences"].as_array().expect("differences");
+    assert!(newer.iter().all(|difference| difference["class"] == "cosmetic"), "{servers}");
+    let equal = drift(&[&any, &own]);
+    assert!(equal.success() && equal.json()["failed"] == false, "{equal:?}");
+    let unregistered = drift(&[&unknown]);
+    assert_eq!(unregistered.code, 1, "{unregistered:?}");
+    assert_eq!(unregistered.json()["servers"][0]["server"], "server/unknown@*");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn unreachable_server_hides_no_other_difference() {
     let registry = Registry::start();
     let live = server(vec![tool("Adds", &number())]).await;

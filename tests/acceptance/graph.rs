@@ -314,7 +314,17 @@ fn excess_mermaid_edges_are_noted() {
 fn planned_version_is_checked_against_dependents() {
     let registry = Registry::start();
     registry.apply_example();
-    registry.apply_file(&root().join("examples/new-version.json"));
+    let file = root().join("examples/new-version.json");
+    let change = ["--change", file.to_str().expect("UTF-8"), "--output", "json"];
+    let search = ["impact", "tool/search_documents@1.0.0"];
+    let before = registry.ctl(&[&search[..], &change].concat()).json();
+    assert_eq!(before["findings"], serde_json::json!([]), "its server is in the file: {before}");
+    registry.apply_file(&file);
+    let after =
+        registry.ctl(&[&search[..], &["--to", "1.1.0", "--output", "json"]].concat()).json();
+    for member in ["comparison", "total", "breaking", "undecided"] {
+        assert_eq!(before[member], after[member], "{member}");
+    }
     let tried = registry.json(&["impact", QUERY, "--to", "1.1.0"]);
     assert_eq!((&tried["breaking"], &tried["total"]), (&0.into(), &7.into()), "{tried}");
     let dir = tempfile::tempdir().unwrap();

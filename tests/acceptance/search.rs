@@ -112,10 +112,15 @@ async fn filters_leave_out(registry: &Registry) {
     let tagged = by(Request { tags: tags(&["Documents", "search"]), ..none() }).await;
     assert_eq!(tagged, ["tool/search_documents@1.1.0"], "both tags");
     let tool = v1::EntityKind::Tool;
-    for (kind, version) in [(v1::EntityKind::Unspecified, ""), (tool, ""), (tool, "1.1.0")] {
+    let [old, new] = ["1.2.0", "1.3.0"].map(|v| format!("server/document-service@{v}"));
+    for (kind, version, servers) in [
+        (v1::EntityKind::Unspecified, "", vec![&new, &old]),
+        (tool, "1.1.0", vec![&new]),
+        (tool, "1.0.0", vec![&old]),
+    ] {
         let provides = Some(selector(kind, "search_documents", version));
         let provides = Request { provides, ..none() };
-        assert_eq!(by(provides).await, ["server/document-service@1.3.0"]);
+        assert_eq!(by(provides).await.iter().collect::<Vec<_>>(), servers);
     }
     let depends_on = Some(selector(tool, "fetch", "1.2.3"));
     let users = by(Request { depends_on, ..words("research") }).await;

@@ -83,11 +83,22 @@ const OUTCOMES: &[(&str, &str)] = &[
 const PERMITS: &[(&str, &str)] = &[
     ("undeclared-dependency", "the agent does not declare the tool"),
     ("unknown-caller", "the caller is not a registered agent"),
-    ("no-such-tool", "no such tool is registered"),
+    (
+        "no-such-tool",
+        "the tool is not registered, or cannot be served here: it has no target, or is retired",
+    ),
     ("retired-agent", "the version of the agent is retired"),
     ("unknown-version", "the version of the agent is not registered"),
     ("quarantined", "the tool is quarantined"),
     ("stale-catalog", "the catalog is too old for this tool"),
+];
+
+const VERDICTS: &[(&str, &str)] = &[
+    ("UNAUTHORIZED", "a policy does not allow the call"),
+    ("POLICY_ERROR", "a policy could not be evaluated"),
+    ("RATE_LIMITED", "a rate of a policy is exhausted, or the trace is too long"),
+    ("STALE_POLICY", "the catalog is too old for a policy"),
+    ("BUDGET_EXCEEDED", "a budget does not cover the call"),
 ];
 
 fn rows(table: &[(&str, &str)]) -> Vec<[String; 2]> {
@@ -113,13 +124,18 @@ fn reference_of_audit_fields_is_current() {
     permits.sort();
     permits.dedup();
     assert_same("permits", &names(PERMITS), &permits);
+    let mut verdicts = scan::words(&scan::read("crates/policy/src/verdict.rs"));
+    verdicts.dedup();
+    assert_same("verdicts", &names(VERDICTS), &verdicts);
     let body = format!(
         "The gateway logs one event per call with the target `audit`. Fields without a value are \
          omitted. [Audit calls](../operate/monitor.md#audit-calls) has examples.\n\n{}\n## \
-         Outcomes\n\n{}\n## Decisions\n\nThe reasons in `permit`:\n\n{}",
+         Outcomes\n\n{}\n## Decisions\n\nThe reasons in `permit`:\n\n{}\nPolicies have these reasons, in `permit` and \
+         in `policies`; [Read a denial](../governance.md#read-a-denial) has details:\n\n{}",
         reference_pages::table(["field", "meaning"], &rows(FIELDS)),
         reference_pages::table(["`outcome`", "meaning"], &rows(OUTCOMES)),
         reference_pages::table(["reason", "meaning"], &rows(PERMITS)),
+        reference_pages::table(["reason", "meaning"], &rows(VERDICTS)),
     );
     reference_pages::check("audit-fields.md", "Audit fields", &body);
 }

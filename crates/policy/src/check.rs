@@ -98,9 +98,14 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
     plan.report(diagnostics);
 }
 
-/// The findings about one document, as if it were registered now.
-pub fn check_document(catalog: &Catalog, document: &Arc<Document>) -> Vec<Diagnostic> {
-    let batch = [Proposed::Register(Arc::clone(document))];
+/// The findings about one document, as if it were registered now with the accompanying ones.
+pub fn check_document(
+    catalog: &Catalog,
+    document: &Arc<Document>,
+    accompanying: &[Arc<Document>],
+) -> Vec<Diagnostic> {
+    let documents = std::iter::once(document).chain(accompanying).cloned();
+    let batch: Vec<_> = documents.map(Proposed::Register).collect();
     let after = After::new(catalog, &batch);
     let spending = SpendingPolicies::new(&after);
     match document.key().kind {

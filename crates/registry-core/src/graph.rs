@@ -14,7 +14,9 @@ mod scratch;
 
 use std::collections::BTreeSet;
 
-pub use impact::{Affected, Effect, HypotheticalChange, Impact, ReplacementComparison, impact};
+pub use impact::{
+    Affected, Effect, HypotheticalChange, Impact, Replacement, ReplacementComparison, impact,
+};
 pub use paths::{Paths, paths};
 pub use reach::{Direction, Reach, Reached};
 

@@ -6,6 +6,7 @@
 //! policies are the exception, because they are compared with all names.
 
 mod ambiguity;
+mod annotations;
 mod archived;
 mod argument;
 mod breaking;
@@ -14,6 +15,7 @@ mod composition;
 mod cycle;
 mod dependency;
 mod effect;
+mod extension;
 mod flow;
 mod governance;
 mod header;
@@ -191,7 +193,9 @@ fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
         source::check(&proposal, new, &mut diagnostics);
         argument::check(&proposal, new, &mut diagnostics);
         dependency::check(&proposal, new, &mut diagnostics);
+        extension::check(new, &mut diagnostics);
         ambiguity::check(new, &mut diagnostics);
+        annotations::check(new, &mut diagnostics);
         lifecycle::check(&proposal, new, origin, &mut diagnostics);
         composition::check(new, &mut diagnostics);
         server_json::check(new, &mut diagnostics);

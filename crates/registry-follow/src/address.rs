@@ -18,13 +18,17 @@ pub enum InvalidAddress {
 
 /// The servers of a registry, as `http(s)://host:port`.
 pub fn addresses(url: &str) -> Result<Vec<String>, InvalidAddress> {
-    let (scheme, servers) = url.split_once("://").ok_or(InvalidAddress::Form)?;
-    let scheme = match scheme {
+    let (first, servers) = url.split_once("://").ok_or(InvalidAddress::Form)?;
+    let scheme = match first {
         "grpc" => "http",
         "grpcs" => "https",
         _ => return Err(InvalidAddress::Form),
     };
-    let servers: Vec<&str> = servers.trim_end_matches('/').split(',').map(str::trim).collect();
+    // The scheme may be repeated, as in `grpc://a:1,grpc://b:2`.
+    let repeated = format!("{first}://");
+    let servers = servers.trim_end_matches('/').split(',').map(str::trim);
+    let servers: Vec<&str> =
+        servers.map(|server| server.strip_prefix(&*repeated).unwrap_or(server)).collect();
     if servers.len() > MAX_SERVERS {
         return Err(InvalidAddress::TooMany(servers.len()));
     }
@@ -56,6 +60,8 @@ mod tests {
     fn address_lists_servers_with_ports() {
         assert_eq!(addresses("grpc://a:1").unwrap(), ["http://a:1"]);
         assert_eq!(addresses("grpcs://a:1, b:2/").unwrap(), ["https://a:1", "https://b:2"]);
+        assert_eq!(addresses("grpc://a:1,grpc://b:2").unwrap(), ["http://a:1", "http://b:2"]);
+        assert_eq!(addresses("grpc://a:1,grpcs://b:2"), Err(InvalidAddress::Form));
         assert_eq!(addresses("grpc://[::1]:2").unwrap(), ["http://[::1]:2"]);
         for bad in ["a:1", "http://a:1", "grpc://a", "grpc://", "grpc://u:p@a:1", "grpc://a:1,"]
             .into_iter()

@@ -14,7 +14,7 @@ use crate::{
     entry::{Entry, States},
     index::Index,
     postings::Doc,
-    query::{Query, Target, Versions},
+    query::{Query, Target},
     terms::tag_term,
 };
 
@@ -53,16 +53,12 @@ impl<'a> Filter<'a> {
 
     /// The entity, if it satisfies the filters.
     pub(super) fn pass(&self, doc: Doc) -> Option<&'a Entry> {
-        let Query { kinds, owner, versions, .. } = self.query;
+        let Query { kinds, owner, .. } = self.query;
         let entry = self.index.entry(doc)?;
         let is_among = || self.among.as_ref().is_none_or(|docs| docs.binary_search(&doc).is_ok());
-        let stands = match versions {
-            Versions::Newest => entry.represents(self.states),
-            Versions::All => true,
-        };
         let passes = (kinds.is_empty() || kinds.contains(&entry.kind))
             && self.states.has(entry.state)
-            && stands
+            && (self.query.lists_versions() || entry.represents(self.states))
             && is_among()
             && owner
                 .as_ref()

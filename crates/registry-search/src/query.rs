@@ -36,7 +36,17 @@ pub struct Query {
     pub versions: Versions,
 }
 
-/// The versions of a name to return.
+impl Query {
+    /// Whether each version is a result. Relations are those of versions: the newest version of a
+    /// name need not have the relation that an earlier one has.
+    pub(crate) fn lists_versions(&self) -> bool {
+        let Self { provides, depends_on, used_by, versions, .. } = self;
+        let has_relation = provides.is_some() || depends_on.is_some() || used_by.is_some();
+        has_relation || *versions == Versions::All
+    }
+}
+
+/// The versions of a name to return. Filters on relations imply all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Versions {
     /// The newest version in the best requested state: active, then deprecated, then retired.

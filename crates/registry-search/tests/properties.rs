@@ -89,10 +89,13 @@ fn passes(catalog: &Catalog, query: &Query, record: &Record) -> bool {
                 && user_record.document.edges().contains(key)
         })
     });
+    let relations = [&query.provides, &query.depends_on, &query.used_by];
+    let lists_versions =
+        query.versions == Versions::All || relations.iter().any(|relation| relation.is_some());
     is_wanted(record)
         && (query.kinds.is_empty() || query.kinds.contains(&key.kind))
         && query.owner.as_ref().is_none_or(|owner| catalog.owner_of(record) == owner)
-        && (query.versions == Versions::All || best.is_some_and(|best| best.document.key() == key))
+        && (lists_versions || best.is_some_and(|best| best.document.key() == key))
         && refers(&query.provides, true)
         && refers(&query.depends_on, false)
         && is_used

@@ -12,7 +12,7 @@ use rustls::{
     ServerConfig,
     crypto::aws_lc_rs,
     pki_types::CertificateRevocationListDer,
-    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+    server::{VerifierBuilderError, WebPkiClientVerifier, danger::ClientCertVerifier},
     sign::SingleCertAndKey,
 };
 use tokio::net::TcpStream;
@@ -178,7 +178,12 @@ impl Read {
             builder = builder.allow_unauthenticated();
         }
         let file = self.client_crl.as_ref().unwrap_or(ca);
-        builder.build().map_err(|e| file.invalid(&e))
+        builder.build().map_err(|e| match e {
+            VerifierBuilderError::InvalidCrl(_) => file.invalid(&format!(
+                "{e}; use lists of X.509 version 2 with a CRL number (`crlnumber` in openssl.cnf)"
+            )),
+            e => file.invalid(&e),
+        })
     }
 }
 

@@ -29,13 +29,25 @@ struct Cli {
     #[arg(long, default_value = "http://127.0.0.1:7080/mcp")]
     url: String,
     /// Identity of the client: NAME@VERSION of a registered agent.
-    #[arg(long)]
-    agent: Option<String>,
+    #[arg(long, value_name = "NAME@VERSION", value_parser = agent)]
+    agent: Option<Agent>,
     /// Speak the session-based protocol of 2025-11-25 instead of 2026-07-28.
     #[arg(long)]
     legacy: bool,
     #[command(subcommand)]
     command: Command,
+}
+
+/// The claimed identity.
+#[derive(Debug, Clone)]
+struct Agent {
+    name: String,
+    version: String,
+}
+
+fn agent(text: &str) -> Result<Agent, String> {
+    let (name, version) = text.split_once('@').ok_or("write NAME@VERSION")?;
+    Ok(Agent { name: name.to_owned(), version: version.to_owned() })
 }
 
 #[derive(Debug, Subcommand)]
@@ -78,8 +90,7 @@ type Client = RunningService<RoleClient, ()>;
 
 async fn connect(cli: &Cli) -> Result<Client, String> {
     let mut headers = HashMap::new();
-    if let Some(agent) = &cli.agent {
-        let (name, version) = agent.split_once('@').ok_or("--agent needs NAME@VERSION")?;
+    if let Some(Agent { name, version }) = &cli.agent {
         for (header, value) in [("x-agent-name", name), ("x-agent-version", version)] {
             let value = HeaderValue::from_str(value).map_err(|e| e.to_string())?;
             headers.insert(HeaderName::from_static(header), value);

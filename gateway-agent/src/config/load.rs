@@ -72,7 +72,13 @@ impl Config {
                 return Self::parse(&servers, "", args);
             }
             Err(e) => {
-                return Err(unread(format!("cannot read the file: {e}; name it with --config")));
+                let remedy = if args.config.is_some() {
+                    ""
+                } else {
+                    "; name it with --config, write one with `gateway-agent config init`, or start \
+                     with --mcp-servers FILE"
+                };
+                return Err(unread(format!("cannot read the file: {e}{remedy}")));
             }
         };
         Self::parse(&file, &text, args)

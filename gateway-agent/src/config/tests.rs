@@ -41,6 +41,13 @@ fn source_alone_is_valid() {
 }
 
 #[test]
+fn comments_before_first_target_are_unlimited() {
+    let target = "- { server: a, version: 1.0.0, http: \"http://127.0.0.1:1\" }";
+    let text = format!("{DEFAULTS}\ntargets:\n{}  {target}\n", "  #- {}\n".repeat(100));
+    assert_eq!(parse(&text).unwrap().targets.len(), 1);
+}
+
+#[test]
 fn session_key_file_must_contain_keys() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let text = format!("{DEFAULTS}\nsessionKeyFile: {}\n", file.path().display());
@@ -422,6 +429,15 @@ fn agent_target_supports_only_http() {
         let problems = targets(list).unwrap_err().join("\n");
         assert!(problems.contains(expected), "{list}: {problems}");
     }
+}
+
+#[test]
+fn missing_file_has_remedy_unless_named() {
+    let named = Args { config: Some(PathBuf::from("/nowhere/gateway.yaml")), ..Args::default() };
+    let problem = |args: &Args| Config::load(args).unwrap_err().problems[0].to_string();
+    assert!(!problem(&named).contains("--config"), "{}", problem(&named));
+    let unnamed = problem(&Args::default());
+    assert!(unnamed.contains("--config") && unnamed.contains("config init"), "{unnamed}");
 }
 
 #[test]

@@ -46,7 +46,9 @@ impl Value {
 
 /// Parses one YAML document. An empty one is an empty mapping.
 pub(super) fn parse(text: &str) -> Result<Node, serde_saphyr::Error> {
-    let root = serde_saphyr::from_str::<Spanned<Value>>(text)?;
+    // Emitted comments are limited to 32 before the first item of a block.
+    let options = serde_saphyr::options! { emit_comments: false };
+    let root = serde_saphyr::from_str_with_options::<Spanned<Value>>(text, options)?;
     let node = Node::from(root);
     Ok(match node.value {
         Value::Null => Node { line: 1, value: Value::Map(Vec::new()) },

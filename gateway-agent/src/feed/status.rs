@@ -83,7 +83,7 @@ impl Status {
         if self.change(SourceState::Down, Some(reason)) {
             tracing::warn!(
                 source = %self.name,
-                "cannot follow the catalog's source, the last valid catalog stays in effect: {reason}",
+                "cannot follow the catalog's source; the last valid catalog, if any, stays in effect: {reason}",
             );
         }
     }
@@ -93,7 +93,7 @@ impl Status {
             tracing::error!(
                 source = %self.name,
                 cache = %self.cache.display(),
-                "cannot use the catalog's source, the last valid catalog stays in effect: {reason}",
+                "cannot use the catalog's source; the last valid catalog, if any, stays in effect: {reason}",
             );
         }
     }

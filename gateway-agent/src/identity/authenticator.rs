@@ -20,7 +20,7 @@ use serde_json::json;
 use super::settings::{AuthenticationConfig, AuthenticatorConfig, IdentityConfig};
 use super::{
     ClientInfo, audit_events,
-    challenge::{AuthenticationError, Challenge},
+    challenge::{AcceptedCredentials, AuthenticationError, Challenge},
     credential::{self, Credential, PeerCertificate},
     read_claim,
     scope::GrantedScopes,
@@ -326,7 +326,12 @@ impl Authenticator {
                 scopes.push(scope);
             }
         }
-        Challenge { metadata, scope: scopes.join(" ") }
+        let accepted = AcceptedCredentials {
+            tokens: self.authentication.jwt.is_some(),
+            api_keys: !self.authentication.api_keys.is_empty(),
+            certificates: self.authentication.certificates.is_some(),
+        };
+        Challenge { metadata, scope: scopes.join(" "), accepted }
     }
 
     /// The URL of the protected resource metadata, if tokens are accepted.

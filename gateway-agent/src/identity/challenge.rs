@@ -11,16 +11,50 @@ pub struct Challenge {
     pub(super) metadata: Option<String>,
     /// The required scopes, separated by spaces.
     pub(super) scope: String,
+    /// The credentials that the gateway accepts.
+    pub(super) accepted: AcceptedCredentials,
+}
+
+/// The kinds of credentials that a gateway accepts, for messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AcceptedCredentials {
+    pub(super) tokens: bool,
+    pub(super) api_keys: bool,
+    pub(super) certificates: bool,
+}
+
+impl AcceptedCredentials {
+    /// The remedy for a request without credentials.
+    fn remedy(self) -> &'static str {
+        match (self.tokens, self.api_keys) {
+            (true, true) => {
+                "; send an access token as `Authorization: Bearer`, or an API key as `X-API-Key`"
+            }
+            (true, false) => "; send an access token as `Authorization: Bearer`",
+            (false, true) => "; send an API key as `X-API-Key`",
+            (false, false) if self.certificates => "; connect with a client certificate",
+            (false, false) => "",
+        }
+    }
+
+    /// The problem of an invalid token or API key.
+    fn problem(self) -> &'static str {
+        match (self.tokens, self.api_keys) {
+            (true, true) => "invalid API key, or invalid or expired access token",
+            (false, true) => "invalid API key",
+            (_, false) => "invalid or expired access token",
+        }
+    }
 }
 
 /// Why a request is not authenticated or authorized.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthenticationError {
     /// The request has no credentials.
-    #[error("authentication required; send an access token as `Authorization: Bearer`")]
+    #[error("authentication required{}", .0.accepted.remedy())]
     Missing(Challenge),
     /// The credentials are invalid or expired.
-    #[error("invalid or expired access token")]
+    #[error("{}", .0.accepted.problem())]
     Invalid(Challenge),
     /// The credentials lack scopes.
     #[error("insufficient scope; required scopes: {}", .0.scope)]
@@ -59,5 +93,34 @@ impl AuthenticationError {
         let text = format!("Bearer {}", pairs.join(", "));
         // Scopes and URLs were validated and contain no quotes.
         HeaderValue::try_from(text.trim_end()).unwrap_or(HeaderValue::from_static("Bearer"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_accepted_credentials() {
+        let message = |tokens, api_keys, certificates| {
+            let accepted = AcceptedCredentials { tokens, api_keys, certificates };
+            let challenge = Challenge { metadata: None, scope: String::new(), accepted };
+            let missing = AuthenticationError::Missing(challenge.clone());
+            format!("{missing}\n{}", AuthenticationError::Invalid(challenge))
+        };
+        insta::assert_snapshot!(message(true, false, true), @"
+        authentication required; send an access token as `Authorization: Bearer`
+        invalid or expired access token
+        ");
+        insta::assert_snapshot!(message(false, true, false), @"
+        authentication required; send an API key as `X-API-Key`
+        invalid API key
+        ");
+        insta::assert_snapshot!(message(true, true, false), @"
+        authentication required; send an access token as `Authorization: Bearer`, or an API key as `X-API-Key`
+        invalid API key, or invalid or expired access token
+        ");
+        let certificates = message(false, false, true);
+        assert!(certificates.contains("client certificate"), "{certificates}");
     }
 }

@@ -7,7 +7,7 @@ use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter, write_string},
     mcp::Era,
 };
-use registry_core::entity::tool::is_reserved_meta_key;
+use registry_core::entity::tool::{expected_annotation_type, is_reserved_meta_key};
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
@@ -35,9 +35,9 @@ pub(super) fn render(served: &ServedTool, form: Form) -> Entry {
     members.texts();
     members.put("inputSchema", Some(input_of(served).schema.text.into()));
     members.put("outputSchema", output.map(|schema| schema.text.into()));
-    members.open("annotations", |tool| tool.annotations.as_ref());
+    members.put("annotations", members.annotations());
     members.put("execution", members.execution(form.has_tasks()));
-    members.put("icons", members.inherited("icons", '[').map(|raw| raw.get().to_owned()));
+    members.put("icons", members.icons());
     members.put("_meta", Some(members.meta()));
     Entry { json: members.finish(), is_modern_only }
 }
@@ -75,23 +75,29 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Adds an object with registered, derived or upstream members.
-    fn open(
-        &mut self,
-        name: &'static str,
-        registered: impl Fn(&registry_core::entity::Tool) -> Option<&Map<String, Value>>,
-    ) {
-        let derived = match (name, self.served.composed()) {
-            ("annotations", Some(composed)) => Some(composed.hints().to_annotations()),
-            _ => None,
+    /// The registered, derived or upstream annotations. Those of a wrong type are omitted, because
+    /// strict clients reject a whole list with one.
+    fn annotations(&self) -> Option<String> {
+        let live = self.inherited("annotations", '{');
+        let derived = || self.served.composed().map(|composed| composed.hints().to_annotations());
+        let own = self.served.tool().annotations.clone().or_else(derived);
+        let (mut annotations, is_own) = match own {
+            Some(own) => (own, true),
+            None => (serde_json::from_str::<Map<String, Value>>(live?.get()).ok()?, false),
         };
-        let own = registered(self.served.tool()).cloned().or(derived).map(Value::Object);
-        let live = self.inherited(name, '{');
-        let text = match own {
-            Some(own) => Some(arranged(&own, live)),
-            None => live.map(|raw| raw.get().to_owned()),
-        };
-        self.put(name, text);
+        let before = annotations.len();
+        annotations.retain(|name, value| expected_annotation_type(name, value).is_none());
+        if !is_own && annotations.len() == before {
+            return live.map(|raw| raw.get().to_owned());
+        }
+        Some(arranged(&Value::Object(annotations), live))
+    }
+
+    /// The upstream's icons, unless one has no address.
+    fn icons(&self) -> Option<String> {
+        let live = self.inherited("icons", '[')?.get();
+        let icons: Vec<Value> = serde_json::from_str(live).ok()?;
+        icons.iter().all(|icon| icon["src"].is_string()).then(|| live.to_owned())
     }
 
     /// `execution` with this gateway's task support.

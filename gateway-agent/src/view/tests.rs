@@ -134,6 +134,22 @@ fn listing(targets: &[&str], tools: Value) -> Arc<Definitions> {
     Arc::new(definitions)
 }
 
+#[test]
+fn members_of_wrong_types_are_not_served() {
+    let hints = json!({ "readOnlyHint": "yes", "destructiveHint": false });
+    let registered = tool("own", "1.0.0", json!({ "annotations": hints }));
+    let world = world(catalog(1, vec![registered, tool("up", "1.0.0", json!({}))]));
+    let icons = json!([{ "src": 7 }]);
+    let live = json!([{ "name": "own" }, { "name": "up", "annotations": hints, "icons": icons }]);
+    world.targets.send_replace(listing(&["server/up@1.0.0"], live));
+    let listed = listed(&world.see(&Audience::Everyone));
+    assert_eq!(listed.len(), 2);
+    for served in listed {
+        assert_eq!(served["annotations"], json!({ "destructiveHint": false }), "{served}");
+        assert_eq!(served.get("icons"), None);
+    }
+}
+
 /// A tool of this version of `server/up` with these properties, and a composition of it.
 fn with_input(version: &str, input: &Value, description: &str) -> [Registered; 2] {
     let source = json!({ "serverVersion": version });

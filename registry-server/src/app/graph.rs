@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Catalog, Document, Key, Kind, Name, PointInTime, Record, Version,
-    graph::{self, Direction, HypotheticalChange, Impact, Reach},
+    Catalog, Key, Kind, Name, PointInTime, Record, Version,
+    graph::{self, Direction, HypotheticalChange, Impact, Reach, Replacement},
     limits,
 };
 
@@ -140,8 +140,8 @@ pub enum Plan {
     Retire,
     /// Deprecate it.
     Deprecate,
-    /// Replace it by this document.
-    Document(Box<Document>),
+    /// Replace it by this document, registered or not.
+    Replace(Replacement),
     /// Replace it by this registered version.
     Version(Version),
 }
@@ -159,28 +159,29 @@ pub async fn impact(
     let planned = match plan {
         Plan::Retire => HypotheticalChange::Retire,
         Plan::Deprecate => HypotheticalChange::Deprecate,
-        Plan::Document(document) => {
-            HypotheticalChange::Replace(replacing(&key, Arc::from(document))?)
+        Plan::Replace(replacement) => {
+            check_name(&key, replacement.document.key())?;
+            HypotheticalChange::Replace(replacement)
         }
         Plan::Version(version) => {
             let new = Key { version, ..key.clone() };
-            HypotheticalChange::Replace(registered(&catalog, &new)?.document.clone())
+            let document = registered(&catalog, &new)?.document.clone();
+            HypotheticalChange::Replace(Replacement { document, accompanying: Vec::new() })
         }
     };
     let imagine = move || {
         let mut impact = graph::impact(&catalog, &key, &planned, most);
-        if let HypotheticalChange::Replace(document) = &planned {
-            impact.findings.extend(policy::check_document(&catalog, document));
+        if let HypotheticalChange::Replace(Replacement { document, accompanying }) = &planned {
+            impact.findings.extend(policy::check_document(&catalog, document, accompanying));
         }
         (impact, catalog)
     };
     Ok(run_blocking(imagine).await?)
 }
 
-fn replacing(old: &Key, document: Arc<Document>) -> Result<Arc<Document>, Error> {
-    let new = document.key();
+fn check_name(old: &Key, new: &Key) -> Result<(), Error> {
     if (new.kind, &new.name) == (old.kind, &old.name) {
-        return Ok(document);
+        return Ok(());
     }
     let (kind, name) = (old.kind, old.name.clone());
     Err(Error::OtherName { new: new.clone(), kind, name })

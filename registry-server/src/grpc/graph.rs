@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Catalog, Key, PointInTime, Record, Version,
-    graph::{Direction, Impact},
+    Catalog, Document, Key, PointInTime, Record, Version,
+    graph::{Direction, Impact, Replacement},
     limits,
 };
 use registry_proto::{
@@ -25,6 +25,7 @@ use crate::app::{
 
 /// The default of `max_nodes` and `max_affected`.
 const NODES: usize = 1_000;
+const ACCOMPANYING: &str = "accompanying_documents";
 /// The default of `max_paths`.
 const PATHS: usize = 10;
 
@@ -84,11 +85,18 @@ impl GraphService for Service {
         &self,
         request: Request<v1::AnalyzeImpactRequest>,
     ) -> Result<Response<v1::AnalyzeImpactResponse>, Status> {
-        let v1::AnalyzeImpactRequest { key, plan, max_affected, at, min_revision } =
-            request.into_inner();
+        let v1::AnalyzeImpactRequest {
+            key,
+            plan,
+            max_affected,
+            at,
+            min_revision,
+            accompanying_documents,
+        } = request.into_inner();
         let key = read_key("key", key)?;
         let most = read_maximum("max_affected", max_affected, (NODES, limits::GRAPH_NODES))?;
-        let plan = read_plan(plan.ok_or(InvalidRequest::Missing("plan"))?)?;
+        let documents = invalid::list(ACCOMPANYING, accompanying_documents, limits::BATCH_CHANGES)?;
+        let plan = read_plan(plan.ok_or(InvalidRequest::Missing("plan"))?, &documents)?;
         self.reach(min_revision).await?;
         let (impact, catalog) =
             graph::impact(&self.app.catalogs, key, plan, most, read_at(at)?).await?;
@@ -187,8 +195,17 @@ fn encode(walked: &Walked) -> v1::DependencyGraph {
     }
 }
 
-fn read_plan(plan: analyze_impact_request::Plan) -> Result<Plan, Status> {
+fn read_plan(
+    plan: analyze_impact_request::Plan,
+    accompanying: &[v1::JsonDocument],
+) -> Result<Plan, Status> {
     match plan {
+        analyze_impact_request::Plan::LifecycleState(_)
+        | analyze_impact_request::Plan::Version(_)
+            if !accompanying.is_empty() =>
+        {
+            Err(field(ACCOMPANYING, &"set it only with `entity` or `document`").into())
+        }
         analyze_impact_request::Plan::LifecycleState(state) => {
             match v1::LifecycleState::try_from(state) {
                 Ok(v1::LifecycleState::Retired) => Ok(Plan::Retire),
@@ -196,21 +213,26 @@ fn read_plan(plan: analyze_impact_request::Plan) -> Result<Plan, Status> {
                 _ => Err(field("lifecycle_state", &"set it to DEPRECATED or RETIRED").into()),
             }
         }
-        analyze_impact_request::Plan::Entity(entity) => match convert::document(entity) {
-            Ok(document) => Ok(Plan::Document(Box::new(document))),
-            Err(found) => Err(status::rejected(&found)),
-        },
+        analyze_impact_request::Plan::Entity(entity) => {
+            let document = convert::document(entity);
+            replacement(document.map_err(|found| status::rejected(&found))?, accompanying)
+        }
         analyze_impact_request::Plan::Document(document) => {
-            match convert::json_document(&document) {
-                Ok(document) => Ok(Plan::Document(Box::new(document))),
-                Err(found) => Err(status::rejected(&found)),
-            }
+            let document = convert::json_document(&document);
+            replacement(document.map_err(|found| status::rejected(&found))?, accompanying)
         }
         analyze_impact_request::Plan::Version(version) => {
             let version = Version::parse(&version).map_err(|e| field("version", &e))?;
             Ok(Plan::Version(version))
         }
     }
+}
+
+fn replacement(document: Document, accompanying: &[v1::JsonDocument]) -> Result<Plan, Status> {
+    let read = |document| convert::json_document(document).map(Arc::new);
+    let accompanying = accompanying.iter().map(read).collect::<Result<Vec<_>, Vec<_>>>();
+    let accompanying = accompanying.map_err(|found| status::rejected(&found))?;
+    Ok(Plan::Replace(Replacement { document: Arc::new(document), accompanying }))
 }
 
 fn encode_impact(impact: &Impact, catalog: &Catalog) -> v1::AnalyzeImpactResponse {

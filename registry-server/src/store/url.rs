@@ -4,11 +4,12 @@
 //! The password is never displayed.
 
 use std::{
-    fmt,
+    fmt, fs,
     path::{Path, PathBuf},
     str::FromStr,
 };
 
+use reqwest::Url;
 use sqlx::postgres::PgConnectOptions;
 
 /// A parsed database URL. Displays without its password.
@@ -25,11 +26,25 @@ pub(super) enum Target {
 
 /// An invalid database URL. The message omits the URL, which may contain a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "invalid database URL: it {problem}; use sqlite:PATH or postgres://USER:PASSWORD@HOST:5432/NAME, with several hosts as HOST-A:5432,HOST-B:5432"
-)]
-pub struct InvalidDatabaseUrl {
-    problem: String,
+pub enum InvalidDatabaseUrl {
+    /// The URL is malformed.
+    #[error(
+        "invalid database URL: it {problem}; use sqlite:PATH or postgres://USER:PASSWORD@HOST:5432/NAME, with several hosts as HOST-A:5432,HOST-B:5432"
+    )]
+    Malformed {
+        /// The problem.
+        problem: String,
+    },
+    /// A certificate or key cannot be read.
+    #[error("cannot read {parameter} {path:?} of the database URL: {reason}")]
+    UnreadableFile {
+        /// The parameter with the path.
+        parameter: String,
+        /// The path.
+        path: PathBuf,
+        /// The error of the file system.
+        reason: String,
+    },
 }
 
 impl DatabaseUrl {
@@ -46,7 +61,7 @@ impl DatabaseUrl {
     /// Directory of a SQLite database whose file is missing or empty.
     pub fn missing_from(&self) -> Option<&Path> {
         let Target::Sqlite(path) = &self.0 else { return None };
-        let is_missing = std::fs::metadata(path).map_or(true, |file| file.len() == 0);
+        let is_missing = fs::metadata(path).map_or(true, |file| file.len() == 0);
         path.parent().filter(|_| is_missing)
     }
 }
@@ -55,15 +70,17 @@ impl FromStr for DatabaseUrl {
     type Err = InvalidDatabaseUrl;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = |problem: String| InvalidDatabaseUrl { problem };
+        let invalid = |problem: String| InvalidDatabaseUrl::Malformed { problem };
         let Some((scheme, rest)) = text.split_once(':') else {
             return Err(invalid("has no scheme".to_owned()));
         };
         match scheme {
             "sqlite" => sqlite_path(rest).map(Self::sqlite).map_err(invalid),
-            "postgres" | "postgresql" => postgres_servers(text)
-                .map(|servers| Self(Target::Postgres(servers)))
-                .map_err(invalid),
+            "postgres" | "postgresql" => {
+                let servers = postgres_servers(text).map_err(invalid)?;
+                check_files(text)?;
+                Ok(Self(Target::Postgres(servers)))
+            }
             _ => Err(invalid("has an unknown scheme before its first `:`".to_owned())),
         }
     }
@@ -100,6 +117,9 @@ const PARAMETERS: [&str; 16] = [
     "statement-cache-capacity",
     "user",
 ];
+/// The parameters with a certificate or key: a path, or the PEM text itself.
+const FILES: [&str; 7] =
+    ["ssl-ca", "ssl-cert", "ssl-key", "ssl-root-cert", "sslcert", "sslkey", "sslrootcert"];
 const SSL_MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
 
 /// Connection options of each host. The primary is selected by connecting, so `target_session_attrs` may only
@@ -138,6 +158,23 @@ fn postgres_servers(text: &str) -> Result<Vec<PgConnectOptions>, String> {
             .map_err(|e| format!("is malformed: {}", postgres_problem(&e)))
     };
     each_server(address).into_iter().map(parse).collect()
+}
+
+/// Reads the certificates and the key, because the error of the driver does not name them.
+fn check_files(text: &str) -> Result<(), InvalidDatabaseUrl> {
+    let (_, parameters) = text.split_once('?').unwrap_or((text, ""));
+    let Ok(url) = Url::parse(&format!("postgres:?{parameters}")) else { return Ok(()) };
+    for (parameter, value) in url.query_pairs() {
+        if !FILES.contains(&&*parameter) || value.trim_start().starts_with("-----BEGIN") {
+            continue;
+        }
+        let path = PathBuf::from(&*value);
+        if let Err(e) = fs::read(&path) {
+            let (parameter, reason) = (parameter.into_owned(), e.to_string());
+            return Err(InvalidDatabaseUrl::UnreadableFile { parameter, path, reason });
+        }
+    }
+    Ok(())
 }
 
 /// One URL for each host.
@@ -212,6 +249,19 @@ mod tests {
             assert_eq!(parsed.to_string(), printed);
             assert_eq!(format!("{parsed:?}"), printed);
         }
+    }
+
+    #[test]
+    fn unreadable_certificates_are_named() {
+        for parameter in ["sslrootcert", "sslcert", "sslkey"] {
+            let url =
+                format!("postgres://u:s3cret@h/d?sslmode=verify-full&{parameter}=no%20pe.pem");
+            let problem = problem(&url);
+            let named = [parameter, "\"no pe.pem\""].map(|part| problem.contains(part));
+            assert!(named == [true; 2] && !problem.contains("s3cret"), "{problem}");
+        }
+        let inline = "postgres://h/d?sslrootcert=-----BEGIN%20CERTIFICATE-----";
+        assert!(inline.parse::<DatabaseUrl>().is_ok());
     }
 
     #[test]

@@ -102,7 +102,7 @@ pub(crate) struct SagasArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SagasCommand {
-    /// Show the steps of a saga with their inputs and results
+    /// Show the steps of a saga; inputs and results only until it is completed or compensated
     Show(SagaArgs),
     /// Retry the failed compensation of a saga
     Retry(RetrySagaArgs),

@@ -67,7 +67,7 @@ pub(crate) struct PlannedArgs {
     /// Deprecate the entity
     #[arg(long)]
     pub(crate) deprecate: bool,
-    /// Replace the entity by the version in this file
+    /// Replace the entity by the version in this file, registered with the file's other documents
     #[arg(long, value_name = "FILE")]
     pub(crate) change: Option<PathBuf>,
     /// Replace the entity by this registered version

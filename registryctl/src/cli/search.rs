@@ -36,7 +36,8 @@ pub(crate) struct SearchArgs {
     /// Only direct dependencies of this entity
     #[arg(long, value_name = "KIND/NAME[@VERSION]")]
     pub(crate) used_by: Option<Target>,
-    /// List every version instead of the newest active one of each name
+    /// List every version instead of the newest active one of each name; implied by --provides,
+    /// --depends-on and --used-by
     #[arg(long)]
     pub(crate) all_versions: bool,
     /// Maximum number of results

@@ -28,9 +28,18 @@ pub(super) async fn run(session: &Session, command: AuditCommand) -> Result<(), 
         AuditCommand::Verify => verify(session).await,
         AuditCommand::Checkpoint => {
             let checkpoint = checkpoint(session).await?.checkpoint;
-            session.screen.bytes(checkpoint.as_bytes())
+            match session.screen.format {
+                Format::Json => session.screen.json(&json!({ "checkpoint": checkpoint })),
+                Format::Table => session.screen.bytes(checkpoint.as_bytes()),
+            }
         }
-        AuditCommand::Key => session.screen.line(&checkpoint(session).await?.verifier_key),
+        AuditCommand::Key => {
+            let key = checkpoint(session).await?.verifier_key;
+            match session.screen.format {
+                Format::Json => session.screen.json(&json!({ "key": key })),
+                Format::Table => session.screen.line(&key),
+            }
+        }
         AuditCommand::Prove(args) => prove(session, &args).await,
         AuditCommand::Check(args) => check(session, &args),
         AuditCommand::Export(args) => export(session, &args).await,
@@ -178,7 +187,10 @@ fn invalid_proof(invalid: &InvalidProof, since: Option<&Path>) -> Failure {
                 InvalidCheckpoint::Form(_) => {
                     "--since requires a complete file of `registryctl audit checkpoint`"
                 }
-                _ => "--since and --key require files of the same registry",
+                _ => {
+                    "--since and --key require files of the same registry and key; a replacement key does \
+                     not verify older checkpoints"
+                }
             };
             Failure::Rejected(reason).with_help(help.to_owned())
         }

@@ -7,16 +7,17 @@ use std::time::Instant;
 use futures_util::{StreamExt as _, stream};
 use registry_core::{
     Catalog, Key,
-    live::{Class, LiveDifference, compare},
+    live::{Class, LiveDifference, NotRegistered, compare},
 };
 use serde::Serialize;
 
+use self::targets::DriftTarget;
 use super::Session;
 use crate::{
     cli::{DriftArgs, Format},
     failure::Failure,
     follow::Follower,
-    live::{self, Target},
+    live,
     progress::Progress,
     screen::{Screen, TextTable},
     style::Paint,
@@ -25,7 +26,7 @@ use crate::{
 /// Number of concurrent connections.
 const CONCURRENCY: usize = 8;
 
-/// The differences of one server.
+/// The differences of one registered version.
 #[derive(Serialize)]
 struct ServerDrift {
     server: String,
@@ -51,12 +52,14 @@ pub(super) async fn run(session: &Session, args: DriftArgs) -> Result<(), Failur
     let catalog = Follower::open(&client, None).await?.catalog(head).await?;
     let progress = Progress::bar("checking", targets.len() as u64);
     let (catalog, bar) = (&catalog, &progress);
-    let checked = stream::iter(targets).map(|(server, target)| async move {
-        let drift = check(catalog, server, &target).await;
+    let served: Vec<_> = targets.iter().map(|target| target.served(catalog, &targets)).collect();
+    let checked = stream::iter(targets.into_iter().zip(served)).map(|(target, keys)| async move {
+        let drift = check(catalog, &target, keys).await;
         bar.advance(1);
         drift
     });
-    let servers: Vec<_> = checked.buffered(CONCURRENCY).collect().await;
+    let checked: Vec<_> = checked.buffered(CONCURRENCY).collect().await;
+    let servers: Vec<_> = checked.into_iter().flatten().collect();
     drop(progress);
     let fails = |class: Class| args.fail_on.iter().any(|fail_on| fail_on.class() == class);
     let all = || servers.iter().flat_map(|one| &one.differences);
@@ -75,27 +78,46 @@ pub(super) async fn run(session: &Session, args: DriftArgs) -> Result<(), Failur
     servers.into_iter().find_map(|one| one.failure).map_or(Ok(()), Err)
 }
 
-async fn check(catalog: &Catalog, server: Key, target: &Target) -> ServerDrift {
-    let compared = differences(catalog.clone(), server.clone(), target).await;
-    let server = server.to_string();
-    match compared {
-        Ok(differences) => ServerDrift { server, error: None, differences, failure: None },
-        Err(failure) => {
-            let error = Some(failure.to_string());
-            ServerDrift { server, error, differences: Vec::new(), failure: Some(failure) }
+impl ServerDrift {
+    fn new(server: String, compared: Result<Vec<LiveDifference>, Failure>) -> Self {
+        match compared {
+            Ok(differences) => Self { server, error: None, differences, failure: None },
+            Err(failure) => {
+                let error = Some(failure.to_string());
+                Self { server, error, differences: Vec::new(), failure: Some(failure) }
+            }
         }
     }
 }
 
-async fn differences(
+/// Compares one live server with each registered version that it serves.
+async fn check(catalog: &Catalog, target: &DriftTarget, served: Vec<Key>) -> Vec<ServerDrift> {
+    match compared(catalog.clone(), target, served).await {
+        Ok(drifts) => drifts,
+        Err(failure) => vec![ServerDrift::new(target.label(), Err(failure))],
+    }
+}
+
+async fn compared(
     catalog: Catalog,
-    server: Key,
-    target: &Target,
-) -> Result<Vec<LiveDifference>, Failure> {
+    target: &DriftTarget,
+    served: Vec<Key>,
+) -> Result<Vec<ServerDrift>, Failure> {
+    if served.is_empty() {
+        let message = format!("the registry has no version that {} serves", target.label());
+        return Err(Failure::Rejected(message));
+    }
     let started = Instant::now();
-    let live = live::list_tools(target).await?;
-    let compared = target.process(started, move || compare(&catalog, &server, &live)).await?;
-    compared.map_err(|e| Failure::Rejected(e.to_string()))
+    let live = live::list_tools(&target.live).await?;
+    let keys = served.clone();
+    let compare_all =
+        move || keys.iter().map(|server| compare(&catalog, server, &live)).collect::<Vec<_>>();
+    let all = target.live.process(started, compare_all).await?;
+    let drift = |(server, differences): (Key, Result<_, NotRegistered>)| {
+        let differences = differences.map_err(|e| Failure::Rejected(e.to_string()));
+        ServerDrift::new(server.to_string(), differences)
+    };
+    Ok(served.into_iter().zip(all).map(drift).collect())
 }
 
 fn show(screen: Screen, servers: &[ServerDrift]) -> Result<(), Failure> {

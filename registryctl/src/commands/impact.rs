@@ -1,8 +1,8 @@
 //! `impact`: the dependents that break if an entity is retired, deprecated or replaced.
 
-use std::{fmt::Write as _, path::Path};
+use std::{fmt::Write as _, path::Path, sync::Arc};
 
-use registry_core::{Key, limits, rules::Proposed};
+use registry_core::{Document, Key, limits, rules::Proposed};
 use registry_proto::v1::{self, analyze_impact_request::Plan};
 use serde::Serialize;
 
@@ -65,14 +65,13 @@ struct AffectedView {
 
 pub(super) async fn run(session: &Session, args: &ImpactArgs) -> Result<(), Failure> {
     let key = args.entity.key()?;
-    let plan = plan(session.screen, &key, &args.planned)?;
+    let planned = planned(session.screen, &key, &args.planned)?;
     let client = session.connect().await?;
     let wanted = v1::AnalyzeImpactRequest {
         key: Some((&key).into()),
-        plan: Some(plan),
         max_affected: args.limit,
         at: args.as_of.message(),
-        min_revision: 0,
+        ..planned
     };
     let view = match client.answer(client.graph().analyze_impact(request(wanted))).await {
         Ok(answer) => ImpactView::from(answer),
@@ -100,33 +99,46 @@ pub(super) async fn run(session: &Session, args: &ImpactArgs) -> Result<(), Fail
     view.verdict()
 }
 
-fn plan(screen: Screen, key: &Key, planned: &PlannedArgs) -> Result<Plan, Failure> {
+/// A request with the hypothetical change only.
+fn planned(
+    screen: Screen,
+    key: &Key,
+    planned: &PlannedArgs,
+) -> Result<v1::AnalyzeImpactRequest, Failure> {
     let PlannedArgs { retire: _, deprecate, change, to } = planned;
-    Ok(match (change, to) {
-        (Some(file), _) => Plan::Document(replacement(screen, key, file)?),
+    let plan = match (change, to) {
+        (Some(file), _) => return replacement(screen, key, file),
         (None, Some(version)) => Plan::Version(version.to_string()),
         (None, None) if *deprecate => Plan::LifecycleState(v1::LifecycleState::Deprecated.into()),
         (None, None) => Plan::LifecycleState(v1::LifecycleState::Retired.into()),
-    })
+    };
+    Ok(v1::AnalyzeImpactRequest { plan: Some(plan), ..Default::default() })
 }
 
-/// The version of the entity in a file.
-fn replacement(screen: Screen, key: &Key, file: &Path) -> Result<v1::JsonDocument, Failure> {
+/// A replacement by the version of the entity in a file, together with the file's other documents.
+fn replacement(
+    screen: Screen,
+    key: &Key,
+    file: &Path,
+) -> Result<v1::AnalyzeImpactRequest, Failure> {
     let batch = Batch::read(&[file.to_owned()])?;
     let report = batch.report(Vec::new());
     if report.has_errors() {
         return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
     }
-    let named =
-        |proposed: &&Proposed| (proposed.key().kind, &proposed.key().name) == (key.kind, &key.name);
-    let mut documents = batch.proposals().iter().filter(named).filter_map(Proposed::document);
+    let is_version =
+        |new: &&Arc<Document>| (new.key().kind, &new.key().name) == (key.kind, &key.name);
+    let documents = batch.proposals().iter().filter_map(Proposed::document);
+    let (versions, others): (Vec<_>, Vec<_>) = documents.partition(is_version);
     let (name, file) = (format!("{}/{}", key.kind, key.name), file.display());
-    let document = documents
-        .next()
-        .ok_or_else(|| Failure::Usage(format!("{file} has no version of {name}")))?;
-    match documents.next() {
-        None => Ok((&**document).into()),
-        Some(_) => Err(Failure::Usage(format!(
+    match versions[..] {
+        [document] => Ok(v1::AnalyzeImpactRequest {
+            plan: Some(Plan::Document((&**document).into())),
+            accompanying_documents: others.into_iter().map(|other| (&**other).into()).collect(),
+            ..Default::default()
+        }),
+        [] => Err(Failure::Usage(format!("{file} has no version of {name}"))),
+        _ => Err(Failure::Usage(format!(
             "{file} has several versions of {name}; remove all but one"
         ))),
     }

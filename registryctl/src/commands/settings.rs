@@ -44,8 +44,10 @@ async fn set(
     let client = session.connect().await?;
     let mut wanted = commit::new_request(Vec::new(), message, author, &session.globals.access);
     wanted.settings = vec![(&change).into()];
-    if let SettingChange { target: Selector::Name(kind, name), setting: Setting::Compatibility(_) } =
-        &change
+    if let SettingChange {
+        target: Selector::Name(kind, name),
+        setting: Setting::Compatibility(_) | Setting::Owner(_),
+    } = &change
         && list::versions(&client, *kind, name, None).await?.is_empty()
     {
         eprintln!(

@@ -155,9 +155,8 @@ pub(super) async fn who_am_i(session: &Session) -> Result<(), Failure> {
         scopes => scopes.join(" "),
     };
     let writes = match writes {
-        "entities" => scopes,
-        "policies" => format!("policies {scopes}"),
-        other => other.to_owned(),
+        "nothing" => "nothing".to_owned(),
+        kind => format!("{kind} {scopes}"),
     };
     let rights: Vec<_> = roles.iter().filter_map(|role| rights(role)).collect();
     let lines = [

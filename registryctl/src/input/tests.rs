@@ -87,6 +87,14 @@ fn yaml_errors_have_positions() {
 }
 
 #[test]
+fn yaml_accepts_many_comments_before_first_item() {
+    let text = format!("cases:\n{}  - one # last\n", "  # why\n".repeat(100));
+    let source = source("a.yaml", &text);
+    assert_eq!(source.value().unwrap(), json!({ "cases": ["one"] }));
+    assert_eq!(at(&source, "/cases/0"), (102, 5));
+}
+
+#[test]
 fn alias_bombs_are_rejected() {
     let line = |i: usize| {
         let item = if i == 0 { "x".to_owned() } else { format!("*a{}", i - 1) };
@@ -94,6 +102,16 @@ fn alias_bombs_are_rejected() {
     };
     let text: String = (0..12).map(line).collect();
     assert!(source("a.yaml", &text).value().is_err());
+}
+
+#[test]
+fn content_decides_syntax_without_extension() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("policies.yaml.new");
+    for text in ["a: [1]\n", "{ \"a\": [1] }"] {
+        fs::write(&path, text).unwrap();
+        assert_eq!(Source::read(&path).unwrap().value(), Ok(json!({ "a": [1] })), "{text}");
+    }
 }
 
 #[test]

@@ -17,8 +17,9 @@ use super::{Part, Position, SyntaxError, segments};
 /// The depth limit of the parser.
 const DEPTH: usize = 64;
 
+/// Comments are not emitted, because the parser buffers at most 32 before the first item of a block.
 fn options() -> Options {
-    serde_saphyr::options! { strict_booleans: true, with_snippet: false }
+    serde_saphyr::options! { strict_booleans: true, with_snippet: false, emit_comments: false }
 }
 
 pub(super) fn parse(text: &str) -> Result<Value, SyntaxError> {

@@ -59,6 +59,24 @@ fn names_both(output: &CtlOutput, certificate: &str, key: &str) {
     }
 }
 
+#[test]
+fn unusable_revocation_list_names_required_form() {
+    let authority = Authority::new();
+    let Files { certificate, key } = authority.server();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let list = dir.path().join("crl.pem");
+    let empty = "-----BEGIN X509 CRL-----\nMAA=\n-----END X509 CRL-----\n";
+    fs::write(&list, empty).expect("a file");
+    let server = ["--listen", "127.0.0.1:0", "--data-dir", text(dir.path())];
+    let tls = ["--tls-cert", text(&certificate), "--tls-key", text(&key)];
+    let clients = ["--tls-client-ca", text(&authority.ca), "--tls-client-crl", text(&list)];
+    let rejected = run("registry-server", &[&server[..], &tls, &clients].concat());
+    assert_eq!(rejected.code, 2, "{rejected:?}");
+    for part in [text(&list), "crlnumber"] {
+        assert!(rejected.stderr.contains(part), "{part}: {rejected:?}");
+    }
+}
+
 #[tokio::test]
 async fn untrusted_registries_name_the_setting() {
     let (ours, theirs) = (Authority::new(), Authority::new());

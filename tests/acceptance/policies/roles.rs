@@ -133,5 +133,8 @@ fn governor_registers_policies_only() {
     assert_eq!(run(&guarded, &approver, &["whoami"]).json()["writes"], "nothing");
     let publisher = guarded.token("ann", "bank", "publisher");
     assert_eq!(run(&guarded, &publisher, &["whoami"]).json()["writes"], "entities");
+    let shown = guarded.registry.ctl(&["whoami", "--token", &publisher]);
+    let mut lines = shown.stdout.lines().map(|line| line.split_whitespace());
+    assert!(lines.any(|words| words.eq(["writes", "entities", "*"])), "{shown:?}");
     assert!(run(&guarded, &approver, &["list", "tool"]).success());
 }

@@ -42,6 +42,10 @@ async fn failed_compensation_is_listed_and_retried() {
     assert!(retried.success(), "{retried:?}");
     eventually("it is undone", || async { scene.status().await == "compensated" }).await;
     scene.backend.check_undone("after a retry");
+    let shown = run(&["sagas", "show", &id]);
+    for step in ["apples compensated", "pears compensated"] {
+        assert!(shown.stdout.contains(step), "{step}: {shown:?}");
+    }
     let again = run(&["sagas", "retry", "--yes", &id]);
     assert!(again.code == 1 && again.stderr.contains(&id), "{again:?}");
     let unknown = run(&["sagas", "show", "nobody"]);

@@ -113,16 +113,21 @@ impl Target {
         subject: &str,
         (request, send_state): (Request<'_>, &SendState),
     ) -> Result<RawResult, Error> {
-        let outcome = self.attempt(subject, (request, send_state)).await;
         let is_approved = || request.resend.is_none_or(ResendApproval::approve);
         let is_safe = |error: &Error| {
             error.is_unsent() || (request.is_repeatable && error.is_lost() && is_approved())
         };
-        if !outcome.as_ref().is_err_and(is_safe) {
-            return outcome;
-        }
+        let first = match self.attempt(subject, (request, send_state)).await {
+            Err(error) if is_safe(&error) => error,
+            outcome => return outcome,
+        };
         tokio::time::sleep(jittered(RETRY_DELAY)).await;
-        Box::pin(self.attempt(subject, (request, send_state))).await
+        let second = Box::pin(self.attempt(subject, (request, send_state))).await;
+        // A second attempt that was not sent does not prove that the first did not run.
+        let hides_first = |error: &Error| {
+            first.may_have_run() && !error.may_have_run() && !matches!(error, Error::Rpc { .. })
+        };
+        if second.as_ref().is_err_and(hides_first) { Err(first) } else { second }
     }
 
     /// The time limit of a request; each question to the caller extends it.

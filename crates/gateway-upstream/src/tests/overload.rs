@@ -117,6 +117,26 @@ async fn lost_request_is_retried_only_if_repeatable() {
     }
 }
 
+#[tokio::test]
+async fn rejected_retry_keeps_outcome_unknown() {
+    let lost = AtomicUsize::new(0);
+    let fake = modern_server(move |_| {
+        if lost.fetch_add(1, Ordering::SeqCst) == 0 {
+            return Reply::Close(Vec::new());
+        }
+        raw_reply(403, "text/plain", b"no")
+    })
+    .await;
+    let upstreams = start(transport(&fake), limits(), TIMING);
+    upstreams.until_up().await;
+    let context = RequestContext::default();
+    let request = Request::plain(Method::CallTool, &[], &context);
+    let request = Request { is_repeatable: true, ..request };
+    let error = upstreams.send(permit(&key(), "t"), request).await.unwrap_err();
+    assert!(error.may_have_run(), "{error:?}");
+    assert_eq!(fake.seen("tools/call").len(), 2);
+}
+
 #[derive(Debug)]
 struct NoResend;
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use self::source::Placement;
 pub use self::{
     execution::TaskSupport,
-    hints::{Hints, ToolEffect},
+    hints::{ANNOTATIONS, Hints, ToolEffect, expected_annotation_type},
     meta::is_reserved_meta_key,
     source::ToolSource,
 };

@@ -31,7 +31,32 @@ pub enum HypotheticalChange {
     /// Deprecation.
     Deprecate,
     /// Replacement by another version, registered or not.
-    Replace(Arc<Document>),
+    Replace(Replacement),
+}
+
+/// A replacing version with the other documents of its batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Replacement {
+    /// The replacing version.
+    pub document: Arc<Document>,
+    /// The documents that the same batch registers, such as the server of a tool.
+    pub accompanying: Vec<Arc<Document>>,
+}
+
+impl Replacement {
+    /// The registrations of the batch, that of the replacing version first.
+    fn batch(&self) -> Vec<Proposed> {
+        let accompanying = self.accompanying.iter().cloned();
+        std::iter::once(self.document.clone()).chain(accompanying).map(Proposed::Register).collect()
+    }
+
+    /// The accompanying documents that are not registered yet.
+    fn unregistered(&self, catalog: &Catalog) -> Vec<Arc<Document>> {
+        let is_new = |document: &&Arc<Document>| {
+            document.key() != self.document.key() && catalog.find(document.key()).is_none()
+        };
+        self.accompanying.iter().filter(is_new).cloned().collect()
+    }
 }
 
 /// The effect on one dependent.
@@ -122,7 +147,7 @@ pub fn impact(catalog: &Catalog, key: &Key, planned: &HypotheticalChange, most: 
             let effects = records.iter().map(|record| (idle(record), Vec::new())).collect();
             (lifecycle(catalog, key, LifecycleState::Deprecated), None, effects)
         }
-        HypotheticalChange::Replace(document) => change(catalog, key, document, &records),
+        HypotheticalChange::Replace(replacement) => change(catalog, key, replacement, &records),
     };
     let count = |wanted| effects.iter().filter(|(effect, _)| *effect == wanted).count();
     let [breaking, undecided, unchecked] =
@@ -172,7 +197,7 @@ fn selection(
     most: usize,
 ) -> (Vec<Arc<Record>>, Vec<Arc<Record>>, usize) {
     let document = match planned {
-        HypotheticalChange::Replace(document) => Some(document),
+        HypotheticalChange::Replace(replacement) => Some(&replacement.document),
         HypotheticalChange::Retire | HypotheticalChange::Deprecate => {
             catalog.find(key).map(|record| &record.document)
         }
@@ -221,7 +246,7 @@ fn idle(record: &Record) -> Effect {
 fn change(
     catalog: &Catalog,
     key: &Key,
-    document: &Arc<Document>,
+    replacement: &Replacement,
     dependents: &[Arc<Record>],
 ) -> (Vec<Diagnostic>, Option<ReplacementComparison>, Effects) {
     let moving: Vec<Arc<Document>> = dependents
@@ -230,7 +255,9 @@ fn change(
         .take(limits::IMPACT_DOCUMENTS)
         .map(|record| record.document.clone())
         .collect();
-    let mut about_new = plan(catalog, &[Proposed::Register(document.clone())]).diagnostics;
+    let document = &replacement.document;
+    let accompanying = replacement.unregistered(catalog);
+    let mut about_new = plan(catalog, &replacement.batch()).diagnostics;
     // A schema counts as used by the dependents that move to it.
     about_new.retain(|found| found.code != Code::SchemaUnused || moving.is_empty());
     let old = catalog.find(key).map(|record| &*record.document);
@@ -239,7 +266,7 @@ fn change(
     let changes = old.into_iter().flat_map(|old| policy_change::findings(old, document));
     about_new.extend(changes.map(|found| found.for_change(0, document.key())));
     let old = old.filter(|_| key.kind != Kind::Policy);
-    let promises = old.map(|old| promises(catalog, (old, document), &moving));
+    let promises = old.map(|old| promises(catalog, (old, document), &moving, &accompanying));
     let (comparison, mut found) = match promises {
         Some(Promises { of_change: found, of_dependents }) => {
             let (old, new) = (key.version.clone(), document.key().version.clone());
@@ -247,7 +274,7 @@ fn change(
         }
         None => (None, HashMap::new()),
     };
-    for diagnostic in scratch::moved(catalog, key, document, &moving) {
+    for diagnostic in scratch::moved(catalog, key, (document, &accompanying[..]), &moving) {
         if let Some(entity) = diagnostic.entity.clone() {
             found.entry(entity).or_default().push(diagnostic);
         }

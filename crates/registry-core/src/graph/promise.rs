@@ -35,8 +35,10 @@ pub(super) fn promises(
     catalog: &Catalog,
     (old, new): (&Document, &Arc<Document>),
     dependents: &[Arc<Document>],
+    accompanying: &[Arc<Document>],
 ) -> Promises {
-    let world = World::new(catalog, (old.key(), new), dependents);
+    let mut world = World::new(catalog, (old.key(), new), dependents);
+    world.add(accompanying);
     let mut budget = Budget::for_batch();
     let mut compared = HashMap::new();
     let before = std::iter::once(old).chain(dependents.iter().map(|document| &**document));
@@ -78,6 +80,7 @@ struct World<'a> {
     renamed: BTreeMap<Key, Key>,
     /// The original keys of moved entities, by the text of their temporary keys.
     was: HashMap<String, &'a Key>,
+    /// The moved entities, and those that are registered with the new version.
     moved: HashMap<Key, Arc<Document>>,
 }
 
@@ -102,6 +105,12 @@ impl<'a> World<'a> {
             }
         }
         Self { catalog, renamed, was, moved: documents }
+    }
+
+    /// Adds documents that are registered with the new version.
+    fn add(&mut self, accompanying: &[Arc<Document>]) {
+        let by_key = |document: &Arc<Document>| (document.key().clone(), document.clone());
+        self.moved.extend(accompanying.iter().map(by_key));
     }
 
     /// Replaces temporary keys in a text for people.

@@ -17,13 +17,14 @@ use crate::{
 pub(super) fn moved(
     catalog: &Catalog,
     old: &Key,
-    new: &Arc<Document>,
+    (new, accompanying): (&Arc<Document>, &[Arc<Document>]),
     dependents: &[Arc<Document>],
 ) -> Vec<Diagnostic> {
     let scratch = catalog.without(dependents.iter().map(|document| document.key()));
     let renamed = BTreeMap::from([(old.clone(), new.key().clone())]);
     let mut unreadable = Vec::new();
-    let mut batch = vec![Proposed::Register(new.clone())];
+    let registered = std::iter::once(new).chain(accompanying).cloned();
+    let mut batch: Vec<_> = registered.map(Proposed::Register).collect();
     for document in dependents {
         match Document::parse(document.key().kind, &rewritten(document, &renamed)) {
             Ok(document) => batch.push(Proposed::Register(Arc::new(document))),
@@ -34,7 +35,12 @@ pub(super) fn moved(
         }
     }
     let mut found = validate(&scratch, &batch).diagnostics;
-    found.retain(|found| found.entity.as_ref() != Some(new.key()) && !is_circle(found));
+    // The findings about the change itself are reported separately.
+    let is_of_change = |found: &Diagnostic| {
+        let mut registered = std::iter::once(new).chain(accompanying);
+        registered.any(|document| found.entity.as_ref() == Some(document.key()))
+    };
+    found.retain(|found| !is_of_change(found) && !is_circle(found));
     if !found.is_empty() {
         let as_is: Vec<_> = dependents.iter().cloned().map(Proposed::Register).collect();
         let known = validate(&scratch, &as_is).diagnostics;

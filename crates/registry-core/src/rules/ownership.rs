@@ -158,15 +158,19 @@ fn check_setting(
     }
     // Only an admin may set something on an unowned selector, or one without entities. Settings are
     // permanent, so their number must be bounded by the entities.
-    let why = match owner {
+    let why = match &owner {
         None => "has no owner",
         Some(_) if !known.has(target) => "has no registered entities",
         Some(_) => return None,
     };
     let message = format!("{named} {why}, so only an admin may change its settings");
     let help = match target {
-        Selector::Everything => "ask an admin to make the change",
-        _ => "register an entity there first, or ask an admin to make the change",
+        Selector::Everything => "ask an admin to make the change".to_owned(),
+        // A registration in a namespace does not make its team the owner of the namespace.
+        Selector::Namespace(_) if owner.is_none() => {
+            format!("ask an admin to transfer {named} to your team")
+        }
+        _ => "register an entity there first, or ask an admin to make the change".to_owned(),
     };
     Some(Diagnostic::error(Code::NotOwner, "", message).with_help(help))
 }
@@ -313,6 +317,22 @@ mod tests {
         ");
         let everything = [setting("*", Setting::Compatibility(None))];
         assert!(decide(&author("search", &[]), &[], &everything).0.is_empty(), "no change");
+    }
+
+    #[test]
+    fn unowned_namespace_needs_transfer_by_admin() {
+        let (catalog, batch) = (world(), [register("free/x")]);
+        let settings = [setting("free/*", Setting::Owner("search".into()))];
+        let mut plan = plan_with(&catalog, &batch, &settings);
+        authorize(&catalog, &author("search", &[]), &batch, &mut plan);
+        let helps: Vec<_> = plan.diagnostics.iter().map(|found| found.help.clone()).collect();
+        insta::assert_debug_snapshot!(helps, @r#"
+        [
+            Some(
+                "ask an admin to transfer free/* to your team",
+            ),
+        ]
+        "#);
     }
 
     /// Settings are permanent, so owners cannot set them for unregistered names.

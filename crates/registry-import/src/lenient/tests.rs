@@ -42,6 +42,26 @@ fn valid_file_is_unchanged() {
 }
 
 #[test]
+fn words_of_hints_become_booleans() {
+    let annotations = json!({ "title": "no", "readOnlyHint": "Yes", "openWorldHint": "false" });
+    let found = import_registry_file(&json!({
+        "schemaVersion": "2.0",
+        "servers": [{ "name": "s", "version": "1.0.0", "provides": [{ "tool": "t", "version": "1.0.0" }] }],
+        "tools": [{ "name": "t", "version": "1.0.0", "annotations": annotations,
+            "source": { "server": "s", "serverVersion": "1.0.0", "tool": "t" } }],
+    }));
+    accepted(&found);
+    let expected = json!({ "title": "no", "readOnlyHint": true, "openWorldHint": false });
+    assert_eq!(found.draft.tools[0]["annotations"], expected);
+    let mut pointers: Vec<_> = found.repairs.iter().map(|r| r.pointer.as_str()).collect();
+    pointers.sort_unstable();
+    assert_eq!(
+        pointers,
+        ["/tools/0/annotations/openWorldHint", "/tools/0/annotations/readOnlyHint"]
+    );
+}
+
+#[test]
 fn field_example_gets_provided_tools() {
     let example = include_bytes!("../../../registry-core/tests/data/field-example.json");
     let found = import_registry_file(&serde_json::from_slice(example).unwrap());

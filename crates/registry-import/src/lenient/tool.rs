@@ -1,6 +1,6 @@
 //! The shape of a tool: `source` or `spec`, and its schemas.
 
-use registry_core::decode::describe;
+use registry_core::{decode::describe, entity::tool::expected_annotation_type};
 use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};
 
@@ -32,6 +32,26 @@ impl Entry {
         }
         self.shape_spec(repairs);
         self.shape_source(repairs);
+        self.shape_annotations(repairs);
+    }
+
+    /// Hints with the words of YAML 1.1, which are texts in YAML 1.2, become booleans.
+    fn shape_annotations(&mut self, repairs: &mut Repairs) {
+        let at = self.at("annotations");
+        let Some(Value::Object(annotations)) = self.map.get_mut("annotations") else { return };
+        for (name, value) in annotations {
+            let word = value.as_str().map(str::to_ascii_lowercase);
+            let meant = match word.as_deref() {
+                Some("true" | "yes" | "on") => true,
+                Some("false" | "no" | "off") => false,
+                _ => continue,
+            };
+            if expected_annotation_type(name, value).is_some() {
+                let what = format!("`{name}` is {}", describe(value));
+                repairs.made(pointer_join(&at, name), what, format!("{meant} is written"));
+                *value = meant.into();
+            }
+        }
     }
 
     fn shape_implementation(&mut self, repairs: &mut Repairs) {

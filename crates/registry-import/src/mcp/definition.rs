@@ -1,27 +1,25 @@
 //! The types of a tool definition (2026-07-28, schema.ts, `Tool`). Clients that check types reject
 //! a whole list because of one invalid definition.
 
-use registry_core::decode::describe;
+use registry_core::{decode::describe, entity::tool::expected_annotation_type};
 use serde_json::Value;
 
 /// The first member of a tool definition with a wrong type.
 pub fn invalid_member(tool: &Value) -> Option<String> {
     let Some(members) = tool.as_object() else { return Some(wrong("the tool", "an object", tool)) };
     let member = |name: &str| members.get(name).map(|value| (name.to_owned(), value));
-    let hints = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
-    let annotation = |name: &str| {
-        let value = members.get("annotations")?.get(name)?;
-        Some((format!("annotations.{name}"), value))
-    };
+    let annotations = members.get("annotations").and_then(Value::as_object);
+    let annotations = annotations.into_iter().flatten().filter_map(|(name, value)| {
+        let expected = expected_annotation_type(name, value)?;
+        Some(((format!("annotations.{name}"), value), expected))
+    });
     let texts = ["title", "description"].into_iter().filter_map(member);
-    let texts = texts.chain(annotation("title"));
     let objects = ["inputSchema", "outputSchema", "annotations", "execution", "_meta"];
     let objects = objects.into_iter().filter_map(member);
     let text = texts.filter(|(_, value)| !value.is_string()).map(|found| (found, "a string"));
     let object = objects.filter(|(_, value)| !value.is_object()).map(|found| (found, "an object"));
-    let hint = hints.into_iter().filter_map(annotation).filter(|(_, value)| !value.is_boolean());
     let list = member("icons").filter(|(_, value)| !value.is_array());
-    let all = text.chain(object).chain(hint.map(|found| (found, "a boolean")));
+    let all = text.chain(object).chain(annotations);
     let mut all = all.chain(list.map(|found| (found, "a list")));
     if let Some(((name, value), wanted)) = all.next() {
         return Some(wrong(&format!("`{name}`"), wanted, value));

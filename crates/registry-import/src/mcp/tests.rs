@@ -86,6 +86,17 @@ fn reserved_meta_and_unknown_task_support_are_left_out() {
 }
 
 #[test]
+fn annotations_of_wrong_types_are_left_out() {
+    let mut said = tool("read");
+    said["annotations"] = json!({ "readOnlyHint": null, "idempotentHint": true });
+    let found = imported(&info(), &[said]);
+    accepted(&found);
+    assert_eq!(found.draft.tools[0]["annotations"], json!({ "idempotentHint": true }));
+    let pointers: Vec<_> = found.repairs.iter().map(|repair| repair.pointer.as_str()).collect();
+    assert_eq!(pointers, ["/tools/0/annotations/readOnlyHint"]);
+}
+
+#[test]
 fn schemas_are_shared_and_features_hidden_only_on_request() {
     let person = json!({ "type": "object", "properties": { "a": {}, "b": {} } });
     let takes = json!({ "type": "object", "properties": { "person": person } });

@@ -1,8 +1,12 @@
 //! One tool of a live server as a document.
 
 use registry_core::{
+    decode::describe,
     document::Document,
-    entity::{TaskSupport, tool::is_reserved_meta_key},
+    entity::{
+        TaskSupport,
+        tool::{expected_annotation_type, is_reserved_meta_key},
+    },
     kind::Kind,
 };
 use schema_compat::pointer::pointer_join;
@@ -55,10 +59,8 @@ impl Common {
                 put(field, schema);
             }
         }
-        if let Some(annotations) = tool["annotations"].as_object().filter(|map| !map.is_empty()) {
-            put("annotations", annotations.clone().into());
-        }
         for (name, value) in [
+            ("annotations", self.annotations(tool, pointer)),
             ("execution", self.execution(tool, pointer)),
             ("_meta", self.meta(tool, pointer)),
             ("metadata", kept(tool, &["icons"])),
@@ -68,6 +70,19 @@ impl Common {
             }
         }
         self.acceptable(document, pointer)
+    }
+
+    /// The tool's `annotations` without those of a wrong type, such as `null`.
+    fn annotations(&mut self, tool: &Value, pointer: &str) -> Map<String, Value> {
+        let mut annotations = tool["annotations"].as_object().cloned().unwrap_or_default();
+        annotations.retain(|name, value| {
+            let Some(expected) = expected_annotation_type(name, value) else { return true };
+            let at = pointer_join(&format!("{pointer}/annotations"), name);
+            let what = format!("`{name}` is {}, not {expected}", describe(value));
+            self.repairs.made(at, what, "it was left out");
+            false
+        });
+        annotations
     }
 
     /// The tool's `execution`, unless MCP does not define its value.

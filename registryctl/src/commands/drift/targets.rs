@@ -1,6 +1,6 @@
 //! Targets from arguments and from the configuration of a gateway.
 
-use registry_core::{Key, Kind};
+use registry_core::{Catalog, Key, Kind, LifecycleState, Name, Version};
 use serde_json::Value;
 
 use crate::{
@@ -13,15 +13,52 @@ use crate::{
     live::{Endpoint, Target},
 };
 
+/// The version of a target for all versions.
+const ANY: &str = "*";
+
+/// A live server.
+pub(super) struct DriftTarget {
+    name: Name,
+    /// The registered version that it serves. `None`: every version without its own target.
+    version: Option<Version>,
+    pub(super) live: Target,
+}
+
+impl DriftTarget {
+    /// The name in results, such as `server/files@*`.
+    pub(super) fn label(&self) -> String {
+        let version = self.version.as_ref().map_or_else(|| ANY.to_owned(), Version::to_string);
+        format!("{}/{}@{version}", Kind::Server, self.name)
+    }
+
+    /// The registered versions that it serves.
+    pub(super) fn served(&self, catalog: &Catalog, all: &[Self]) -> Vec<Key> {
+        if let Some(version) = &self.version {
+            return vec![Key::new(Kind::Server, self.name.clone(), version.clone())];
+        }
+        let has_own = |key: &Key| {
+            let is_own = |other: &Self| other.version.as_ref() == Some(&key.version);
+            all.iter().any(|other| other.name == key.name && is_own(other))
+        };
+        let versions = catalog.versions(Kind::Server, &self.name);
+        let served = versions.filter(|(key, record)| {
+            record.lifecycle.state != LifecycleState::Retired && !has_own(key)
+        });
+        served.map(|(key, _)| key.clone()).collect()
+    }
+}
+
 /// All targets, those of the command line first.
-pub(super) fn collect(args: &DriftArgs) -> Result<Vec<(Key, Target)>, Failure> {
+pub(super) fn collect(args: &DriftArgs) -> Result<Vec<DriftTarget>, Failure> {
     let mut targets = Vec::new();
     for LiveTarget { server, address } in &args.targets {
         let endpoint = match address.strip_prefix("stdio:") {
             Some(command) => Endpoint::command(command)?,
             None => Endpoint::url(address)?,
         };
-        targets.push((server.clone(), Target::new(endpoint, &args.reach)?));
+        let (name, version) = (server.name.clone(), Some(server.version.clone()));
+        let live = Target::new(endpoint, &args.reach)?;
+        targets.push(DriftTarget { name, version, live });
     }
     if let Some(path) = &args.config {
         let source = Source::read(path)?;
@@ -40,10 +77,13 @@ pub(super) fn collect(args: &DriftArgs) -> Result<Vec<(Key, Target)>, Failure> {
     Ok(targets)
 }
 
-fn configured_target(item: &Value, reach: &LiveArgs) -> Result<(Key, Target), String> {
+fn configured_target(item: &Value, reach: &LiveArgs) -> Result<DriftTarget, String> {
     let text = |name: &str| item[name].as_str().ok_or_else(|| format!("`{name}` is not a string"));
-    let server = Key::parse(Kind::Server, text("server")?, text("version")?);
-    let server = server.map_err(|e| e.to_string())?;
+    let name = Name::parse(Kind::Server, text("server")?).map_err(|e| e.to_string())?;
+    let version = match text("version")? {
+        ANY => None,
+        exact => Some(Version::parse(exact).map_err(|e| e.to_string())?),
+    };
     let mut reach = reach.clone();
     let endpoint = if let Some(url) = item["http"].as_str() {
         reach.header.extend(pairs(&item["headers"]).map(|(name, value)| Header { name, value }));
@@ -60,7 +100,8 @@ fn configured_target(item: &Value, reach: &LiveArgs) -> Result<(Key, Target), St
         Ok(Endpoint::Program(words))
     };
     let endpoint = endpoint.map_err(|e| e.to_string())?;
-    Target::new(endpoint, &reach).map(|target| (server, target)).map_err(|e| e.to_string())
+    let live = Target::new(endpoint, &reach).map_err(|e| e.to_string())?;
+    Ok(DriftTarget { name, version, live })
 }
 
 fn pairs(map: &Value) -> impl Iterator<Item = (String, String)> {

@@ -93,10 +93,15 @@ fn show(session: &Session, answer: &Value) -> Result<(), Failure> {
     };
     line("input", &history["began"]["input"])?;
     line("error", &history["failed"]["error"])?;
-    let ids = admin::list(&history["end"], "steps");
-    for (i, step) in admin::list(history, "steps").iter().enumerate() {
-        let id = ids.get(i).map(|step| admin::text(&step["id"])).unwrap_or_default();
-        let state = admin::text(&step["state"]);
+    line("result", &history["end"]["output"])?;
+    let (steps, outcomes) = (admin::list(history, "steps"), admin::list(&history["end"], "steps"));
+    for i in 0..steps.len().max(outcomes.len()) {
+        // A completed or compensated saga has only the outcomes.
+        let outcome = outcomes.get(i).unwrap_or(&Value::Null);
+        let step = steps.get(i).unwrap_or(outcome);
+        let id = admin::text(&outcome["id"]);
+        let state = step.get("state").or_else(|| outcome.get("outcome"));
+        let state = state.map(admin::text).unwrap_or_default();
         session.screen.line(&format!("step {}  {} {state}", i + 1, printable(&id)))?;
         for (name, member) in [("input", "input"), ("result", "result"), ("error", "error")] {
             if !step[member].is_null() {

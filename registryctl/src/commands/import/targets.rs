@@ -154,7 +154,9 @@ fn configured(text: &str) -> Result<Vec<Value>, String> {
         return Ok(Vec::new());
     }
     let reason = |e: serde_saphyr::Error| e.without_snippet().to_string();
-    let root: Value = serde_saphyr::from_str(text)
+    // Emitted comments are limited to 32 before the first item of a block.
+    let options = serde_saphyr::options! { emit_comments: false };
+    let root: Value = serde_saphyr::from_str_with_options(text, options)
         .map_err(|e| format!("the file is not valid YAML: {}", reason(e)))?;
     match (&root, &root["targets"]) {
         (Value::Object(_) | Value::Null, Value::Null) => Ok(Vec::new()),
@@ -203,6 +205,13 @@ mod tests {
         let expected = "targets:\n  - { server: ab, old: 1 }\n  - { server: a, new: 1 }\n  - { server: c, new: 1 }\n\nname: x\n";
         assert_eq!(changed, expected);
         assert_eq!(with_targets(&changed, &targets(&["a", "c"])).unwrap(), expected);
+    }
+
+    #[test]
+    fn targets_are_added_after_many_comments() {
+        let file = format!("targets:\n{}  - {{ server: b }}\n", "  # why\n".repeat(100));
+        let changed = with_targets(&file, &targets(&["a"])).unwrap();
+        assert_eq!(changed, format!("{file}  - {{ server: a, new: 1 }}\n"));
     }
 
     #[test]

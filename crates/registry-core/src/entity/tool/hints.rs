@@ -7,6 +7,20 @@ use serde_json::{Map, Value};
 use super::{Implementation, Tool};
 use crate::reference::Key;
 
+/// The annotations that MCP defines (`ToolAnnotations`).
+pub const ANNOTATIONS: [&str; 5] =
+    [TITLE, "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+const TITLE: &str = "title";
+
+/// The type that MCP requires of an annotation, if the value has another one.
+pub fn expected_annotation_type(name: &str, value: &Value) -> Option<&'static str> {
+    match name {
+        TITLE => (!value.is_string()).then_some("a string"),
+        _ if ANNOTATIONS.contains(&name) => (!value.is_boolean()).then_some("true or false"),
+        _ => None,
+    }
+}
+
 /// The behavior hints of a tool (MCP, `ToolAnnotations`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hints {

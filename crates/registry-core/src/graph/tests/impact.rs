@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Catalog, Code, Document, Key, Kind,
-    graph::{Affected, Effect, HypotheticalChange, Impact, impact},
+    graph::{Affected, Effect, HypotheticalChange, Impact, Replacement, impact},
     lifecycle::LifecycleState::{Deprecated, Retired},
     limits,
     rules::{
@@ -47,7 +47,8 @@ fn impact_of(catalog: &Catalog, key: &str, planned: &HypotheticalChange) -> Impa
 
 fn replacement(proposed: &Proposed) -> HypotheticalChange {
     let Proposed::Register(document) = proposed else { panic!("not a registration") };
-    HypotheticalChange::Replace(document.clone())
+    let (document, accompanying) = (document.clone(), Vec::new());
+    HypotheticalChange::Replace(Replacement { document, accompanying })
 }
 
 /// Formats each dependent as effect, path and finding codes.
@@ -105,6 +106,29 @@ fn deprecation_breaks_nothing() {
     let found = impact_of(&catalog(&registry()), "tool/read@1.0.0", &HypotheticalChange::Deprecate);
     assert_eq!((found.total, found.breaking), (5, 0));
     assert!(found.is_harmless());
+}
+
+#[test]
+fn replacement_is_validated_with_its_batch() {
+    let catalog = catalog(&registry());
+    let source = json!({ "server": "files", "serverVersion": "2.0.0", "tool": "read" });
+    let new = json!({ "version": "2.0.0", "source": source,
+        "inputSchema": { "$ref": "#Wide:1.0.0" } });
+    let new = with(&source_tool("read", "files"), new);
+    let provides = json!([{ "tool": "read", "version": "2.0.0" }]);
+    let server = with(&server("files", &[]), json!({ "version": "2.0.0", "provides": provides }));
+    let batch = [server, schema("Wide", &json!({ "type": "object" }))];
+    let HypotheticalChange::Replace(alone) = replacement(&new) else { panic!("a replacement") };
+    let accompanying = batch.iter().filter_map(Proposed::document).cloned().collect();
+    let together = Replacement { accompanying, ..alone.clone() };
+    let impact_of = |replacement| {
+        impact_of(&catalog, "tool/read@1.0.0", &HypotheticalChange::Replace(replacement))
+    };
+    let rejected: Vec<_> = impact_of(alone).findings.iter().map(|found| found.code).collect();
+    assert!(rejected.contains(&Code::SourceUnknown), "{rejected:?}");
+    let accepted = impact_of(together);
+    assert_eq!(accepted.findings, []);
+    assert!(accepted.is_harmless(), "{accepted:?}");
 }
 
 #[test]
