@@ -110,7 +110,7 @@ fn documents(report: &mut Report, inspector: &Inspector) {
             "tags": ["red", "blue"], "createdAt": "2026-11-26T13:05:02Z",
         })
     };
-    let document = Value::from_iter((0..2_000).map(item)).to_string();
+    let document = (0..2_000).map(item).collect::<Value>().to_string();
     let inspected = megabytes_per_second(&document, |text| {
         black_box(inspector.json(text).is_ok());
     });

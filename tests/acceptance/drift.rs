@@ -146,8 +146,8 @@ async fn target_of_all_versions_is_compared_with_each() {
     let own = format!("{{ server: scripted, version: 1.0.0, http: \"{}\" }}", old.url);
     let unknown = any.replace("scripted", "unknown");
     let drift = |targets: &[&String]| {
-        let items: String = targets.iter().map(|target| format!("  - {target}\n")).collect();
-        fs::write(&config, format!("targets:\n{items}")).expect("written");
+        let items: Vec<_> = targets.iter().map(|target| format!("  - {target}")).collect();
+        fs::write(&config, format!("targets:\n{}\n", items.join("\n"))).expect("written");
         let config = config.to_str().expect("UTF-8");
         registry.ctl(&["drift", "--config", config, "--output", "json"])
     };

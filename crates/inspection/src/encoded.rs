@@ -97,13 +97,12 @@ fn base64_runs(bytes: &[u8], from: usize) -> impl Iterator<Item = Range<usize>> 
     let mut start = from;
     std::iter::from_fn(move || {
         while let Some(window) = bytes.get(start..start + BASE64_CHARACTERS) {
-            match window.iter().rposition(|byte| !is_base64(*byte)) {
-                Some(other) => start += other + 1,
-                None => {
-                    let run = start..run_end(bytes, start + BASE64_CHARACTERS);
-                    start = run.end;
-                    return Some(run);
-                }
+            if let Some(other) = window.iter().rposition(|byte| !is_base64(*byte)) {
+                start += other + 1;
+            } else {
+                let run = start..run_end(bytes, start + BASE64_CHARACTERS);
+                start = run.end;
+                return Some(run);
             }
         }
         None

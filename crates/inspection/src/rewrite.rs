@@ -106,15 +106,12 @@ fn merged<'a, 'b>(findings: &'b [&'a Finding]) -> Vec<Merged<'a, 'b>> {
     let mut first = 0;
     for (i, finding) in findings.iter().enumerate() {
         let span = finding.span.clone();
-        match all.last_mut().filter(|last| span.start < last.span.end) {
-            Some(last) => {
-                last.span.end = last.span.end.max(span.end);
-                last.findings = &findings[first..=i];
-            }
-            None => {
-                first = i;
-                all.push(Merged { span, findings: &findings[i..=i] });
-            }
+        if let Some(last) = all.last_mut().filter(|last| span.start < last.span.end) {
+            last.span.end = last.span.end.max(span.end);
+            last.findings = &findings[first..=i];
+        } else {
+            first = i;
+            all.push(Merged { span, findings: &findings[i..=i] });
         }
     }
     all

@@ -31,7 +31,7 @@ pub(crate) fn search(text: Text<'_>, from: usize, selection: &Selection) -> Hits
     encoded::decode(text.text, from, |decoded| {
         if hits.len() <= MAX_FINDINGS {
             let inner = Text { text: &decoded.text, key: text.key };
-            let found = plain(inner, 0, selection).into_iter().map(|hit| outer(&decoded, hit));
+            let found = plain(inner, 0, selection).into_iter().map(|hit| outer(&decoded, &hit));
             // A decoded `@` in a password changes the parts of its URL.
             let is_part = |hit: &Hit| {
                 hit.encoding == Some(Encoding::Percent) && overlaps(&credentials, &hit.span)
@@ -72,10 +72,10 @@ fn visit(scan: &mut Scan<'_>, Match { anchor, start, end }: Match) -> usize {
 }
 
 /// The hit with the span of the encoded text.
-fn outer(decoded: &Decoded, hit: Hit) -> Hit {
+fn outer(decoded: &Decoded, hit: &Hit) -> Hit {
     let value = decoded.text.get(hit.span.clone()).unwrap_or_default().to_owned();
     let span = decoded.source(&hit.span);
-    Hit { span, encoding: Some(decoded.encoding), decoded: Some(value), ..hit }
+    Hit { span, encoding: Some(decoded.encoding), decoded: Some(value), detector: hit.detector }
 }
 
 /// Orders hits, and returns the spans of credentials that were found by their structure.

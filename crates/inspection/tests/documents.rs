@@ -14,7 +14,7 @@ fn inspector() -> Inspector {
 }
 
 fn found(document: &Value) -> Vec<Finding> {
-    let Findings { list, is_truncated } = inspector().json(&document.to_string()).unwrap();
+    let Findings { list, is_truncated } = inspector().json(&document.to_string()).expect("JSON");
     assert!(!is_truncated);
     list
 }
@@ -25,9 +25,10 @@ fn pointers(document: &Value) -> Vec<String> {
 
 fn redacted(document: &Value) -> Value {
     let text = document.to_string();
-    let findings = inspector().json(&text).unwrap().list;
-    let written = rewrite_json(&text, &findings, |overlap| redaction(overlap.class())).unwrap();
-    serde_json::from_str(&written).unwrap()
+    let findings = inspector().json(&text).expect("JSON").list;
+    let written = rewrite_json(&text, &findings, |overlap| redaction(overlap.class()))
+        .expect("no finding in a key");
+    serde_json::from_str(&written).expect("JSON")
 }
 
 #[test]
@@ -54,7 +55,7 @@ fn keys_have_findings_and_are_hidden() {
 #[test]
 fn keys_are_never_replaced() {
     let text = json!({ "a": { MAIL: 1 } }).to_string();
-    let findings = inspector().json(&text).unwrap().list;
+    let findings = inspector().json(&text).expect("JSON").list;
     let error = rewrite_json(&text, &findings, |_| String::new()).unwrap_err();
     assert_eq!(error.pointer, "/a/[redacted:contact]");
 }

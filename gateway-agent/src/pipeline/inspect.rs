@@ -207,7 +207,7 @@ impl CallInspection {
                     said = changed.text;
                 }
                 if is_step && found.violation.take().is_some() {
-                    said = BLOCKED.to_owned();
+                    BLOCKED.clone_into(&mut said);
                 }
                 let said = Some(said);
                 let error = gateway_upstream::Error::OpenTask { why, said }.into();
@@ -257,12 +257,11 @@ impl<'a> Inspecting<'a> {
     /// Records an inspection. A violation becomes a denial.
     fn record(self, inspected: Inspected, record: &mut CallRecord) -> Result<Inspected, Error> {
         record.inspection().add(&inspected.actions);
-        match inspected.violation {
-            Some(finding) => Err(self.denial(finding, &inspected.audit, record)),
-            None => {
-                record.add_verdicts(None, &inspected.audit);
-                Ok(inspected)
-            }
+        if let Some(finding) = inspected.violation {
+            Err(self.denial(finding, &inspected.audit, record))
+        } else {
+            record.add_verdicts(None, &inspected.audit);
+            Ok(inspected)
         }
     }
 

@@ -9,7 +9,7 @@ const MAX_GROUPS: usize = 6;
 /// Up to six groups. The separators between them are equal.
 pub(super) struct Groups<'a> {
     pub(super) text: Text<'a>,
-    groups: [Range<usize>; MAX_GROUPS],
+    spans: [Range<usize>; MAX_GROUPS],
     count: usize,
     /// Space or dash; zero with one group.
     pub(super) separator: u8,
@@ -18,9 +18,9 @@ pub(super) struct Groups<'a> {
 impl<'a> Groups<'a> {
     /// Reads the groups from a first one.
     pub(super) fn read(text: Text<'a>, first: Range<usize>) -> Self {
-        let mut groups = Self { text, groups: Default::default(), count: 1, separator: 0 };
+        let mut groups = Self { text, spans: Default::default(), count: 1, separator: 0 };
         let mut end = first.end;
-        groups.groups[0] = first;
+        groups.spans[0] = first;
         while groups.count < MAX_GROUPS {
             let separator = text.byte(end).filter(|byte| matches!(byte, b' ' | b'-'));
             let Some(separator) = separator else { break };
@@ -29,7 +29,7 @@ impl<'a> Groups<'a> {
                 break;
             }
             groups.separator = separator;
-            groups.groups[groups.count] = end + 1..next;
+            groups.spans[groups.count] = end + 1..next;
             groups.count += 1;
             end = next;
         }
@@ -37,16 +37,16 @@ impl<'a> Groups<'a> {
     }
 
     pub(super) fn first(&self) -> Range<usize> {
-        self.groups[0].clone()
+        self.spans[0].clone()
     }
 
     pub(super) fn start(&self) -> usize {
-        self.groups[0].start
+        self.spans[0].start
     }
 
     /// The span of the first groups, if they have these lengths.
     pub(super) fn with_lengths(&self, lengths: &[usize]) -> Option<Range<usize>> {
-        let groups = self.groups[..self.count].get(..lengths.len())?;
+        let groups = self.spans[..self.count].get(..lengths.len())?;
         let fits = groups.iter().zip(lengths).all(|(group, length)| group.len() == *length);
         fits.then(|| self.start()..groups[lengths.len() - 1].end)
     }

@@ -120,5 +120,5 @@ fn is_remote(text: Text<'_>, domain: &Range<usize>) -> bool {
     let start = domain.end + 1;
     let end = text.run_end(start, PATH_BYTES, |byte| byte.is_ascii_graphic() && byte != b'"');
     let path = text.slice(start..end);
-    path.starts_with('~') || path.contains('/') || path.ends_with(".git")
+    path.starts_with('~') || path.contains('/') || path.strip_suffix(".git").is_some()
 }

@@ -412,10 +412,10 @@ pub(crate) fn find(scan: &mut Scan<'_>, rule: &'static KeyRule, start: usize, en
     let key = text.slice(end..run);
     // The period of a sentence is no part of the key.
     let key = key.trim_end_matches(['.', '-']);
-    let span = start..end + key.len();
+    let range = start..end + key.len();
     let fits = rule.lengths.contains(&key.len());
-    if fits && text.is_word(&span) && is_valid(rule.check, key) {
-        scan.add(&rule.detector, span);
+    if fits && text.is_word(&range) && is_valid(rule.check, key) {
+        scan.add(&rule.detector, range);
     }
 }
 

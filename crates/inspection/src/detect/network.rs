@@ -46,15 +46,15 @@ pub(super) fn quad(scan: &mut Scan<'_>, groups: &Groups<'_>) {
     }
     let end = text.run_end(first.start, 16, |byte| byte.is_ascii_digit() || byte == b'.');
     let address = text.slice(first.start..end).trim_end_matches('.');
-    let span = first.start..first.start + address.len();
+    let range = first.start..first.start + address.len();
     let Ok(parsed) = address.parse::<Ipv4Addr>() else { return };
-    let is_free = text.is_word(&span)
-        && !matches!(text.byte_before(span.start), Some(b'.' | b'-' | b'+'))
-        && !matches!(text.byte(span.end), Some(b'-' | b'+'))
-        && !(text.byte(span.end) == Some(b'.')
-            && text.byte(span.end + 1).is_some_and(is_word_byte));
-    if is_free && is_notable(parsed) && !is_version(text, &span, parsed) {
-        scan.add(&IPV4, span);
+    let is_joined = matches!(text.byte_before(range.start), Some(b'.' | b'-' | b'+'))
+        || matches!(text.byte(range.end), Some(b'-' | b'+'));
+    let has_more =
+        text.byte(range.end) == Some(b'.') && text.byte(range.end + 1).is_some_and(is_word_byte);
+    let is_free = text.is_word(&range) && !is_joined && !has_more;
+    if is_free && is_notable(parsed) && !is_version(text, &range, parsed) {
+        scan.add(&IPV4, range);
     }
 }
 
@@ -100,10 +100,10 @@ pub(crate) fn colon(scan: &mut Scan<'_>, at: usize) {
         return;
     }
     let address = text.slice(start..end).trim_end_matches(['.', ':']);
-    let span = start..start + address.len();
+    let range = start..start + address.len();
     let is_address = address.parse::<Ipv6Addr>().is_ok_and(is_notable_v6);
     if is_address && address.bytes().any(|byte| byte.is_ascii_digit()) {
-        scan.add(&IPV6, span);
+        scan.add(&IPV6, range);
     }
 }
 
@@ -132,12 +132,12 @@ fn mac(scan: &mut Scan<'_>, start: usize, separator: u8) -> bool {
     if !bytes.iter().enumerate().all(fits) {
         return false;
     }
-    let span = start..start + 17;
+    let range = start..start + 17;
     let is_longer = |at: Option<u8>| at.is_some_and(|byte| is_word_byte(byte) || byte == separator);
     let hex = || bytes.iter().filter(|byte| **byte != separator);
     let is_one_digit = hex().all(|digit| digit.eq_ignore_ascii_case(&bytes[0]));
-    if !is_longer(text.byte_before(start)) && !is_longer(text.byte(span.end)) && !is_one_digit {
-        scan.add(&MAC, span);
+    if !is_longer(text.byte_before(start)) && !is_longer(text.byte(range.end)) && !is_one_digit {
+        scan.add(&MAC, range);
     }
     true
 }

@@ -40,14 +40,13 @@ pub(crate) fn find(scan: &mut Scan<'_>, start: usize, end: usize) {
 /// The end of the content: the next dashes, or the end of the base64 text.
 fn body_end(text: Text<'_>, body: usize) -> usize {
     let window = &text.bytes()[body..text.len().min(body + MAX_BYTES)];
-    match memmem::find(window, DASHES.as_bytes()) {
-        Some(dashes) => body + dashes,
-        None => {
-            let is_key = |byte: u8| is_content(byte) || byte.is_ascii_whitespace() || byte == b'\\';
-            let end = text.run_end(body, MAX_BYTES, is_key);
-            let trailing = |byte: u8| byte.is_ascii_whitespace() || byte == b'\\';
-            text.run_start(end, end - body, trailing)
-        }
+    if let Some(dashes) = memmem::find(window, DASHES.as_bytes()) {
+        body + dashes
+    } else {
+        let is_key = |byte: u8| is_content(byte) || byte.is_ascii_whitespace() || byte == b'\\';
+        let end = text.run_end(body, MAX_BYTES, is_key);
+        let trailing = |byte: u8| byte.is_ascii_whitespace() || byte == b'\\';
+        text.run_start(end, end - body, trailing)
     }
 }
 

@@ -46,22 +46,22 @@ const PUBLISHED: [&[u8]; 5] =
 pub(super) fn find(scan: &mut Scan<'_>, groups: &Groups<'_>) {
     let text = groups.text;
     let grouped = groups.with_lengths(&[3, 2, 4]);
-    let Some(span) = grouped.clone().or_else(|| groups.with_lengths(&[9])) else { return };
-    let number = groups.digits(&span);
-    if !text.is_number(&span) || PUBLISHED.contains(&number.as_slice()) {
+    let Some(range) = grouped.clone().or_else(|| groups.with_lengths(&[9])) else { return };
+    let number = groups.digits(&range);
+    if !text.is_number(&range) || PUBLISHED.contains(&number.as_slice()) {
         return;
     }
     if is_itin(&number) {
-        if text.has_context(span.start, &ITIN_CONTEXT) {
-            scan.add(&ITIN, span);
+        if text.has_context(range.start, &ITIN_CONTEXT) {
+            scan.add(&ITIN, range);
         }
         return;
     }
     let has_dashes = grouped.is_some() && groups.separator == b'-';
-    let is_labeled =
-        text.has_context(span.start, &CONTEXT) || has_dashes && !text.has_label(span.start, &OTHER);
+    let is_labeled = text.has_context(range.start, &CONTEXT)
+        || has_dashes && !text.has_label(range.start, &OTHER);
     if is_labeled && is_issued(&number) {
-        scan.add(&SSN, span);
+        scan.add(&SSN, range);
     }
 }
 

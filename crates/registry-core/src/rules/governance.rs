@@ -162,17 +162,14 @@ impl<'a> Reach<'a> {
 
     /// The first registration of a tool that a pattern matches by name. `None`: all are new.
     fn first_registration(&self, pattern: &Pattern) -> Option<Revision> {
-        match pattern.as_exact() {
-            Some(name) => {
-                let name = Name::parse(Kind::Tool, name).ok()?;
-                let versions = self.catalog.versions(Kind::Tool, &name);
-                versions.map(|(_, record)| record.registered).min()
-            }
-            None => {
-                let tools = self.catalog.of_kind(Kind::Tool);
-                let matches = tools.filter(|(key, _)| pattern.matches(key.name.as_str()));
-                matches.map(|(_, record)| record.registered).min()
-            }
+        if let Some(name) = pattern.as_exact() {
+            let name = Name::parse(Kind::Tool, name).ok()?;
+            let versions = self.catalog.versions(Kind::Tool, &name);
+            versions.map(|(_, record)| record.registered).min()
+        } else {
+            let tools = self.catalog.of_kind(Kind::Tool);
+            let matches = tools.filter(|(key, _)| pattern.matches(key.name.as_str()));
+            matches.map(|(_, record)| record.registered).min()
         }
     }
 

@@ -64,7 +64,7 @@ impl Listing<'_> {
             None => None,
         };
         let is_after = |known: &str| cursor.as_deref().is_none_or(|cursor| known > cursor);
-        let mut rest = all.into_iter().filter(|(known, _)| is_after(&**known));
+        let mut rest = all.into_iter().filter(|(known, _)| is_after(known));
         let page: Vec<_> = rest.by_ref().take(PAGE).collect();
         let next = rest.next().and(page.last()).map(|(last, _)| encode_cursor(last));
         let page = page.into_iter().filter_map(|(_, entry)| self.inspected(entry));

@@ -259,12 +259,11 @@ pub(crate) fn failed_composition(
     failed: &CompositionError,
 ) -> SizedResponse {
     let text = message::failed_composition(tool, failed);
-    let (failure, steps) = match &failed.shown {
-        Some(shown) => (shown.failure.clone(), shown.steps.clone()),
-        None => {
-            let steps = serde_json::to_string(&failed.steps).unwrap_or_default();
-            (failed.failure.to_value().to_string(), steps)
-        }
+    let (failure, steps) = if let Some(shown) = &failed.shown {
+        (shown.failure.clone(), shown.steps.clone())
+    } else {
+        let steps = serde_json::to_string(&failed.steps).unwrap_or_default();
+        (failed.failure.to_value().to_string(), steps)
     };
     let mut result = ObjectWriter::with_capacity(text.len() + failure.len() + steps.len() + 512);
     if era == Era::Modern {
