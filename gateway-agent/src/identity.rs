@@ -5,6 +5,7 @@
 //! without a usable version does not: retiring an agent must not give it the permissions of unknown
 //! callers. A failed claim never falls back to a weaker one.
 
+mod accepted;
 mod audit_events;
 pub mod authenticator;
 pub mod certificate;

@@ -99,6 +99,7 @@ const VERDICTS: &[(&str, &str)] = &[
     ("RATE_LIMITED", "a rate of a policy is exhausted, or the trace is too long"),
     ("STALE_POLICY", "the catalog is too old for a policy"),
     ("BUDGET_EXCEEDED", "a budget does not cover the call"),
+    ("PII_DETECTED", "inspection found a value that a policy blocks"),
 ];
 
 fn rows(table: &[(&str, &str)]) -> Vec<[String; 2]> {

@@ -19,8 +19,10 @@ use serde_json::json;
 
 use super::settings::{AuthenticationConfig, AuthenticatorConfig, IdentityConfig};
 use super::{
-    ClientInfo, audit_events,
-    challenge::{AcceptedCredentials, AuthenticationError, Challenge},
+    ClientInfo,
+    accepted::AcceptedCredentials,
+    audit_events,
+    challenge::{AuthenticationError, Challenge},
     credential::{self, Credential, PeerCertificate},
     read_claim,
     scope::GrantedScopes,

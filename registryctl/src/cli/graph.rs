@@ -67,7 +67,9 @@ pub(crate) struct PlannedArgs {
     /// Deprecate the entity
     #[arg(long)]
     pub(crate) deprecate: bool,
-    /// Replace the entity by the version in this file, registered with the file's other documents
+    /// Replace the entity by the version in this file
+    ///
+    /// The other documents of the file are registered with it.
     #[arg(long, value_name = "FILE")]
     pub(crate) change: Option<PathBuf>,
     /// Replace the entity by this registered version

@@ -7,26 +7,13 @@ use clap::{Command, CommandFactory as _};
 use super::Arguments;
 
 /// Every command in one group.
-const GROUPS: [(&str, &[&str]); 9] = [
+const GROUPS: [(&str, &[&str]); 10] = [
     ("Basic", &["apply", "validate", "get", "list", "search", "import", "export"]),
     ("History", &["log", "show", "history", "blame", "diff", "watch", "revert"]),
     ("Dependencies", &["tree", "why", "impact", "resolve", "lock", "outdated", "sbom"]),
     ("Lifecycle", &["deprecate", "retire", "restore"]),
-    (
-        "Governance",
-        &[
-            "policy",
-            "who-can-call",
-            "budget",
-            "usage",
-            "inspect",
-            "compatibility",
-            "archive",
-            "unarchive",
-            "transfer",
-            "settings",
-        ],
-    ),
+    ("Governance", &["policy", "who-can-call", "budget", "usage", "inspect"]),
+    ("Settings", &["compatibility", "archive", "unarchive", "transfer", "settings"]),
     ("Fleet", &["fleet", "rollout", "gateway", "drift"]),
     ("Composition", &["compose"]),
     ("Access", &["token", "whoami", "audit"]),

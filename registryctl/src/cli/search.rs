@@ -36,8 +36,9 @@ pub(crate) struct SearchArgs {
     /// Only direct dependencies of this entity
     #[arg(long, value_name = "KIND/NAME[@VERSION]")]
     pub(crate) used_by: Option<Target>,
-    /// List every version instead of the newest active one of each name; implied by --provides,
-    /// --depends-on and --used-by
+    /// List every version, not only the newest active one of each name
+    ///
+    /// `--provides`, `--depends-on` and `--used-by` imply it.
     #[arg(long)]
     pub(crate) all_versions: bool,
     /// Maximum number of results

@@ -158,7 +158,6 @@ fn stop_without_gateways_reports_missing_rollout() {
     assert_eq!((dry.code, &dry.json()["committed"]), (0, &json!(false)));
     let stopped = registry.ctl(&[&STOP[..], &["json", "--yes", "--timeout", "1s"]].concat());
     assert_eq!(stopped.code, 6, "{stopped:?}");
-    assert!(stopped.stderr.contains("rollout status"), "relays are not counted: {stopped:?}");
     let shown = registry.ctl(&[&STOP[..], &["table", "--yes", "--timeout", "1s"]].concat());
     assert_eq!(shown.code, 6, "{shown:?}");
     insta::assert_snapshot!(
