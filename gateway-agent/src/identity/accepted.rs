@@ -2,7 +2,7 @@
 
 /// The kinds of credentials that a gateway accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AcceptedCredentials {
+pub(crate) struct AcceptedCredentials {
     pub(super) tokens: bool,
     pub(super) api_keys: bool,
     pub(super) certificates: bool,
