@@ -70,18 +70,24 @@ pub(super) struct TaskRoute {
 /// An authorized operation with the permit for its upstream.
 #[derive(Debug)]
 pub(super) enum AuthorizedRoute {
-    Tool(Arc<ServedTool>, Permit),
-    /// A composition. Each of its steps gets its own permit.
-    Composition(Arc<ServedTool>, Arc<Composed>),
+    Tool(Arc<ServedTool>, ToolBackend),
     Feature(FeatureRoute, Permit),
     Task(TaskRoute, Permit),
+}
+
+/// The upstream or composition that runs a tool.
+#[derive(Debug)]
+pub(super) enum ToolBackend {
+    Upstream(Permit),
+    /// Each step gets its own permit.
+    Composition(Arc<Composed>),
 }
 
 impl AuthorizedRoute {
     /// The called tool.
     pub(super) fn served(&self) -> Option<&Arc<ServedTool>> {
         match self {
-            Self::Tool(served, _) | Self::Composition(served, _) => Some(served),
+            Self::Tool(served, _) => Some(served),
             Self::Feature(..) | Self::Task(..) => None,
         }
     }
@@ -89,7 +95,7 @@ impl AuthorizedRoute {
     /// The called composition.
     pub(super) fn composed(&self) -> Option<&Composed> {
         match self {
-            Self::Composition(_, composed) => Some(&**composed),
+            Self::Tool(_, ToolBackend::Composition(composed)) => Some(&**composed),
             Self::Tool(..) | Self::Feature(..) | Self::Task(..) => None,
         }
     }
@@ -97,7 +103,7 @@ impl AuthorizedRoute {
     /// The server of a prompt, resource or task.
     pub(super) fn server(&self) -> Option<&Key> {
         match self {
-            Self::Tool(..) | Self::Composition(..) => None,
+            Self::Tool(..) => None,
             Self::Feature(route, _) => Some(&route.server),
             Self::Task(route, _) => Some(&route.task.server),
         }
@@ -141,12 +147,12 @@ pub(super) fn authorize_route(
                 Backend::Upstream(binding) => {
                     let authorized = authorize(facts, &binding.server, Arc::clone(&binding.tool))?;
                     let Authorized { permit, finding } = authorized;
-                    Ok((AuthorizedRoute::Tool(served, permit), finding))
+                    Ok((AuthorizedRoute::Tool(served, ToolBackend::Upstream(permit)), finding))
                 }
                 Backend::Composed(composed) => {
                     let finding = authorize_composition(facts)?;
-                    let composed = Arc::clone(composed);
-                    Ok((AuthorizedRoute::Composition(served, composed), finding))
+                    let backend = ToolBackend::Composition(Arc::clone(composed));
+                    Ok((AuthorizedRoute::Tool(served, backend), finding))
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gateway_compose::CompositionError;
+use gateway_compose::{CompositionError, Steps};
 use gateway_policy::{Permit, ValidationMode};
 use gateway_protocol::mcp::{self, Method, RawResult, ResultType};
 use gateway_upstream::{Request, RequestContext, ResendApproval};
@@ -19,13 +19,10 @@ use super::{
     projection::{self, ProjectedCall},
     purchase::Outcome,
     revocation::{self, Revocation},
-    route::{AuthorizedRoute, FeatureRoute, TaskRoute},
+    route::{AuthorizedRoute, FeatureRoute, TaskRoute, ToolBackend},
     steps, task, validate,
 };
-use crate::{
-    audit::CallRecord,
-    view::{Composed, ServedTool},
-};
+use crate::{audit::CallRecord, view::ServedTool};
 
 /// Sends an operation and finishes its output.
 pub(super) async fn send(
@@ -41,26 +38,14 @@ pub(super) async fn send(
     let inspection = CallInspection::of(gateway, call, moment, governed, composed, agent);
     let sending = Sending { gateway, call, moment, governed, inspection: &inspection };
     let output = match route {
-        AuthorizedRoute::Tool(served, permit) => {
-            let backend = ToolBackend::Upstream(permit);
-            sending.tool(&served, backend, record).await.map(Output::Result)
-        }
-        AuthorizedRoute::Composition(served, composed) => {
-            let backend = ToolBackend::Composition(composed);
-            sending.tool(&served, backend, record).await.map(Output::Result)
+        // Boxed, because compositions nest.
+        AuthorizedRoute::Tool(served, backend) => {
+            Box::pin(sending.tool(&served, backend, record)).await
         }
         AuthorizedRoute::Feature(route, permit) => sending.feature(route, permit, record).await,
-        AuthorizedRoute::Task(route, permit) => {
-            sending.task(route, permit, record).await.map(Output::Result)
-        }
+        AuthorizedRoute::Task(route, permit) => sending.task(route, permit, record).await,
     };
     output.map_err(|error| inspection.check_error(sending.inspecting(), error, record))
-}
-
-/// The upstream or composition that runs a tool.
-enum ToolBackend {
-    Upstream(Permit),
-    Composition(Arc<Composed>),
 }
 
 #[derive(Clone, Copy)]
@@ -200,7 +185,7 @@ impl<'a> Sending<'a> {
         route: TaskRoute,
         permit: Permit,
         record: &mut CallRecord,
-    ) -> Result<OperationResult, Error> {
+    ) -> Result<Output, Error> {
         let Self { gateway, call, .. } = *self;
         let TaskRoute { method, resolved, task, known } = route;
         let names = TaskNames::asked(gateway, &call.caller.claim, &task, &known);
@@ -220,7 +205,7 @@ impl<'a> Sending<'a> {
                 .await?;
         }
         let result = self.inspected(Some(&resolved.served), result, record).await?;
-        Ok(self.outcome(result, Some(&task.server), Some(names)))
+        Ok(Output::Result(self.outcome(result, Some(&task.server), Some(names))))
     }
 
     /// Calls a tool: prepares the arguments, sends them, and finishes the result.
@@ -229,7 +214,7 @@ impl<'a> Sending<'a> {
         served: &Arc<ServedTool>,
         backend: ToolBackend,
         record: &mut CallRecord,
-    ) -> Result<OperationResult, Error> {
+    ) -> Result<Output, Error> {
         let Self { gateway, call, .. } = *self;
         // A composition must not start if one of its tools has no target.
         if let Some(server) = served.missing_target() {
@@ -286,6 +271,19 @@ impl<'a> Sending<'a> {
                 (Ok(result), Some(steps))
             }
         };
+        self.complete(served, result, steps, record).await
+    }
+
+    /// Validates and inspects the result of a tool. Separate, because compositions nest: the frame of
+    /// [`Self::tool`] stays on the stack while their steps run.
+    async fn complete(
+        &self,
+        served: &Arc<ServedTool>,
+        result: Result<RawResult, Error>,
+        steps: Option<Steps>,
+        record: &mut CallRecord,
+    ) -> Result<Output, Error> {
+        let Self { gateway, call, .. } = *self;
         let result = match self.finish(served, result, record).await {
             Ok(result) => result,
             Err(error) => {
@@ -308,7 +306,8 @@ impl<'a> Sending<'a> {
             }
             _ => None,
         };
-        Ok(OperationResult { steps, shown_steps, ..self.outcome(result, served.server(), tasks) })
+        let outcome = self.outcome(result, served.server(), tasks);
+        Ok(Output::Result(OperationResult { steps, shown_steps, ..outcome }))
     }
 
     async fn upstream(

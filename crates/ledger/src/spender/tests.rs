@@ -180,6 +180,7 @@ fn idle_rights_elsewhere_are_recalled() {
     let reply = b.exchange(&mut fleet, &demands(7, 7));
     assert_eq!(only(&reply).grant.refusal, Some(Refusal::Recalling));
     a.spender.recall(&reply.recalls["a"], &Demands::new(), fleet.boot());
+    a.write(&fleet, &Demands::new());
     a.exchange(&mut fleet, &Demands::new());
     b.exchange(&mut fleet, &demands(7, 7));
     b.spend(&fleet, 7);

@@ -76,7 +76,9 @@ fn call(policy: RuntimeValidation, agent: &str, tool: &str) -> Outcome {
     let resolved = resolved(policy, &caller(agent), &views.lookup(&snapshot), tool)?;
     let version = resolved.served.key().version.to_string();
     let (route, finding) = authorize_route(policy, &fresh, Route::Tool(resolved))?;
-    let AuthorizedRoute::Tool(_, permit) = route else { panic!("{route:?}") };
+    let AuthorizedRoute::Tool(_, ToolBackend::Upstream(permit)) = route else {
+        panic!("{route:?}")
+    };
     assert_eq!(permit.server().to_string(), "server/up@1.0.0");
     assert_eq!(permit.subject(), tool);
     Ok((version, finding))
