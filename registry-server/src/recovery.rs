@@ -37,7 +37,7 @@ pub(super) async fn run(config: &Config, command: LedgerCommand) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts a generation, in which budgets grant nothing until the gateways have reported. Returns its number.
+/// Starts a generation and returns its number. Budgets grant nothing until the gateways have reported.
 pub(super) async fn start(store: &Store) -> Result<u64, (u8, String)> {
     let time = store.database_time().await.map_err(|e| database_failure(&e))?;
     let now = time.unwrap_or_else(|| SystemClock.now());

@@ -1,6 +1,5 @@
-//! The contract of a budget: executed calls stay within the limit, the allowances, the reclaimed
-//! amounts, and the grants that a database lost. The spending in the ledger can also have the
-//! overcharges of crashes.
+//! The contract of a budget: executed calls and the spending in the ledger stay within the limit, the
+//! allowances, the reclaimed amounts, and the grants that a database lost.
 
 use super::Violation;
 use crate::{
@@ -18,8 +17,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
             let name = format!("{:?} in {}", book.id, book.window);
             found.push(Violation::new([line], format!("{name}: {what}")));
         };
-        // The crash mark of a process can be above its remaining rights, after it returned some.
-        let bound = spending.bound(&book.id, state) + spending.overcharges(&book.id);
+        let bound = spending.bound(&book.id, state);
         if i128::from(figures.settled) > bound {
             wrong(format!("{} are settled, the contract allows {bound}", figures.settled));
         }

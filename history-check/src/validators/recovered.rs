@@ -1,5 +1,5 @@
 //! After each gateway has restarted on its disk, no rights are in doubt, except those of processes
-//! whose crash marks were lost. A crash overcharges at most one second of spending.
+//! without their crash marks. A crash overcharges at most one second of spending.
 
 use super::Violation;
 use crate::{
