@@ -154,7 +154,9 @@ async fn commit_is_proven_offline() {
         for (command, member) in [("key", "key"), ("checkpoint", "checkpoint")] {
             let text = registry.run(&["audit", command]);
             let json = registry.json(&["audit", command]);
-            assert_eq!(json[member].as_str().expect("a text").trim_end(), text.trim_end());
+            // A checkpoint has the time of its signature from its fifth line on.
+            let stable = |text: &str| text.lines().take(4).map(str::to_owned).collect::<Vec<_>>();
+            assert_eq!(stable(json[member].as_str().expect("a text")), stable(&text));
         }
         std::fs::write(&old, registry.run(&["audit", "checkpoint"])).expect("written");
         registry.run(&["restore", "--yes", "tool/fetch@1.2.3"]);
