@@ -10,11 +10,15 @@ const NOWHERE: &str = "http://127.0.0.1:1";
 const CARD: &str = "4111 1111 1111 1111";
 
 fn inspect(name: &str, content: &str, options: &[&str]) -> CtlOutput {
+    run(name, content, &[&["--output", "json"], options].concat())
+}
+
+fn run(name: &str, content: &str, options: &[&str]) -> CtlOutput {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join(name);
     fs::write(&path, content).expect("written");
     let path = path.to_str().expect("UTF-8");
-    ctl(NOWHERE, &[&["inspect", path, "--output", "json"], options].concat())
+    ctl(NOWHERE, &[&["inspect", path], options].concat())
 }
 
 fn detectors(output: &CtlOutput) -> Vec<String> {
@@ -26,8 +30,8 @@ fn detectors(output: &CtlOutput) -> Vec<String> {
 #[test]
 fn inspect_lists_findings_without_values() {
     let document = json!({ "a": [{ "card": CARD }], "b": CARD.replace(' ', "") });
-    for options in [&[][..], &["--output", "table"]] {
-        let output = inspect("result.json", &document.to_string(), options);
+    for format in ["json", "table"] {
+        let output = run("result.json", &document.to_string(), &["--output", format]);
         assert_eq!(output.code, 1, "{output:?}");
         assert!(!format!("{output:?}").contains("1111"), "{output:?}");
     }
