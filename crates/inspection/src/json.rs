@@ -10,6 +10,9 @@ use crate::{class::Class, finding::Part, placeholder::redaction};
 pub const MAX_DEPTH: usize = 1_024;
 /// Maximum bytes of a pointer before `…`.
 const POINTER_BYTES: usize = 1_024;
+/// Maximum bytes of a key, as written, that is context for its values. Detectors read fewer characters,
+/// and each of them may be an escape of six bytes. A longer key would be read again for each value.
+const CONTEXT_KEY_BYTES: usize = 768;
 
 /// The text is not JSON, or too deep.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -189,11 +192,14 @@ impl<'a> Reader<'a> {
         InvalidJson::Syntax(self.at)
     }
 
-    /// The name of the innermost member around the last token.
+    /// The start of the name of the innermost member around the last token.
     pub(crate) fn nearest_key(&self) -> Cow<'a, str> {
         let frames = self.frames.iter().rev();
         let mut keys = frames.filter_map(|frame| match frame {
-            Frame::Object { key, .. } => Some(string(&self.json[key.clone()])),
+            Frame::Object { key, .. } => {
+                let raw = &self.json[key.clone()];
+                Some(string(&raw[..raw.floor_char_boundary(CONTEXT_KEY_BYTES)]))
+            }
             Frame::Array { .. } => None,
         });
         keys.next().unwrap_or_default()
@@ -369,6 +375,15 @@ mod tests {
         let found = tokens(&json).unwrap();
         assert!(found[0].0.len() <= POINTER_BYTES + "…".len());
         assert!(found[0].0.ends_with('…'));
+    }
+
+    #[test]
+    fn long_keys_are_cut_as_context() {
+        let json = format!(r#"{{"phone{}":"x"}}"#, "\\n".repeat(10_000));
+        let mut reader = Reader::new(&json);
+        while reader.next_token().unwrap().is_some_and(|token| token.part == Part::Key) {}
+        let key = reader.nearest_key();
+        assert!(key.starts_with("phone\n") && key.len() <= CONTEXT_KEY_BYTES, "{}", key.len());
     }
 
     #[test]
