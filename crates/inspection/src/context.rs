@@ -8,6 +8,8 @@ use crate::placeholder::{ends_with_marker, starts_with_marker};
 const CONTEXT_BYTES: usize = 48;
 /// Bytes of a key that are read for context words.
 const KEY_BYTES: usize = 64;
+/// Maximum backslashes before a letter that are counted.
+const ESCAPES: usize = 64;
 /// The byte of a placeholder or redaction.
 const MARKER: u8 = b'x';
 
@@ -36,11 +38,21 @@ impl<'a> Text<'a> {
         Some(if is_marker { MARKER } else { byte })
     }
 
-    /// The byte before a position, like [`Text::byte`].
+    /// The byte before a position, like [`Text::byte`]. The letter of an escape is a line break.
     pub(crate) fn byte_before(self, at: usize) -> Option<u8> {
-        let byte = *self.bytes().get(at.checked_sub(1)?)?;
+        let last = at.checked_sub(1)?;
+        if self.is_escape(last) {
+            return Some(b'\n');
+        }
+        let byte = *self.bytes().get(last)?;
         let is_marker = byte == b']' && ends_with_marker(&self.bytes()[..at]);
         Some(if is_marker { MARKER } else { byte })
+    }
+
+    /// Whether the byte is the letter of an escape such as `\n`, in JSON or source code.
+    pub(crate) fn is_escape(self, at: usize) -> bool {
+        let is_letter = self.bytes().get(at).is_some_and(|byte| b"nrt".contains(byte));
+        is_letter && (at - self.run_start(at, ESCAPES, |byte| byte == b'\\')) % 2 == 1
     }
 
     /// The text of a span whose ends are ASCII.
@@ -157,6 +169,20 @@ mod tests {
         assert!(!Text { text: &far, key: "" }.has_context(far.len(), &["card"]));
         let redacted = Text { text: "card [redacted:financial] 4111", key: "" };
         assert!(!redacted.has_context(26, &["card"]));
+    }
+
+    #[test]
+    fn escapes_are_boundaries_of_words() {
+        for (text, expected) in [
+            (r"\n41", true),
+            (r"\\n41", false),
+            (r"\\\t41", true),
+            ("n41", false),
+            (r"\q41", false),
+        ] {
+            let start = text.len() - 2;
+            assert_eq!(Text { text, key: "" }.is_number(&(start..text.len())), expected, "{text}");
+        }
     }
 
     #[test]

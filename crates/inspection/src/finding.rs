@@ -96,6 +96,9 @@ pub struct Finding {
     /// The bytes of the inspected text that hold the string (with quotes) or the number; in a text,
     /// all bytes.
     pub token: Range<usize>,
+    /// If the unescaped string is a JSON object or array: its bytes that hold the inner string (with
+    /// quotes) or number. `span` is of the inner string or number.
+    pub inner: Option<Range<usize>>,
     /// The bytes of the value: in the unescaped string, in the number, or in the text. Both ends are
     /// character boundaries.
     pub span: Range<usize>,
@@ -125,6 +128,13 @@ impl Findings {
     /// Whether the text has no finding.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// Adds the findings of a later part of the text.
+    pub(crate) fn add(&mut self, other: Self) {
+        let room = MAX_FINDINGS - self.list.len();
+        self.is_truncated |= other.is_truncated || other.list.len() > room;
+        self.list.extend(other.list.into_iter().take(room));
     }
 }
 

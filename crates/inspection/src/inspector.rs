@@ -5,8 +5,8 @@ use std::{borrow::Cow, ops::Range, sync::Arc};
 use crate::{
     context::Text,
     detector::Selection,
-    finding::{DigestKey, Finding, Findings, MAX_FINDINGS, Part, normalized},
-    json::{self, InvalidJson, Reader},
+    finding::{DigestKey, Finding, Findings, Part, normalized},
+    json::{self, InvalidJson, Reader, Token},
     scan::Hit,
     search::{Hits, search},
 };
@@ -43,19 +43,18 @@ impl Inspector {
 
     /// The findings in a text that start at `from` or later. The text before is context.
     pub(crate) fn text_after(&self, text: &str, from: usize) -> Findings {
-        let Hits { list, is_truncated } = search(Text { text, key: "" }, from, &self.selection);
+        let hits = search(Text { text, key: "" }, from, &self.selection);
         let place = Place { pointer: Arc::from(""), part: Part::Value, token: 0..text.len() };
-        let list = list.into_iter().map(|hit| self.finding(text, &place, hit)).collect();
-        Findings { list, is_truncated }
+        self.findings(text, &place, hits)
     }
 
-    /// The findings in the keys, strings and numbers of a JSON document.
+    /// The findings in the keys, strings and numbers of a JSON document. A string that is a JSON object
+    /// or array is read like the document, once.
     pub fn json(&self, json: &str) -> Result<Findings, InvalidJson> {
         let mut found = Findings::default();
         let mut reader = Reader::new(json);
         while let Some(token) = reader.next_token()? {
-            let least = if token.is_number { MIN_NUMBER } else { MIN_STRING };
-            if token.span.len() < least {
+            if is_short(&token) {
                 continue;
             }
             let text = json::string(&json[token.span.clone()]);
@@ -63,23 +62,69 @@ impl Inspector {
                 Part::Key => Cow::default(),
                 Part::Value => reader.nearest_key(),
             };
-            let hits = search(Text { text: &text, key: &key }, 0, &self.selection);
-            if hits.list.is_empty() {
-                continue;
+            if token.part == Part::Value
+                && let Some(mut inner) = self.inner(&text, &key)
+            {
+                if !inner.is_empty() {
+                    let pointer = reader.pointer();
+                    for finding in &mut inner.list {
+                        let inner = std::mem::replace(&mut finding.token, token.span.clone());
+                        finding.inner = Some(inner);
+                        finding.pointer = Arc::clone(&pointer);
+                    }
+                }
+                found.add(inner);
+            } else {
+                let hits = search(Text { text: &text, key: &key }, 0, &self.selection);
+                if hits.list.is_empty() {
+                    continue;
+                }
+                if token.part == Part::Key {
+                    reader.hide_key(hits.list[0].detector.class());
+                }
+                let (pointer, part) = (reader.pointer(), token.part);
+                found.add(self.findings(&text, &Place { pointer, part, token: token.span }, hits));
             }
-            if token.part == Part::Key {
-                reader.hide_key(hits.list[0].detector.class());
-            }
-            let place = Place { pointer: reader.pointer(), part: token.part, token: token.span };
-            let room = MAX_FINDINGS - found.list.len();
-            found.is_truncated |= hits.is_truncated || hits.list.len() > room;
-            let hits = hits.list.into_iter().take(room);
-            found.list.extend(hits.map(|hit| self.finding(&text, &place, hit)));
             if found.is_truncated {
                 break;
             }
         }
         Ok(found)
+    }
+
+    /// The findings in a string that is a JSON object or array, and the value of this member. Their
+    /// tokens are of the string. The string is a value as a whole, so its keys can be replaced.
+    fn inner(&self, json: &str, member: &str) -> Option<Findings> {
+        if !json::is_document(json) {
+            return None;
+        }
+        let mut found = Findings::default();
+        let pointer = Arc::from("");
+        let mut reader = Reader::new(json);
+        while let Ok(Some(token)) = reader.next_token()
+            && !found.is_truncated
+        {
+            if is_short(&token) {
+                continue;
+            }
+            let text = json::string(&json[token.span.clone()]);
+            let key = match token.part {
+                Part::Key => Cow::default(),
+                Part::Value => reader.nearest_key(),
+            };
+            let is_outermost = token.part == Part::Value && key.is_empty();
+            let key = if is_outermost { member } else { &key };
+            let hits = search(Text { text: &text, key }, 0, &self.selection);
+            let (pointer, part) = (Arc::clone(&pointer), Part::Value);
+            found.add(self.findings(&text, &Place { pointer, part, token: token.span }, hits));
+        }
+        Some(found)
+    }
+
+    fn findings(&self, text: &str, place: &Place, hits: Hits) -> Findings {
+        let Hits { list, is_truncated } = hits;
+        let list = list.into_iter().map(|hit| self.finding(text, place, hit)).collect();
+        Findings { list, is_truncated }
     }
 
     fn finding(&self, text: &str, place: &Place, hit: Hit) -> Finding {
@@ -91,6 +136,11 @@ impl Inspector {
         let digest = self.key.digest(detector, &normalized(detector.class(), value));
         let Place { pointer, part, token } = place;
         let (pointer, token) = (Arc::clone(pointer), token.clone());
-        Finding { detector, pointer, part: *part, token, span, encoding, digest }
+        Finding { detector, pointer, part: *part, token, inner: None, span, encoding, digest }
     }
+}
+
+/// Whether a string or number is shorter than each value.
+fn is_short(token: &Token) -> bool {
+    token.span.len() < if token.is_number { MIN_NUMBER } else { MIN_STRING }
 }

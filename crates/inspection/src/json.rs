@@ -305,17 +305,46 @@ pub(crate) fn write_string(text: &str, json: &mut String) {
     json.push('"');
 }
 
+/// Whether a text is a JSON object or array.
+pub(crate) fn is_document(text: &str) -> bool {
+    let mut reader = Reader::new(text);
+    let is_container = matches!(reader.skip_space(), Some(b'{' | b'['));
+    is_container
+        && loop {
+            match reader.next_token() {
+                Ok(Some(_)) => {}
+                Ok(None) => break true,
+                Err(_) => break false,
+            }
+        }
+}
+
 /// The JSON document with its strings replaced where the function returns a text. Keys and numbers
-/// stay.
+/// stay. A string that is a JSON object or array is not passed to the function; its keys and strings are.
 pub fn map_strings(
     json: &str,
+    mut map: impl FnMut(&str) -> Option<String>,
+) -> Result<String, InvalidJson> {
+    let is_value = |token: &Token| token.part == Part::Value;
+    map_tokens(json, is_value, |text| {
+        if is_document(text) {
+            map_tokens(text, |_| true, &mut map).ok().filter(|mapped| mapped != text)
+        } else {
+            map(text)
+        }
+    })
+}
+
+fn map_tokens(
+    json: &str,
+    is_read: impl Fn(&Token) -> bool,
     mut map: impl FnMut(&str) -> Option<String>,
 ) -> Result<String, InvalidJson> {
     let mut written = String::with_capacity(json.len());
     let mut end = 0;
     let mut reader = Reader::new(json);
     while let Some(token) = reader.next_token()? {
-        if token.part == Part::Key || token.is_number {
+        if token.is_number || !is_read(&token) {
             continue;
         }
         if let Some(text) = map(&string(&json[token.span.clone()])) {
@@ -405,5 +434,19 @@ mod tests {
         let json = r#"{ "a": "x", "b" : [1, "y"], "x": null }"#;
         let mapped = map_strings(json, |text| (text == "x").then(|| "\"z\"".to_owned()));
         assert_eq!(mapped.unwrap(), r#"{ "a": "\"z\"", "b" : [1, "y"], "x": null }"#);
+    }
+
+    #[test]
+    fn mapped_document_in_string_stays_one() {
+        let json = r#"["{\"x\": [\"x\", 1, \"y\"]}", "[x]"]"#;
+        let mut texts = Vec::new();
+        let mapped = map_strings(json, |text| {
+            texts.push(text.to_owned());
+            (text == "x").then(|| "\"".to_owned())
+        });
+        let expected = serde_json::json!([r#"{"\"": ["\"", 1, "y"]}"#, "[x]"]);
+        let mapped: serde_json::Value = serde_json::from_str(&mapped.unwrap()).unwrap();
+        assert_eq!(mapped, expected);
+        assert_eq!(texts, ["x", "x", "y", "[x]"]);
     }
 }

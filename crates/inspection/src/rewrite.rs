@@ -46,7 +46,7 @@ pub fn rewrite_text<'a>(
 }
 
 /// The JSON document with these findings replaced. The findings are of this document, in any order. A
-/// number becomes a string.
+/// number becomes a string. A string that was a JSON object or array still is one.
 pub fn rewrite_json<'a>(
     json: &str,
     findings: impl IntoIterator<Item = &'a Finding>,
@@ -56,22 +56,44 @@ pub fn rewrite_json<'a>(
     if let Some(finding) = findings.iter().find(|finding| finding.part == Part::Key) {
         return Err(KeyFinding { pointer: finding.pointer.to_string() });
     }
-    let order = |finding: &&Finding| (finding.token.start, finding.span.start, finding.span.end);
-    findings.sort_by_key(order);
+    let inner = |finding: &Finding| finding.inner.clone().unwrap_or_default();
+    findings.sort_by_key(|finding| {
+        let Range { start, end } = finding.span;
+        (finding.token.start, inner(finding).start, start, end)
+    });
+    let outer = |finding: &Finding| finding.token.clone();
+    Ok(with_strings(json, &findings, outer, |string, findings| {
+        if findings[0].inner.is_none() {
+            return replaced(string, findings, &mut replacement);
+        }
+        with_strings(string, findings, inner, |string, findings| {
+            replaced(string, findings, &mut replacement)
+        })
+    }))
+}
+
+/// The document with the strings and numbers at these places written anew. The findings are ordered by
+/// their places.
+fn with_strings(
+    json: &str,
+    findings: &[&Finding],
+    place: impl Fn(&Finding) -> Range<usize>,
+    mut string: impl FnMut(&str, &[&Finding]) -> String,
+) -> String {
     let mut written = String::with_capacity(json.len());
     let mut end = 0;
-    for group in findings.chunk_by(|a, b| a.token == b.token) {
-        let token = group[0].token.clone();
+    for group in findings.chunk_by(|a, b| place(a) == place(b)) {
+        let token = place(group[0]);
         let (Some(before), Some(raw)) = (json.get(end..token.start), json.get(token.clone()))
         else {
             continue;
         };
         written += before;
-        json::write_string(&replaced(&json::string(raw), group, &mut replacement), &mut written);
+        json::write_string(&string(&json::string(raw), group), &mut written);
         end = token.end;
     }
     written += json.get(end..).unwrap_or_default();
-    Ok(written)
+    written
 }
 
 /// The string with its findings replaced, which are ordered by start.

@@ -34,7 +34,13 @@ impl Labelled {
         let token = &self.text[finding.token.clone()];
         let is_string = self.is_json() && token.starts_with('"');
         let string = is_string.then(|| serde_json::from_str::<String>(token).expect("a string"));
-        string.as_deref().unwrap_or(token)[finding.span.clone()].to_owned()
+        let string = string.as_deref().unwrap_or(token);
+        let inner = finding.inner.clone().map(|inner| &string[inner]);
+        let is_string = inner.is_some_and(|inner| inner.starts_with('"'));
+        let unescaped = inner.filter(|_| is_string);
+        let unescaped =
+            unescaped.map(|inner| serde_json::from_str::<String>(inner).expect("a string"));
+        unescaped.as_deref().or(inner).unwrap_or(string)[finding.span.clone()].to_owned()
     }
 }
 

@@ -71,6 +71,53 @@ fn escaped_strings_are_decoded() {
 }
 
 #[test]
+fn json_texts_are_inspected_by_their_strings() {
+    let inner = r#"{"log":"a\n4111111111111111\nanna.berg\u0040kestrel.dev\t\u00e9AKIAIOSFODNN7EXAMPLE",
+        "card":4111111111111111, "anna.berg@kestrel.dev": [true, "\n"], "phones": ["4155552671"]}"#;
+    let document = json!({ "content": [{ "type": "text", "text": inner }] });
+    let written = redacted(&document);
+    let text = written["content"][0]["text"].as_str().expect("a text");
+    let expected = json!({
+        "log": "a\n[redacted:financial]\n[redacted:contact]\té[redacted:credential]",
+        "card": "[redacted:financial]", "[redacted:contact]": [true, "\n"],
+        "phones": ["[redacted:contact]"],
+    });
+    assert_eq!(serde_json::from_str::<Value>(text).expect("JSON"), expected);
+    assert!(pointers(&document).iter().all(|pointer| pointer == "/content/0/text"));
+    assert!(found(&document).iter().all(|finding| finding.part == Part::Value));
+}
+
+#[test]
+fn replaced_values_of_json_texts_are_unescaped() {
+    let text = json!({ "text": r#"["x\nanna.berg\u0040kestrel.dev"]"# }).to_string();
+    let findings = inspector().json(&text).expect("JSON").list;
+    let mut values = Vec::new();
+    let written = rewrite_json(&text, &findings, |overlap| {
+        values.push(overlap.value.to_owned());
+        "\"".to_owned()
+    });
+    assert_eq!(values, [MAIL]);
+    let written: Value = serde_json::from_str(&written.expect("no key")).expect("JSON");
+    assert_eq!(written["text"], r#"["x\n\""]"#);
+    assert_eq!(findings[0].digest, found(&json!(MAIL))[0].digest);
+}
+
+#[test]
+fn json_texts_have_the_name_of_their_member() {
+    assert_eq!(pointers(&json!({ "phones": "[\"4155552671\"]" })), ["/phones"]);
+    assert_eq!(pointers(&json!({ "phones": "{\"id\":\"4155552671\"}" })), [""; 0]);
+}
+
+#[test]
+fn escapes_of_other_texts_are_boundaries() {
+    for text in [r"log: \n4111111111111111", r#"{"a":"\nAKIAIOSFODNN7EXAMPLE" ..."#] {
+        assert_eq!(pointers(&json!({ "text": text })), ["/text"], "{text}");
+    }
+    let mail = json!({ "text": r#"{"a": "\nanna.berg@kestrel.dev\n" ..."# });
+    assert_eq!(redacted(&mail)["text"], r#"{"a": "\n[redacted:contact]\n" ..."#);
+}
+
+#[test]
 fn base64_and_percent_are_decoded_once() {
     // The first text is encoded once, the second one twice.
     let once = "bWFpbCB0byBhbm5hLmJlcmdAa2VzdHJlbC5kZXY=";

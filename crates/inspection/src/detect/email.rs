@@ -77,6 +77,7 @@ pub(crate) fn find(scan: &mut Scan<'_>, at: usize) {
 fn local_part(text: Text<'_>, end: usize) -> Option<Range<usize>> {
     let is_local = |byte: u8| byte.is_ascii_alphanumeric() || b"._%+-'".contains(&byte);
     let start = text.run_start(end, LOCAL_BYTES + 1, is_local);
+    let start = start + usize::from(text.is_escape(start));
     let local = text.slice(start..end);
     let trimmed = local.trim_start_matches(['.', '\'', '-', '+', '%']);
     let has_letter_or_digit = trimmed.bytes().any(|byte| byte.is_ascii_alphanumeric());
