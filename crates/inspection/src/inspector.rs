@@ -28,6 +28,7 @@ struct Place {
     pointer: Arc<str>,
     part: Part,
     token: Range<usize>,
+    is_number: bool,
 }
 
 impl Inspector {
@@ -44,7 +45,12 @@ impl Inspector {
     /// The findings in a text that start at `from` or later. The text before is context.
     pub(crate) fn text_after(&self, text: &str, from: usize) -> Findings {
         let hits = search(Text { text, key: "" }, from, &self.selection);
-        let place = Place { pointer: Arc::from(""), part: Part::Value, token: 0..text.len() };
+        let place = Place {
+            pointer: Arc::from(""),
+            part: Part::Value,
+            token: 0..text.len(),
+            is_number: false,
+        };
         self.findings(text, &place, hits)
     }
 
@@ -57,7 +63,7 @@ impl Inspector {
             if is_short(&token) {
                 continue;
             }
-            let text = json::string(&json[token.span.clone()]);
+            let text = json::value(&json[token.span.clone()]);
             let key = match token.part {
                 Part::Key => Cow::default(),
                 Part::Value => reader.nearest_key(),
@@ -82,8 +88,13 @@ impl Inspector {
                 if token.part == Part::Key {
                     reader.hide_key(hits.list[0].detector.class());
                 }
-                let (pointer, part) = (reader.pointer(), token.part);
-                found.add(self.findings(&text, &Place { pointer, part, token: token.span }, hits));
+                let place = Place {
+                    pointer: reader.pointer(),
+                    part: token.part,
+                    token: token.span,
+                    is_number: token.is_number,
+                };
+                found.add(self.findings(&text, &place, hits));
             }
             if found.is_truncated {
                 break;
@@ -107,7 +118,7 @@ impl Inspector {
             if is_short(&token) {
                 continue;
             }
-            let text = json::string(&json[token.span.clone()]);
+            let text = json::value(&json[token.span.clone()]);
             let key = match token.part {
                 Part::Key => Cow::default(),
                 Part::Value => reader.nearest_key(),
@@ -115,8 +126,13 @@ impl Inspector {
             let is_outermost = token.part == Part::Value && key.is_empty();
             let key = if is_outermost { member } else { &key };
             let hits = search(Text { text: &text, key }, 0, &self.selection);
-            let (pointer, part) = (Arc::clone(&pointer), Part::Value);
-            found.add(self.findings(&text, &Place { pointer, part, token: token.span }, hits));
+            let place = Place {
+                pointer: Arc::clone(&pointer),
+                part: Part::Value,
+                token: token.span,
+                is_number: token.is_number,
+            };
+            found.add(self.findings(&text, &place, hits));
         }
         Some(found)
     }
@@ -134,7 +150,10 @@ impl Inspector {
             None => text.get(span.clone()).unwrap_or_default(),
         };
         let digest = self.key.digest(detector, &normalized(detector.class(), value));
-        let Place { pointer, part, token } = place;
+        let Place { pointer, part, token, is_number } = place;
+        // A number in another spelling is replaced as a whole.
+        let is_respelled = *is_number && text.len() != token.len();
+        let span = if is_respelled { 0..token.len() } else { span };
         let (pointer, token) = (Arc::clone(pointer), token.clone());
         Finding { detector, pointer, part: *part, token, inner: None, span, encoding, digest }
     }

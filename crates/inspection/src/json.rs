@@ -14,6 +14,9 @@ const POINTER_BYTES: usize = 1_024;
 /// and each of them may be an escape of six bytes. A longer key would be read again for each value.
 const CONTEXT_KEY_BYTES: usize = 768;
 
+/// Maximum exponent of a number that is read as an integer. No value has more digits.
+const INTEGER_DIGITS: usize = 40;
+
 /// The text is not JSON, or too deep.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidJson {
@@ -257,6 +260,24 @@ pub(crate) fn string(raw: &str) -> Cow<'_, str> {
     text.into()
 }
 
+/// The text of a JSON string, or a number. A number with an integral value is written in digits:
+/// serializers write `4111111111111111.0` and `4.111111111111111e15` for integers.
+pub(crate) fn value(raw: &str) -> Cow<'_, str> {
+    if raw.starts_with('"') { string(raw) } else { integer(raw).map_or(raw.into(), Cow::Owned) }
+}
+
+/// The digits of a number that has a fraction or an exponent, and an integral value.
+fn integer(raw: &str) -> Option<String> {
+    if !raw.contains(['.', 'e', 'E']) {
+        return None;
+    }
+    let (mantissa, exponent) = raw.split_once(['e', 'E']).unwrap_or((raw, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let exponent = exponent.parse().ok().filter(|exponent| *exponent <= INTEGER_DIGITS)?;
+    (fraction.len() <= exponent).then(|| format!("{whole}{fraction:0<exponent$}"))
+}
+
 /// The character of the escape at the start of a text, and the length of the escape.
 fn escape(text: &str) -> (char, usize) {
     let simple = |char| (char, 2);
@@ -418,6 +439,23 @@ mod tests {
     #[test]
     fn invalid_escapes_are_replaced() {
         assert_eq!(string(r#""\ud800x\u12g4\q""#), "\u{fffd}x\u{fffd}12g4\u{fffd}q");
+    }
+
+    #[test]
+    fn integral_numbers_are_written_in_digits() {
+        for (raw, expected) in [
+            ("4111.0", "4111"),
+            ("4.111e3", "4111"),
+            ("41.110E+4", "411100"),
+            ("-4e2", "-400"),
+            ("4111", "4111"),
+            ("4.111", "4.111"),
+            ("4.111e2", "4.111e2"),
+            ("4e-2", "4e-2"),
+            ("4e999999999999", "4e999999999999"),
+        ] {
+            assert_eq!(value(raw), expected);
+        }
     }
 
     #[test]

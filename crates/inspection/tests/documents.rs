@@ -41,6 +41,18 @@ fn numbers_and_strings_have_findings() {
 }
 
 #[test]
+fn integral_numbers_are_read_in_each_spelling() {
+    for number in ["4111111111111111.0", "4.111111111111111e15", "4.1111111111111110E+15"] {
+        let text = format!(r#"{{"a":{number},"b":"{{\"c\":{number}}}"}}"#);
+        let findings = inspector().json(&text).expect("JSON").list;
+        let written = rewrite_json(&text, &findings, |overlap| redaction(overlap.class()));
+        let expected = r#"{"a":"[redacted:financial]","b":"{\"c\":\"[redacted:financial]\"}"}"#;
+        assert_eq!(written.as_deref(), Ok(expected));
+        assert_eq!(findings[0].digest, found(&json!(CARD))[0].digest);
+    }
+}
+
+#[test]
 fn keys_have_findings_and_are_hidden() {
     let findings = found(&json!({ MAIL: { "card": CARD }, "b": { MAIL: 1 } }));
     let places: Vec<_> = findings.iter().map(|found| (&*found.pointer, found.part)).collect();
