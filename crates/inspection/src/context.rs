@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use crate::placeholder::{ends_with_marker, starts_with_marker};
+use memchr::memrchr_iter;
+
+use crate::placeholder::ends_with_marker;
 
 /// Distance in bytes of context words before a candidate.
 const CONTEXT_BYTES: usize = 48;
@@ -10,8 +12,6 @@ const CONTEXT_BYTES: usize = 48;
 const KEY_BYTES: usize = 64;
 /// Maximum backslashes before a letter that are counted.
 const ESCAPES: usize = 64;
-/// The byte of a placeholder or redaction.
-const MARKER: u8 = b'x';
 
 /// A text, and the name of the JSON member that holds it.
 #[derive(Clone, Copy)]
@@ -30,23 +30,17 @@ impl<'a> Text<'a> {
         self.text.len()
     }
 
-    /// The byte at a position. A placeholder or redaction counts as a letter, like the value that it
-    /// has replaced.
     pub(crate) fn byte(self, at: usize) -> Option<u8> {
-        let byte = *self.bytes().get(at)?;
-        let is_marker = byte == b'[' && starts_with_marker(&self.bytes()[at..]);
-        Some(if is_marker { MARKER } else { byte })
+        self.bytes().get(at).copied()
     }
 
-    /// The byte before a position, like [`Text::byte`]. The letter of an escape is a line break.
+    /// The byte before a position. The letter of an escape is a line break.
     pub(crate) fn byte_before(self, at: usize) -> Option<u8> {
         let last = at.checked_sub(1)?;
         if self.is_escape(last) {
             return Some(b'\n');
         }
-        let byte = *self.bytes().get(last)?;
-        let is_marker = byte == b']' && ends_with_marker(&self.bytes()[..at]);
-        Some(if is_marker { MARKER } else { byte })
+        self.byte(last)
     }
 
     /// Whether the byte is the letter of an escape such as `\n`, in JSON or source code.
@@ -112,10 +106,10 @@ impl<'a> Text<'a> {
         if !before.iter().any(u8::is_ascii_alphabetic) {
             return false;
         }
-        // The words before a redaction belong to another value.
-        words(before).fold(false, |found, word| {
-            (found || is_one_of(word, wanted)) && !word.eq_ignore_ascii_case(b"redacted")
-        })
+        // The words before a placeholder or redaction belong to its value.
+        let mut ends = memrchr_iter(b']', before).map(|last| last + 1);
+        let end = ends.find(|end| ends_with_marker(&self.bytes()[..at - before.len() + end]));
+        words(&before[end.unwrap_or_default()..]).any(|word| is_one_of(word, wanted))
     }
 
     /// Whether one of these lower-case words is among the last two words before `at` and after the
@@ -169,6 +163,8 @@ mod tests {
         assert!(!Text { text: &far, key: "" }.has_context(far.len(), &["card"]));
         let redacted = Text { text: "card [redacted:financial] 4111", key: "" };
         assert!(!redacted.has_context(26, &["card"]));
+        let word = Text { text: "card (name redacted) 4111", key: "" };
+        assert!(word.has_context(21, &["card"]));
     }
 
     #[test]

@@ -130,6 +130,19 @@ fn escapes_of_other_texts_are_boundaries() {
 }
 
 #[test]
+fn placeholders_hide_no_adjacent_value() {
+    for marker in ["[redacted:contact]", "[[contact:K7QX2M]]"] {
+        for value in [CARD, MAIL, "AKIAIOSFODNN7EXAMPLE", "DE89370400440532013000", "536-22-8726"] {
+            let text = format!("{marker}{value}{marker}");
+            let findings = inspector().text(&text).list;
+            let spans: Vec<_> =
+                findings.iter().map(|finding| &text[finding.span.clone()]).collect();
+            assert_eq!(spans, [value], "{text}");
+        }
+    }
+}
+
+#[test]
 fn base64_and_percent_are_decoded_once() {
     // The first text is encoded once, the second one twice.
     let once = "bWFpbCB0byBhbm5hLmJlcmdAa2VzdHJlbC5kZXY=";
