@@ -21,6 +21,20 @@ pub(crate) struct Text<'a> {
     pub(crate) key: &'a str,
 }
 
+/// A character between groups of digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Separator {
+    /// The ASCII character of the same meaning.
+    pub(crate) byte: u8,
+    pub(crate) end: usize,
+}
+
+impl Separator {
+    pub(crate) fn is_space_or_dash(self) -> bool {
+        matches!(self.byte, b' ' | b'-')
+    }
+}
+
 impl<'a> Text<'a> {
     pub(crate) fn bytes(self) -> &'a [u8] {
         self.text.as_bytes()
@@ -41,6 +55,21 @@ impl<'a> Text<'a> {
             return Some(b'\n');
         }
         self.byte(last)
+    }
+
+    /// The separator of groups of digits at a position.
+    pub(crate) fn separator(self, at: usize) -> Option<Separator> {
+        let rest = self.bytes().get(at..)?;
+        let (byte, length) = match rest {
+            [byte @ (b' ' | b'-' | b'.' | b'(' | b')' | b'/'), ..] => (*byte, 1),
+            // No-break space, and narrow no-break space.
+            [0xC2, 0xA0, ..] => (b' ', 2),
+            [0xE2, 0x80, 0xAF, ..] => (b' ', 3),
+            // U+2010 to U+2013: hyphen, non-breaking hyphen, figure dash, en dash.
+            [0xE2, 0x80, 0x90..=0x93, ..] => (b'-', 3),
+            _ => return None,
+        };
+        Some(Separator { byte, end: at + length })
     }
 
     /// Whether the byte is the letter of an escape such as `\n`, in JSON or source code.

@@ -61,8 +61,8 @@ pub(crate) fn digits(scan: &mut Scan<'_>, start: usize) -> usize {
         return start;
     }
     let end = text.run_end(start, usize::MAX, |byte| byte.is_ascii_digit());
-    let is_alone =
-        end - start < SHORT && !text.byte(end).is_some_and(|byte| b" -./()+".contains(&byte));
+    let is_separated = text.byte(end) == Some(b'+') || text.separator(end).is_some();
+    let is_alone = end - start < SHORT && !is_separated;
     let is_after_letter = before.is_some_and(|byte| byte.is_ascii_alphabetic());
     // An IPv4 address may follow another one.
     let is_quad = text.byte(end) == Some(b'.') && before != Some(b'.');

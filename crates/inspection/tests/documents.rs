@@ -143,6 +143,29 @@ fn placeholders_hide_no_adjacent_value() {
 }
 
 #[test]
+fn unicode_spaces_and_dashes_separate_digits() {
+    let values = [
+        "+49 1 51 12 34 56 78",
+        "+1-415-555-2671",
+        "DE89 3704 0044 0532 0130 00",
+        "4539 5787 6362 1486",
+        "4539-5787-6362-1486",
+        "536-22-8726",
+    ];
+    for value in values {
+        let digest = found(&json!(value))[0].digest;
+        for (space, dash) in
+            [("\u{a0}", "\u{2010}"), ("\u{202f}", "\u{2011}"), (" ", "\u{2012}"), (" ", "\u{2013}")]
+        {
+            let text = value.replace(' ', space).replace('-', dash);
+            let findings = found(&json!(text));
+            assert_eq!(findings.len(), 1, "{text}");
+            assert_eq!((findings[0].span.clone(), findings[0].digest), (0..text.len(), digest));
+        }
+    }
+}
+
+#[test]
 fn base64_and_percent_are_decoded_once() {
     // The first text is encoded once, the second one twice.
     let once = "bWFpbCB0byBhbm5hLmJlcmdAa2VzdHJlbC5kZXY=";

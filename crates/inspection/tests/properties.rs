@@ -11,7 +11,11 @@ fn inspector() -> Inspector {
 }
 
 /// Values, parts of values, and separators.
-const PARTS: [&str; 60] = [
+const PARTS: [&str; 64] = [
+    "4539\u{a0}5787\u{a0}6362\u{a0}1486",
+    "+1\u{2011}415\u{2011}555\u{2011}2671",
+    "\u{202f}",
+    "\u{2013}",
     "4111 1111 1111 1111",
     "4111111111111111",
     "5555-5555-5555-4444",

@@ -1,8 +1,8 @@
-//! Groups of digits, separated by one space or dash.
+//! Groups of digits, separated by one space or dash of ASCII or Unicode.
 
 use std::ops::Range;
 
-use crate::context::Text;
+use crate::context::{Separator, Text};
 
 const MAX_GROUPS: usize = 6;
 
@@ -22,14 +22,14 @@ impl<'a> Groups<'a> {
         let mut end = first.end;
         groups.spans[0] = first;
         while groups.count < MAX_GROUPS {
-            let separator = text.byte(end).filter(|byte| matches!(byte, b' ' | b'-'));
-            let Some(separator) = separator else { break };
-            let next = text.run_end(end + 1, 20, |byte| byte.is_ascii_digit());
-            if next == end + 1 || groups.count > 1 && separator != groups.separator {
+            let separator = text.separator(end).filter(|found| found.is_space_or_dash());
+            let Some(Separator { byte, end: start }) = separator else { break };
+            let next = text.run_end(start, 20, |byte| byte.is_ascii_digit());
+            if next == start || groups.count > 1 && byte != groups.separator {
                 break;
             }
-            groups.separator = separator;
-            groups.spans[groups.count] = end + 1..next;
+            groups.separator = byte;
+            groups.spans[groups.count] = start..next;
             groups.count += 1;
             end = next;
         }

@@ -1,7 +1,7 @@
 //! International bank account numbers (ISO 13616).
 
 use super::digits::Groups;
-use crate::{class::Class, detector::Detector, scan::Scan};
+use crate::{class::Class, context::Text, detector::Detector, scan::Scan};
 
 pub(super) static IBAN: Detector = Detector::new(
     "iban",
@@ -111,7 +111,7 @@ pub(super) fn find(scan: &mut Scan<'_>, groups: &Groups<'_>) {
     let country = text.slice(start..start + 2);
     let wanted = LENGTHS.iter().find(|(code, _)| code.eq_ignore_ascii_case(country));
     let Some((_, length)) = wanted else { return };
-    let Some((end, number)) = read(text.bytes(), start, *length) else { return };
+    let Some((end, number)) = read(text, start, *length) else { return };
     let has_lower = number.iter().any(u8::is_ascii_lowercase);
     let has_upper = number.iter().any(u8::is_ascii_uppercase);
     let digits = number.iter().filter(|byte| byte.is_ascii_digit()).count();
@@ -123,16 +123,19 @@ pub(super) fn find(scan: &mut Scan<'_>, groups: &Groups<'_>) {
 
 /// The end of a number with this many characters, and the characters. A space or dash may follow
 /// each fourth one.
-fn read(bytes: &[u8], start: usize, length: usize) -> Option<(usize, Vec<u8>)> {
+fn read(text: Text<'_>, start: usize, length: usize) -> Option<(usize, Vec<u8>)> {
     let mut number = Vec::with_capacity(length);
     let mut at = start;
     while number.len() < length {
-        let byte = *bytes.get(at)?;
-        let is_gap = matches!(byte, b' ' | b'-') && number.len().is_multiple_of(4);
-        at += 1;
+        let byte = text.byte(at)?;
         if byte.is_ascii_alphanumeric() {
             number.push(byte);
-        } else if !is_gap || !bytes.get(at).is_some_and(u8::is_ascii_alphanumeric) {
+            at += 1;
+            continue;
+        }
+        at = text.separator(at).filter(|found| found.is_space_or_dash())?.end;
+        let continues = text.byte(at).is_some_and(|byte| byte.is_ascii_alphanumeric());
+        if !continues || !number.len().is_multiple_of(4) {
             return None;
         }
     }

@@ -46,7 +46,8 @@ const PARENTHESIS_CONTEXT: [&str; 2] = ["number", "at"];
 const MAX_DIGITS: usize = 15;
 /// Shorter national numbers are also the form of many other numbers.
 const NATIONAL_DIGITS: RangeInclusive<usize> = 9..=12;
-const MAX_BYTES: usize = 28;
+/// Maximum digits and separators.
+const MAX_CHARACTERS: usize = 28;
 
 pub(super) fn find(scan: &mut Scan<'_>, groups: &Groups<'_>) {
     if !scan.wants(&PHONE) {
@@ -122,11 +123,11 @@ struct End {
 impl Number {
     fn read(text: Text<'_>, start: usize) -> Self {
         let mut number = Self::default();
-        let (mut count, mut at) = (0, start);
+        let (mut count, mut separators, mut at) = (0, 0, start);
         loop {
             let end = text.run_end(at, MAX_DIGITS + 1, |byte| byte.is_ascii_digit());
             let Some(digits) = number.digits.get_mut(count..count + end - at) else { break };
-            if end == at || end - start > MAX_BYTES {
+            if end == at || count + separators + end - at > MAX_CHARACTERS {
                 break;
             }
             digits.copy_from_slice(&text.bytes()[at..end]);
@@ -136,10 +137,10 @@ impl Number {
                 number.count += 1;
             }
             // `) ` and ` (` have two characters.
-            at = text.run_end(end, 2, |byte| b" -.()/".contains(&byte));
-            if at == end {
-                break;
-            }
+            let Some(separator) = text.separator(end) else { break };
+            let second = text.separator(separator.end);
+            at = second.unwrap_or(separator).end;
+            separators += 1 + usize::from(second.is_some());
         }
         number
     }
@@ -152,7 +153,8 @@ impl Number {
 
 /// Whether the text is a date or an IPv4 address.
 fn is_other(text: Text<'_>, span: &Range<usize>) -> bool {
-    let parts: Vec<_> = text.slice(span.clone()).split(['-', '.', '/']).map(str::len).collect();
+    let is_break = |c: char| matches!(c, '-' | '.' | '/' | '\u{2010}'..='\u{2013}');
+    let parts: Vec<_> = text.slice(span.clone()).split(is_break).map(str::len).collect();
     matches!(parts[..], [4, 2, 2, ..] | [2, 2, 4, ..]) || is_quad(text, span)
 }
 
