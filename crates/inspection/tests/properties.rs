@@ -172,6 +172,25 @@ proptest! {
     }
 
     #[test]
+    fn documents_in_strings_have_their_findings(text in separated(), key in "[a-z]{1,8}") {
+        let inner = serde_json::json!({ &key: text }).to_string();
+        let json = serde_json::json!({ "text": &inner }).to_string();
+        let shape = |list: &[Finding]| -> Vec<_> {
+            list.iter().map(|found| (found.span.clone(), found.digest)).collect()
+        };
+        let found = inspector().json(&json).unwrap();
+        prop_assert_eq!(shape(&found.list), shape(&inspector().json(&inner).unwrap().list));
+        let redact = |json: &str, list: &[Finding]| {
+            rewrite_json(json, list, |overlap| redaction(overlap.class())).unwrap()
+        };
+        let rewritten = redact(&json, &found.list);
+        prop_assert!(inspector().json(&rewritten).unwrap().is_empty(), "{}", rewritten);
+        let rewritten: serde_json::Value = serde_json::from_str(&rewritten).unwrap();
+        let expected = redact(&inner, &inspector().json(&inner).unwrap().list);
+        prop_assert_eq!(rewritten["text"].as_str(), Some(expected.as_str()));
+    }
+
+    #[test]
     fn arbitrary_json_is_read_like_serde(json in "[\\[\\]{}:,\"\\\\a-z0-9. \\n-]{0,40}") {
         if serde_json::from_str::<serde_json::Value>(&json).is_ok() {
             prop_assert!(inspector().json(&json).is_ok());
