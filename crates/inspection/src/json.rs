@@ -10,9 +10,9 @@ use crate::{class::Class, finding::Part, placeholder::redaction};
 pub const MAX_DEPTH: usize = 1_024;
 /// Maximum bytes of a pointer before `…`.
 const POINTER_BYTES: usize = 1_024;
-/// Maximum bytes of a key, as written, that is context for its values. Detectors read fewer characters,
-/// and each of them may be an escape of six bytes. A longer key would be read again for each value.
-const CONTEXT_KEY_BYTES: usize = 768;
+/// Maximum bytes of a key, as written, that are context for its values. Detectors read 64 characters, and
+/// each of them may be an escape of six bytes. The key is unescaped again for each value.
+const CONTEXT_KEY_BYTES: usize = 6 * 65;
 
 /// Maximum exponent of a number that is read as an integer. No value has more digits.
 const INTEGER_DIGITS: usize = 40;
