@@ -34,7 +34,9 @@ pub(super) async fn prepare<'a>(
             mcp_headers::check_params(headers, params, arguments.members()?)?;
         }
     }
-    if let Some(restored) = inspect::restored(gateway, moment, served, arguments.raw())? {
+    let restored = inspect::restored(gateway, moment, served, arguments.raw())?;
+    let is_restored = restored.is_some();
+    if let Some(restored) = restored {
         arguments.replace(restored);
     }
     for field in served.hidden() {
@@ -43,7 +45,8 @@ pub(super) async fn prepare<'a>(
         }
     }
     let mode = if must_conform { ValidationMode::Error } else { served.checks().input };
-    validate::input(gateway, served, (&arguments, &call.context, mode), record).await?;
+    let validated = validate::input(gateway, served, (&arguments, &call.context, mode), record);
+    validated.await.map_err(|error| if is_restored { without_messages(error) } else { error })?;
     // Validation reports more, but it can be configured to warn only.
     for field in served.hidden() {
         if field.is_obstructed(arguments.members()?) {
@@ -56,4 +59,15 @@ pub(super) async fn prepare<'a>(
         arguments.change(|members| filling.fill(defaults, members).map_err(Error::from))?;
     }
     Ok(arguments)
+}
+
+/// Replaces the messages of violations: they quote restored values, which the caller must not
+/// receive.
+fn without_messages(mut error: Error) -> Error {
+    if let Error::InvalidInput { violations } = &mut error {
+        for violation in violations {
+            "the value does not conform to the schema".clone_into(&mut violation.message);
+        }
+    }
+    error
 }

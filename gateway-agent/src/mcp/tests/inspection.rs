@@ -31,7 +31,9 @@ fn entities(policies: impl IntoIterator<Item = Registered>) -> Vec<Registered> {
     ];
     let schema = json!({ "type": "object", "properties": { "number": { "type": "integer" } } });
     entities.push(tool("pay", "1.0.0", json!({ "outputSchema": schema })));
-    entities.extend(["mail", "says", "rpc"].map(|name| tool(name, "1.0.0", json!({}))));
+    let schema = json!({ "type": "object", "properties": { "count": { "type": "integer" } } });
+    entities.push(tool("mail", "1.0.0", json!({ "inputSchema": schema })));
+    entities.extend(["says", "rpc"].map(|name| tool(name, "1.0.0", json!({}))));
     entities.extend(policies);
     entities
 }
@@ -184,6 +186,17 @@ async fn placeholder_is_restored_for_listed_tools_only() {
     }
     let sent: Vec<_> = bench.arguments()[1..].iter().map(|sent| sent["text"].clone()).collect();
     assert_eq!(sent, [json!(format!("Send it to {MAIL}.")), json!(text)]);
+}
+
+#[tokio::test]
+async fn violation_by_a_restored_value_omits_it() {
+    let tokenize = json!({ "results": { "contact": "tokenize" }, "restoreFor": ["mail"] });
+    let bench = bench(tokenize).await;
+    let placeholder = placeholder(&bench, "a").await;
+    let got = bench.call("a", "mail", json!({ "count": placeholder })).await;
+    assert_eq!(got.result()["isError"], true, "{got:?}");
+    assert!(got.text.contains("/count") && !got.text.contains(MAIL), "{got:?}");
+    assert_eq!(bench.calls().len(), 1, "only the first call was sent");
 }
 
 #[tokio::test]
