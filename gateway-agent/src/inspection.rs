@@ -361,11 +361,11 @@ impl Inspection {
         })
     }
 
-    /// A pointer without values of any class.
-    fn without_values(&self, pointer: &str) -> String {
+    /// A pointer or message of the gateway without values of any class.
+    pub(crate) fn without_values(&self, text: &str) -> String {
         let all = Inspector::new(Selection::of(Class::ALL), self.state.key.clone());
-        let found = all.text(pointer);
-        rewrite_text(pointer, found.list.iter(), |overlap| redaction(overlap.class()))
+        let found = all.text(text);
+        rewrite_text(text, found.list.iter(), |overlap| redaction(overlap.class()))
     }
 
     fn detected(&self, class: &'static str, pointer: String) -> Reason {

@@ -173,6 +173,21 @@ impl CallInspection {
         Ok(changed.map(|changed| changed.text.into()))
     }
 
+    /// The error without values in the pointers and messages of violations of a schema.
+    pub(super) fn without_values(&self, mut error: Error) -> Error {
+        let inspection = self.errors.as_ref().or(self.arguments.as_ref());
+        if let Some(inspection) = inspection
+            && let Error::InvalidInput { violations } | Error::InvalidOutput { violations } =
+                &mut error
+        {
+            for violation in violations {
+                violation.pointer = inspection.without_values(&violation.pointer);
+                violation.message = inspection.without_values(&violation.message);
+            }
+        }
+        error
+    }
+
     /// Inspects the messages of an error.
     pub(super) fn check_error(
         &self,
@@ -180,6 +195,7 @@ impl CallInspection {
         error: Error,
         record: &mut CallRecord,
     ) -> Error {
+        let error = self.without_values(error);
         let Some(inspection) = &self.errors else { return error };
         let is_step = self.results.is_none();
         match error {

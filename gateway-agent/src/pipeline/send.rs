@@ -288,6 +288,7 @@ impl<'a> Sending<'a> {
             Ok(result) => result,
             Err(error) => {
                 let Some(steps) = steps else { return Err(error) };
+                let error = self.inspection.without_values(error);
                 let error = error.to_step(&served.name().to_string());
                 let rejected = CompositionError::rejected_result(served.name(), error, steps);
                 return Err(Error::Composition(Box::new(rejected)));

@@ -246,3 +246,28 @@ async fn unknown_tool_names_are_shortened() {
     assert_eq!(log.events()[0]["tool"].as_str().unwrap().len(), 128);
     assert!(log.text().len() < 2000);
 }
+
+#[tokio::test]
+async fn violations_of_schemas_have_no_values() {
+    const CARD: &str = "4539578763621486";
+    let numbers = json!({ "type": "object", "additionalProperties": { "type": "integer" } });
+    let inspection = json!({ "results": { "financial": "redact" } });
+    let entities = vec![
+        server("up", &["sends", "gets"], &[]),
+        tool("sends", "1.0.0", json!({ "inputSchema": numbers })),
+        tool("gets", "1.0.0", json!({ "outputSchema": numbers })),
+        agent("a", "1.0.0", &[("sends", "1.0.0"), ("gets", "1.0.0")]),
+        policy("inspect", json!({ "inspection": inspection })),
+    ];
+    let mut setup = Setup::default();
+    setup.policy.output_validation = ValidationMode::Error;
+    let bench = Bench::start(setup, entities).await;
+    let (log, _guard) = Log::start();
+    for tool in ["sends", "gets"] {
+        let got = bench.call("a", tool, json!({ CARD: "x" })).await;
+        assert_eq!(got.result()["isError"], true, "{got:?}");
+        assert!(!got.text.contains(CARD), "{got:?}");
+    }
+    assert_eq!(log.events().len(), 2);
+    assert!(!log.text().contains(CARD), "{}", log.text());
+}
