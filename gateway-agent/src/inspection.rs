@@ -363,9 +363,12 @@ impl Inspection {
 
     /// A pointer or message of the gateway without values of any class.
     pub(crate) fn without_values(&self, text: &str) -> String {
-        let all = Inspector::new(Selection::of(Class::ALL), self.state.key.clone());
-        let found = all.text(text);
-        rewrite_text(text, found.list.iter(), |overlap| redaction(overlap.class()))
+        redacted(text, &Inspector::new(Selection::of(Class::ALL), self.state.key.clone()))
+    }
+
+    /// A text without values of the inspected classes, also of those that are only logged.
+    pub(crate) fn without_inspected(&self, text: &str) -> String {
+        redacted(text, &self.inspector())
     }
 
     fn detected(&self, class: &'static str, pointer: String) -> Reason {
@@ -402,6 +405,11 @@ impl Inspected {
             Mode::Audit => {}
         }
     }
+}
+
+fn redacted(text: &str, inspector: &Inspector) -> String {
+    let found = inspector.text(text);
+    rewrite_text(text, found.list.iter(), |overlap| redaction(overlap.class()))
 }
 
 fn blocks_binary(rules: &InspectionRules) -> bool {

@@ -22,7 +22,7 @@ use super::{
     moment::Moment, validate,
 };
 use crate::{
-    audit::CallRecord,
+    audit::{CallRecord, origin},
     governance::Governance,
     inspection::{ChangedText, Inspected, Inspection, InspectionLog, UnknownPlaceholder},
     view::{Composed, ServedTool},
@@ -83,6 +83,18 @@ impl CallInspection {
         let is_step = matches!(call.target, Target::Step(_));
         let results = errors.clone().filter(|_| !is_step);
         Self { arguments: of(own, Direction::Arguments), results, errors }
+    }
+
+    /// The name of a prompt or resource for the audit, without values of inspected classes. `None`: it
+    /// is not inspected.
+    pub(super) fn audited(&self, call: &Invocation) -> Option<String> {
+        let inspection = self.arguments.as_ref()?;
+        let Target::Feature { subject, .. } = &call.target else { return None };
+        match subject {
+            FeatureSubject::Prompt(name) => Some(inspection.without_inspected(name)),
+            FeatureSubject::Resource(uri) => Some(origin(&inspection.without_inspected(uri))),
+            FeatureSubject::Task(..) => None,
+        }
     }
 
     /// Inspects the data for the upstream. Returns the violation that rejects the operation.

@@ -36,6 +36,9 @@ pub(super) async fn send(
     let agent = record.agent();
     let composed = route.composed();
     let inspection = CallInspection::of(gateway, call, moment, governed, composed, agent);
+    if let Some(target) = inspection.audited(call) {
+        record.set_target(&target);
+    }
     let sending = Sending { gateway, call, moment, governed, inspection: &inspection };
     let output = match route {
         // Boxed, because compositions nest.

@@ -271,3 +271,26 @@ async fn violations_of_schemas_have_no_values() {
     assert_eq!(log.events().len(), 2);
     assert!(!log.text().contains(CARD), "{}", log.text());
 }
+
+#[tokio::test]
+async fn names_of_prompts_and_resources_have_no_values() {
+    const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
+    let entities = vec![
+        server("up", &["t"], &["prompts", "resources"]),
+        tool("t", "1.0.0", json!({})),
+        agent("a", "1.0.0", &[("t", "1.0.0")]),
+        policy("inspect", json!({ "inspection": { "arguments": { "credential": "block" } } })),
+    ];
+    let bench = Bench::start(Setup::default(), entities).await;
+    bench.until_features().await;
+    let (log, _guard) = Log::start();
+    for (method, params) in [
+        ("prompts/get", json!({ "name": KEY })),
+        ("resources/read", json!({ "uri": format!("test://{KEY}") })),
+    ] {
+        let got = bench.modern("a", method, params).await;
+        assert_eq!(got.json()["error"]["data"]["reason"], "PII_DETECTED", "{got:?}");
+    }
+    assert_eq!(log.events().len(), 2);
+    assert!(!log.text().contains(KEY), "{}", log.text());
+}
