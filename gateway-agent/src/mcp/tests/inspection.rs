@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{
     far_side::FarSide,
     harness::{Ask, Bench, Setup, http},
-    relayed::{ERAS, able, knowing, messages},
+    relayed::{ERAS, able, able_session, asked, knowing, messages},
 };
 use crate::{
     pipeline::DenialForm,
@@ -300,6 +300,30 @@ async fn questions_and_answers_are_inspected_in_each_era() {
             // The server gets an error instead of the answer, and returns its code.
             Era::Legacy => assert_eq!(result["content"][0]["text"], "-32602", "{received}"),
         }
+    }
+}
+
+#[tokio::test]
+async fn error_of_a_client_is_inspected() {
+    let (_, transport) = FarSide::start(Era::Legacy).await;
+    let limits = UpstreamLimits { call_timeout_ms: 3_000, ..UpstreamLimits::default() };
+    let setup = Setup { transport: Some(transport), limits, ..Setup::default() };
+    let entities = vec![
+        server("up", &["asks"], &[]),
+        tool("asks", "1.0.0", json!({})),
+        agent("a", "1.0.0", &[("asks", "1.0.0")]),
+        inspected(json!({ "arguments": { "financial": "block" } })),
+    ];
+    let bench = Bench::start(setup, entities).await;
+    let session = able_session(&bench).await;
+    // The server returns the code of the error.
+    for (error, code) in [
+        (json!({ "code": -1, "message": "no" }), "-1"),
+        (json!({ "code": -1, "message": format!("no {CARD}") }), "-32602"),
+        (json!({ "code": -1, "message": "no", "data": { "card": CARD } }), "-32602"),
+    ] {
+        let result = asked(&bench, &session, ("asks", json!({ "error": error }))).await;
+        assert_eq!(result["content"][0]["text"], code, "{error}");
     }
 }
 
