@@ -12,6 +12,7 @@ use gateway_protocol::mcp::Era;
 use serde_json::{Value, json};
 
 use super::{
+    far_side::FarSide,
     harness::{Ask, Bench, Setup},
     relayed,
 };
@@ -281,14 +282,17 @@ async fn names_of_prompts_and_resources_have_no_values() {
         agent("a", "1.0.0", &[("t", "1.0.0")]),
         policy("inspect", json!({ "inspection": { "arguments": { "credential": "block" } } })),
     ];
-    let bench = Bench::start(Setup::default(), entities).await;
+    let (_, transport) = FarSide::start(Era::Modern).await;
+    let setup = Setup { transport: Some(transport), ..Setup::default() };
+    let bench = Bench::start(setup, entities).await;
     bench.until_features().await;
     let (log, _guard) = Log::start();
-    for (method, params) in [
-        ("prompts/get", json!({ "name": KEY })),
-        ("resources/read", json!({ "uri": format!("test://{KEY}") })),
+    let uri = format!("test://{KEY}");
+    for ask in [
+        Ask::modern("prompts/get", json!({ "name": KEY })),
+        Ask::modern("resources/read", json!({ "uri": uri })).with("mcp-name", &uri),
     ] {
-        let got = bench.modern("a", method, params).await;
+        let got = bench.got(ask.by("a").build()).await;
         assert_eq!(got.json()["error"]["data"]["reason"], "PII_DETECTED", "{got:?}");
     }
     assert_eq!(log.events().len(), 2);
