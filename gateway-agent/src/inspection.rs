@@ -158,13 +158,13 @@ impl Inspections {
         self.tokens.has_issued()
     }
 
-    /// The arguments with the values of the caller's placeholders. `may_restore` decides by the names
-    /// of the policies that replaced a value. `None`: nothing is replaced.
+    /// The arguments with the values of the caller's placeholders. `may_restore` decides by the class
+    /// of a value, and by the names of the policies that replaced it. `None`: nothing is replaced.
     pub(crate) fn restore(
         &self,
         owner: &QuotaKey,
         arguments: &str,
-        may_restore: impl Fn(&[Name]) -> bool,
+        may_restore: impl Fn(DataClass, &[Name]) -> bool,
     ) -> Result<Option<String>, UnknownPlaceholder> {
         let (mut unknown, mut is_changed) = (None, false);
         let now = Instant::now();
@@ -176,7 +176,7 @@ impl Inspections {
                     unknown.get_or_insert(placeholder);
                     continue;
                 };
-                if may_restore(&token.policies) {
+                if may_restore(data_class(placeholder.class), &token.policies) {
                     restored.push_str(&text[end..span.start]);
                     restored.push_str(&token.value);
                     end = span.end;
@@ -243,6 +243,12 @@ impl Inspection {
             inspected.changed = Some(ChangedText { text, finding });
         }
         inspected
+    }
+
+    /// Whether enforced rules replace or block all values of a class.
+    pub(crate) fn hides(&self, class: DataClass) -> bool {
+        let rule = self.rules.rule(Mode::Enforce, self.direction, class, "");
+        rule.is_some_and(|rule| rule.action > InspectionAction::Log)
     }
 
     fn inspector(&self) -> Inspector {

@@ -97,6 +97,37 @@ impl CallInspection {
         }
     }
 
+    /// The arguments of a tool with the values of the caller's placeholders. A value stays a
+    /// placeholder if results can return it to the caller. `None`: nothing is restored.
+    pub(super) fn restored(
+        &self,
+        inspecting: Inspecting<'_>,
+        served: &ServedTool,
+        arguments: Option<&RawValue>,
+    ) -> Result<Option<Box<RawValue>>, Error> {
+        let Some(arguments) = arguments else { return Ok(None) };
+        let Inspecting { gateway, moment, .. } = inspecting;
+        let governance = moment.snapshot.governance.as_ref();
+        let tokenizes = governance.is_some_and(|governance| governance.tokenizes());
+        let text = arguments.get();
+        // Brackets can be written as escapes.
+        let may_contain = || text.contains("[[") || text.contains(r"\u005");
+        if !(tokenizes || gateway.inspections().has_issued()) || !may_contain() {
+            return Ok(None);
+        }
+        let may_restore = |class, policies: &[_]| {
+            let is_hidden = self.errors.as_ref().is_some_and(|results| results.hides(class));
+            is_hidden
+                && governance
+                    .is_some_and(|governance| governance.restores(policies, served.called()))
+        };
+        let restored = gateway.inspections().restore(&moment.principal, text, may_restore);
+        let unknown = |UnknownPlaceholder(placeholder)| Error::UnknownPlaceholder {
+            placeholder: placeholder.to_string(),
+        };
+        Ok(restored.map_err(unknown)?.and_then(|restored| RawValue::from_string(restored).ok()))
+    }
+
     /// Inspects the data for the upstream. Returns the violation that rejects the operation.
     pub(super) async fn check_arguments(
         &self,
@@ -301,32 +332,6 @@ impl<'a> Inspecting<'a> {
         record.set_invocation(&denial.invocation_id);
         Error::Policy(Box::new(denial))
     }
-}
-
-/// The arguments of a tool with the values of the caller's placeholders. `None`: they have none.
-pub(super) fn restored(
-    gateway: &Gateway,
-    moment: &Moment,
-    served: &ServedTool,
-    arguments: Option<&RawValue>,
-) -> Result<Option<Box<RawValue>>, Error> {
-    let Some(arguments) = arguments else { return Ok(None) };
-    let governance = moment.snapshot.governance.as_ref();
-    let tokenizes = governance.is_some_and(|governance| governance.tokenizes());
-    let text = arguments.get();
-    // Brackets can be written as escapes.
-    let may_contain = || text.contains("[[") || text.contains(r"\u005");
-    if !(tokenizes || gateway.inspections().has_issued()) || !may_contain() {
-        return Ok(None);
-    }
-    let may_restore = |policies: &[_]| {
-        governance.is_some_and(|governance| governance.restores(policies, served.called()))
-    };
-    let restored = gateway.inspections().restore(&moment.principal, text, may_restore);
-    let unknown = |UnknownPlaceholder(placeholder)| Error::UnknownPlaceholder {
-        placeholder: placeholder.to_string(),
-    };
-    Ok(restored.map_err(unknown)?.and_then(|restored| RawValue::from_string(restored).ok()))
 }
 
 /// Inspects a JSON text; a long one on a worker thread.

@@ -5,18 +5,19 @@ use gateway_protocol::content;
 use registry_core::tool_schema::defaults::Defaults;
 
 use super::{
-    Error, Gateway, Invocation, arguments::Arguments, inspect, mcp_headers, moment::Moment,
-    validate,
+    Error,
+    arguments::Arguments,
+    inspect::{CallInspection, Inspecting},
+    mcp_headers, validate,
 };
 use crate::{audit::CallRecord, view::ServedTool};
 
 /// Validates the arguments of a tool as the caller knows them, then adds the defaults.
 /// `must_conform` rejects violations in any configuration.
 pub(super) async fn prepare<'a>(
-    gateway: &Gateway,
-    moment: &Moment,
-    served: &ServedTool,
-    (call, must_conform): (&'a Invocation, bool),
+    Inspecting { gateway, call, moment }: Inspecting<'a>,
+    inspection: &CallInspection,
+    (served, must_conform): (&ServedTool, bool),
     record: &mut CallRecord,
 ) -> Result<Arguments<'a>, Error> {
     let mut arguments = Arguments::new(call.target.arguments())?;
@@ -34,7 +35,8 @@ pub(super) async fn prepare<'a>(
             mcp_headers::check_params(headers, params, arguments.members()?)?;
         }
     }
-    let restored = inspect::restored(gateway, moment, served, arguments.raw())?;
+    let inspecting = Inspecting { gateway, call, moment };
+    let restored = inspection.restored(inspecting, served, arguments.raw())?;
     let is_restored = restored.is_some();
     if let Some(restored) = restored {
         arguments.replace(restored);

@@ -226,7 +226,7 @@ impl<'a> Sending<'a> {
         let params = task::params(served, call)?;
         let must_conform = self.governed.is_some_and(Governed::reads_arguments);
         let mut arguments =
-            prepare(gateway, self.moment, served, (call, must_conform), record).await?;
+            prepare(self.inspecting(), self.inspection, (served, must_conform), record).await?;
         let admission = self.start(Some(&mut arguments), record).await?;
         if served.composed().is_none() {
             arguments.forget_value();

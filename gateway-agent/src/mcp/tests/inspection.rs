@@ -200,6 +200,21 @@ async fn violation_by_a_restored_value_omits_it() {
 }
 
 #[tokio::test]
+async fn placeholder_stays_for_tools_with_uninspected_results() {
+    let tokenize = json!({ "results": { "contact": "tokenize" }, "restoreFor": ["*"] });
+    let members = json!({ "appliesTo": { "tools": ["pay"] }, "inspection": tokenize });
+    let bench = Bench::start(Setup::default(), entities([policy("inspect", members)])).await;
+    let result = bench.call("a", "pay", json!({ "to": MAIL })).await.result();
+    let placeholder = &result["structuredContent"]["to"];
+    assert!(placeholder.as_str().unwrap().starts_with("[[contact:"), "{placeholder}");
+    for tool in ["mail", "pay"] {
+        bench.call("a", tool, json!({ "to": placeholder })).await.result();
+    }
+    let sent: Vec<_> = bench.arguments()[1..].iter().map(|sent| sent["to"].clone()).collect();
+    assert_eq!(sent, [placeholder.clone(), json!(MAIL)]);
+}
+
+#[tokio::test]
 async fn placeholder_of_another_caller_is_rejected() {
     let tokenize = json!({ "results": { "contact": "tokenize" }, "restoreFor": ["*"] });
     let bench = bench(tokenize).await;
