@@ -48,6 +48,8 @@ pub(crate) struct Inspection {
     direction: Direction,
     /// The owner of placeholders: the caller.
     owner: QuotaKey,
+    /// Whether the exceptions of policies apply.
+    has_exceptions: bool,
 }
 
 /// The outcome of an inspection.
@@ -150,6 +152,7 @@ impl Inspections {
             rules: Arc::clone(rules),
             direction,
             owner: owner.clone(),
+            has_exceptions: false,
         })
     }
 
@@ -197,6 +200,11 @@ impl Inspections {
 }
 
 impl Inspection {
+    /// The inspection of the arguments of a tool, to which the exceptions of policies apply.
+    pub(crate) fn with_exceptions(&self) -> Self {
+        Self { has_exceptions: true, ..self.clone() }
+    }
+
     /// Inspects a JSON text. Content of the protocol that is not text is skipped. `place` is the
     /// pointer of the text in the message.
     pub(crate) fn json(&self, json: &str, place: &str) -> Inspected {
@@ -247,7 +255,7 @@ impl Inspection {
 
     /// Whether enforced rules replace or block all values of a class.
     pub(crate) fn hides(&self, class: DataClass) -> bool {
-        let rule = self.rules.rule(Mode::Enforce, self.direction, class, "");
+        let rule = self.rules.rule(Mode::Enforce, self.direction, class, None);
         rule.is_some_and(|rule| rule.action > InspectionAction::Log)
     }
 
@@ -273,7 +281,8 @@ impl Inspection {
                 self.without_values(parent.map_or(&*pointer, |(parent, _)| parent))
             };
             for mode in [Mode::Enforce, Mode::Audit] {
-                let Some(rule) = self.rules.rule(mode, self.direction, class, &pointer) else {
+                let argument = self.has_exceptions.then_some(&*pointer);
+                let Some(rule) = self.rules.rule(mode, self.direction, class, argument) else {
                     continue;
                 };
                 // Another name would change the meaning of the document.
@@ -307,7 +316,7 @@ impl Inspection {
         let class = overlap.class();
         let is_redacted = |finding: &&Finding| {
             let class = data_class(finding.class());
-            let rule = self.rules.rule(Mode::Enforce, self.direction, class, &finding.pointer);
+            let rule = self.rules.rule(Mode::Enforce, self.direction, class, None);
             rule.is_none_or(|rule| rule.action != InspectionAction::Tokenize)
         };
         if overlap.findings.iter().any(is_redacted) {

@@ -148,7 +148,8 @@ impl CallInspection {
             inspected.violation.map_or(Ok(()), Err)
         };
         if let Some(arguments) = arguments {
-            check(inspected(gateway, &call.context, inspection, arguments, "").await)?;
+            let excepting = inspection.with_exceptions();
+            check(inspected(gateway, &call.context, &excepting, arguments, "").await)?;
         }
         // The state is that of the server, and opaque.
         for param in call.params.iter().filter(|param| &*param.name != "requestState") {

@@ -318,8 +318,8 @@ async fn questions_and_answers_are_inspected_in_each_era() {
     }
 }
 
-#[tokio::test]
-async fn error_of_a_client_is_inspected() {
+/// A gateway with an upstream of 2025-11-25 whose tool `asks` the client.
+async fn asking(inspection: Value) -> (Bench, String) {
     let (_, transport) = FarSide::start(Era::Legacy).await;
     let limits = UpstreamLimits { call_timeout_ms: 3_000, ..UpstreamLimits::default() };
     let setup = Setup { transport: Some(transport), limits, ..Setup::default() };
@@ -327,10 +327,16 @@ async fn error_of_a_client_is_inspected() {
         server("up", &["asks"], &[]),
         tool("asks", "1.0.0", json!({})),
         agent("a", "1.0.0", &[("asks", "1.0.0")]),
-        inspected(json!({ "arguments": { "financial": "block" } })),
+        inspected(inspection),
     ];
     let bench = Bench::start(setup, entities).await;
     let session = able_session(&bench).await;
+    (bench, session)
+}
+
+#[tokio::test]
+async fn error_of_a_client_is_inspected() {
+    let (bench, session) = asking(json!({ "arguments": { "financial": "block" } })).await;
     // The server returns the code of the error.
     for (error, code) in [
         (json!({ "code": -1, "message": "no" }), "-1"),
@@ -340,6 +346,19 @@ async fn error_of_a_client_is_inspected() {
         let result = asked(&bench, &session, ("asks", json!({ "error": error }))).await;
         assert_eq!(result["content"][0]["text"], code, "{error}");
     }
+}
+
+#[tokio::test]
+async fn exception_does_not_cover_answers_and_meta() {
+    let except = ["/content", "/_meta"].map(|at| json!({ "tool": "asks", "pointer": at }));
+    let inspection = json!({ "arguments": { "financial": "block" }, "except": except });
+    let (bench, session) = asking(inspection).await;
+    let answer = json!({ "result": { "action": "accept", "content": { "card": CARD } } });
+    let result = asked(&bench, &session, ("asks", answer)).await;
+    assert_eq!(result["content"][0]["text"], "-32602");
+    let call = json!({ "name": "asks", "_meta": { "acme.example/note": CARD } });
+    let result = bench.got(able("tools/call", call).build()).await.result();
+    assert_eq!(result["_meta"]["registry/governance"]["reason"], DETECTED);
 }
 
 /// The result of each method, with the address.
