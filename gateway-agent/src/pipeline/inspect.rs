@@ -10,7 +10,7 @@ mod filter;
 use std::sync::Arc;
 
 use gateway_compose::{CompositionError, ShownFailure};
-use gateway_protocol::mcp::RawResult;
+use gateway_protocol::{mcp::RawResult, trace_context::TraceContext};
 use gateway_upstream::{ClientChannel, RequestContext};
 use policy::{ApplicablePolicies, Direction, Finding, InspectionRules};
 use registry_core::Key;
@@ -159,6 +159,12 @@ impl CallInspection {
         for param in &call.context.meta {
             let place = format!("/_meta/{}", param.name.replace('~', "~0").replace('/', "~1"));
             check(inspected(gateway, &call.context, inspection, &param.value, &place).await)?;
+        }
+        let TraceContext { state, baggage, .. } = &call.context.trace;
+        for (text, place) in [(state, "/_meta/tracestate"), (baggage, "/_meta/baggage")] {
+            if let Some(text) = text {
+                check(inspection.text(text, place))?;
+            }
         }
         if let Target::Feature { subject, .. } = &call.target {
             match subject {

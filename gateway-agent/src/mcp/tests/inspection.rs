@@ -113,6 +113,24 @@ async fn finding_in_a_key_is_blocked() {
 }
 
 #[tokio::test]
+async fn baggage_of_a_trace_is_inspected() {
+    let bench = bench(json!({ "arguments": { "contact": "block" } })).await;
+    let call = json!({ "name": "mail", "arguments": {} });
+    let baggage = format!("user={MAIL}");
+    let mut in_meta = call.clone();
+    in_meta["_meta"] = json!({ "baggage": baggage });
+    for ask in [
+        Ask::modern("tools/call", in_meta),
+        Ask::modern("tools/call", call).with("baggage", &baggage),
+    ] {
+        let result = bench.got(ask.by("a").build()).await.result();
+        let found = &result["_meta"]["registry/governance"];
+        assert_eq!(found["error"]["details"]["pointer"], "/_meta/baggage", "{result}");
+    }
+    assert!(bench.calls().is_empty());
+}
+
+#[tokio::test]
 async fn exception_covers_one_argument_of_one_policy() {
     let except = json!([{ "tool": "mail", "pointer": "/to" }]);
     let bench = bench(json!({ "arguments": { "contact": "block" }, "except": except })).await;
