@@ -7,14 +7,15 @@ mod tokens;
 
 use std::{
     collections::BTreeMap,
+    convert::Infallible,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
 use gateway_policy::QuotaKey;
 use inspection::{
-    Class, DigestKey, Finding, Inspector, InvalidJson, Overlap, Part, Placeholder, Selection,
-    find_placeholders, map_strings, redaction, rewrite_json, rewrite_text,
+    Class, DigestKey, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Overlap, Part,
+    Placeholder, Selection, find_placeholders, map_strings, redaction, rewrite_json, rewrite_text,
 };
 use metrics::counter;
 use policy::{Direction, InspectionRules, Reason};
@@ -209,7 +210,7 @@ impl Inspection {
     /// pointer of the text in the message.
     pub(crate) fn json(&self, json: &str, place: &str) -> Inspected {
         let mut inspected = Inspected::default();
-        let found = match self.inspector().json(json) {
+        let found = match self.find(|inspector| inspector.json(json)) {
             Ok(found) => found,
             Err(error) => return self.unreadable(&error),
         };
@@ -240,7 +241,7 @@ impl Inspection {
     /// Inspects a text. `place` is its pointer in the message.
     pub(crate) fn text(&self, text: &str, place: &str) -> Inspected {
         let mut inspected = Inspected::default();
-        let found = self.inspector().text(text);
+        let Ok(found) = self.find(|inspector| Ok::<_, Infallible>(inspector.text(text)));
         let replaced = self.apply(found.list.iter(), place, &mut inspected);
         self.check_truncated(found.is_truncated, &mut inspected);
         let Replaced { findings, first } = replaced;
@@ -262,6 +263,22 @@ impl Inspection {
     fn inspector(&self) -> Inspector {
         let classes = self.rules.classes(self.direction).map(class_of);
         Inspector::new(Selection::of(classes), self.state.key.clone())
+    }
+
+    /// Searches for values. With too many findings, the classes that are replaced or blocked are
+    /// searched alone: findings that are only recorded must not reject a text.
+    fn find<E>(&self, search: impl Fn(&Inspector) -> Result<Findings, E>) -> Result<Findings, E> {
+        let mut all = search(&self.inspector())?;
+        if !all.is_truncated {
+            return Ok(all);
+        }
+        let hidden: Vec<_> =
+            self.rules.classes(self.direction).filter(|class| self.hides(*class)).collect();
+        all.list.retain(|finding| !hidden.contains(&data_class(finding.class())));
+        let selection = Selection::of(hidden.into_iter().map(class_of));
+        let mut found = search(&Inspector::new(selection, self.state.key.clone()))?;
+        found.list.append(&mut all.list);
+        Ok(found)
     }
 
     /// Applies the actions on findings. Returns those whose values are replaced.
@@ -354,9 +371,10 @@ impl Inspection {
 
     /// Rejects a text with more findings than are listed: a rewritten text would contain the others.
     fn check_truncated(&self, is_truncated: bool, inspected: &mut Inspected) {
-        if is_truncated
-            && let Some(violation) = self.strictest(|class| self.detected(class, String::new()))
-        {
+        let reason = |_| {
+            Reason::PolicyError(format!("inspection: there are more than {MAX_FINDINGS} findings"))
+        };
+        if let Some(violation) = self.strictest(reason).filter(|_| is_truncated) {
             inspected.violation.get_or_insert(violation);
         }
     }

@@ -132,7 +132,7 @@ impl InspectionRules {
             rule.direction == direction
                 && rule.class == class
                 && rule.policy.mode() == mode
-                && !argument.is_some_and(|pointer| self.is_excepted(rule, pointer))
+                && argument.is_none_or(|pointer| !self.is_excepted(rule, pointer))
         });
         matching.map(|ClassRule { policy, action, .. }| InspectionRule { policy, action: *action })
     }

@@ -186,6 +186,23 @@ async fn audit_mode_changes_and_rejects_nothing() {
     assert_eq!(result["structuredContent"]["to"], MAIL);
 }
 
+#[tokio::test]
+async fn recorded_findings_beyond_the_limit_reject_nothing() {
+    let many: Vec<_> = (0..10_050).map(|n| format!("p{n}@acme-bank.org")).collect();
+    let upstream = McpServer::modern()
+        .start(move |received| {
+            let text = json!({ "type": "text", "text": many.join(" ") });
+            received.result(&json!({ "resultType": "complete", "content": [text] }))
+        })
+        .await;
+    for (action, reason) in [("log", Value::Null), ("redact", json!("POLICY_ERROR"))] {
+        let setup = Setup { transport: Some(http(&upstream)), ..Setup::default() };
+        let inspection = json!({ "results": { "contact": action, "credential": "block" } });
+        let bench = Bench::start(setup, entities([inspected(inspection)])).await;
+        assert_eq!(denial(&bench, "mail", json!({})).await["reason"], reason, "{action}");
+    }
+}
+
 /// The placeholder that replaces the address in a result.
 async fn placeholder(bench: &Bench, agent: &str) -> String {
     let result = bench.call(agent, "mail", json!({ "to": MAIL })).await.result();
