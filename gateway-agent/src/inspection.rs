@@ -374,7 +374,7 @@ impl Inspection {
         let reason = |_| {
             Reason::PolicyError(format!("inspection: there are more than {MAX_FINDINGS} findings"))
         };
-        if let Some(violation) = self.strictest(reason).filter(|_| is_truncated) {
+        if is_truncated && let Some(violation) = self.strictest(reason) {
             inspected.violation.get_or_insert(violation);
         }
     }
