@@ -371,7 +371,7 @@ impl Inspection {
 
     /// Rejects a text with more findings than are listed: a rewritten text would contain the others.
     fn check_truncated(&self, is_truncated: bool, inspected: &mut Inspected) {
-        let reason = |_| {
+        let reason = || {
             Reason::PolicyError(format!("inspection: there are more than {MAX_FINDINGS} findings"))
         };
         if is_truncated && let Some(violation) = self.strictest(reason) {
@@ -381,16 +381,16 @@ impl Inspection {
 
     /// A text that cannot be read is rejected by the strictest rule.
     fn unreadable(&self, error: &InvalidJson) -> Inspected {
-        let reason = |_| Reason::PolicyError(format!("inspection: {error}"));
+        let reason = || Reason::PolicyError(format!("inspection: {error}"));
         Inspected { violation: self.strictest(reason), ..Inspected::default() }
     }
 
     /// The violation of the enforced rule with the strictest action, unless it only logs.
-    fn strictest(&self, reason: impl FnOnce(&'static str) -> Reason) -> Option<policy::Finding> {
-        let (class, rule) = self.rules.strictest(Mode::Enforce, self.direction)?;
+    fn strictest(&self, reason: impl FnOnce() -> Reason) -> Option<policy::Finding> {
+        let rule = self.rules.strictest(Mode::Enforce, self.direction)?;
         (rule.action > InspectionAction::Log).then(|| {
             let policy = rule.policy.key().clone();
-            policy::Finding { policy, reason: reason(class.as_str()) }
+            policy::Finding { policy, reason: reason() }
         })
     }
 

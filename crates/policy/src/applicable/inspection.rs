@@ -137,15 +137,11 @@ impl InspectionRules {
         matching.map(|ClassRule { policy, action, .. }| InspectionRule { policy, action: *action })
     }
 
-    /// The strictest action in a direction, with its class.
-    pub fn strictest(
-        &self,
-        mode: Mode,
-        direction: Direction,
-    ) -> Option<(DataClass, InspectionRule<'_>)> {
+    /// The strictest action in a direction.
+    pub fn strictest(&self, mode: Mode, direction: Direction) -> Option<InspectionRule<'_>> {
         let mut rules = self.rules.iter();
         let rule = rules.find(|rule| rule.direction == direction && rule.policy.mode() == mode)?;
-        Some((rule.class, InspectionRule { policy: &rule.policy, action: rule.action }))
+        Some(InspectionRule { policy: &rule.policy, action: rule.action })
     }
 
     fn is_excepted(&self, rule: &ClassRule, pointer: &str) -> bool {
