@@ -399,6 +399,16 @@ impl Inspection {
         redacted(text, &Inspector::new(Selection::of(Class::ALL), self.state.key.clone()))
     }
 
+    /// A JSON pointer without values of any class. Each name is searched alone, because a number in a
+    /// path is no finding.
+    pub(crate) fn pointer_without_values(&self, pointer: &str) -> String {
+        let shown = |name: &str| {
+            let name = self.without_values(&name.replace("~1", "/").replace("~0", "~"));
+            name.replace('~', "~0").replace('/', "~1")
+        };
+        pointer.split('/').map(shown).collect::<Vec<_>>().join("/")
+    }
+
     /// A text without values of the inspected classes, also of those that are only logged.
     pub(crate) fn without_inspected(&self, text: &str) -> String {
         redacted(text, &self.inspector())

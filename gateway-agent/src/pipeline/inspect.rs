@@ -231,7 +231,7 @@ impl CallInspection {
                 &mut error
         {
             for violation in violations {
-                violation.pointer = inspection.without_values(&violation.pointer);
+                violation.pointer = inspection.pointer_without_values(&violation.pointer);
                 violation.message = inspection.without_values(&violation.message);
             }
         }

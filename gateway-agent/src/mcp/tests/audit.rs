@@ -252,6 +252,7 @@ async fn unknown_tool_names_are_shortened() {
 async fn violations_of_schemas_have_no_values() {
     const CARD: &str = "4539578763621486";
     let numbers = json!({ "type": "object", "additionalProperties": { "type": "integer" } });
+    let numbers = json!({ "type": "object", "properties": { "all": numbers } });
     let inspection = json!({ "results": { "financial": "redact" } });
     let entities = vec![
         server("up", &["sends", "gets"], &[]),
@@ -265,8 +266,8 @@ async fn violations_of_schemas_have_no_values() {
     let bench = Bench::start(setup, entities).await;
     let (log, _guard) = Log::start();
     for tool in ["sends", "gets"] {
-        let got = bench.call("a", tool, json!({ CARD: "x" })).await;
-        assert_eq!(got.result()["isError"], true, "{got:?}");
+        let got = bench.call("a", tool, json!({ "all": { CARD: "x" } })).await;
+        assert!(got.text.contains("/all/[redacted:financial]"), "{got:?}");
         assert!(!got.text.contains(CARD), "{got:?}");
     }
     assert_eq!(log.events().len(), 2);
