@@ -119,7 +119,6 @@ impl CallRecord {
         request_bytes: usize,
         span: Span,
     ) -> Self {
-        let end = tool.floor_char_boundary(KEPT_BYTES);
         Self {
             event,
             request_id: None,
@@ -129,7 +128,7 @@ impl CallRecord {
             revision: Revision::default(),
             caller: None,
             freshness: None,
-            tool: tool[..end].into(),
+            tool: kept(tool).into(),
             composition: None,
             served: None,
             server: None,
@@ -159,6 +158,11 @@ impl CallRecord {
         let id = headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
         self.request_id = id.map(Into::into);
         self
+    }
+
+    /// Replaces the name of the called prompt or resource.
+    pub(crate) fn set_target(&mut self, target: &str) {
+        self.tool = kept(target).into();
     }
 
     /// Sets the caller, and the catalog revision at the start of the call.
@@ -447,6 +451,11 @@ impl CallRecord {
             response_bytes = self.response_bytes,
         );
     }
+}
+
+/// The logged part of a name.
+fn kept(name: &str) -> &str {
+    &name[..name.floor_char_boundary(KEPT_BYTES)]
 }
 
 /// The name of a server, or `agent/NAME`.

@@ -7,14 +7,15 @@ mod tokens;
 
 use std::{
     collections::BTreeMap,
+    convert::Infallible,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
 use gateway_policy::QuotaKey;
 use inspection::{
-    Class, DigestKey, Finding, Inspector, InvalidJson, Overlap, Part, Placeholder, Selection,
-    find_placeholders, map_strings, redaction, rewrite_json, rewrite_text,
+    Class, DigestKey, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Overlap, Part,
+    Placeholder, Selection, find_placeholders, map_strings, redaction, rewrite_json, rewrite_text,
 };
 use metrics::counter;
 use policy::{Direction, InspectionRules, Reason};
@@ -48,6 +49,8 @@ pub(crate) struct Inspection {
     direction: Direction,
     /// The owner of placeholders: the caller.
     owner: QuotaKey,
+    /// Whether the exceptions of policies apply.
+    has_exceptions: bool,
 }
 
 /// The outcome of an inspection.
@@ -150,6 +153,7 @@ impl Inspections {
             rules: Arc::clone(rules),
             direction,
             owner: owner.clone(),
+            has_exceptions: false,
         })
     }
 
@@ -158,13 +162,13 @@ impl Inspections {
         self.tokens.has_issued()
     }
 
-    /// The arguments with the values of the caller's placeholders. `may_restore` decides by the names
-    /// of the policies that replaced a value. `None`: nothing is replaced.
+    /// The arguments with the values of the caller's placeholders. `may_restore` decides by the class
+    /// of a value, and by the names of the policies that replaced it. `None`: nothing is replaced.
     pub(crate) fn restore(
         &self,
         owner: &QuotaKey,
         arguments: &str,
-        may_restore: impl Fn(&[Name]) -> bool,
+        may_restore: impl Fn(DataClass, &[Name]) -> bool,
     ) -> Result<Option<String>, UnknownPlaceholder> {
         let (mut unknown, mut is_changed) = (None, false);
         let now = Instant::now();
@@ -176,7 +180,7 @@ impl Inspections {
                     unknown.get_or_insert(placeholder);
                     continue;
                 };
-                if may_restore(&token.policies) {
+                if may_restore(data_class(placeholder.class), &token.policies) {
                     restored.push_str(&text[end..span.start]);
                     restored.push_str(&token.value);
                     end = span.end;
@@ -197,11 +201,16 @@ impl Inspections {
 }
 
 impl Inspection {
+    /// The inspection of the arguments of a tool, to which the exceptions of policies apply.
+    pub(crate) fn with_exceptions(&self) -> Self {
+        Self { has_exceptions: true, ..self.clone() }
+    }
+
     /// Inspects a JSON text. Content of the protocol that is not text is skipped. `place` is the
     /// pointer of the text in the message.
     pub(crate) fn json(&self, json: &str, place: &str) -> Inspected {
         let mut inspected = Inspected::default();
-        let found = match self.inspector().json(json) {
+        let found = match self.find(|inspector| inspector.json(json)) {
             Ok(found) => found,
             Err(error) => return self.unreadable(&error),
         };
@@ -232,7 +241,7 @@ impl Inspection {
     /// Inspects a text. `place` is its pointer in the message.
     pub(crate) fn text(&self, text: &str, place: &str) -> Inspected {
         let mut inspected = Inspected::default();
-        let found = self.inspector().text(text);
+        let Ok(found) = self.find(|inspector| Ok::<_, Infallible>(inspector.text(text)));
         let replaced = self.apply(found.list.iter(), place, &mut inspected);
         self.check_truncated(found.is_truncated, &mut inspected);
         let Replaced { findings, first } = replaced;
@@ -245,9 +254,31 @@ impl Inspection {
         inspected
     }
 
+    /// Whether enforced rules replace or block all values of a class.
+    pub(crate) fn hides(&self, class: DataClass) -> bool {
+        let rule = self.rules.rule(Mode::Enforce, self.direction, class, None);
+        rule.is_some_and(|rule| rule.action > InspectionAction::Log)
+    }
+
     fn inspector(&self) -> Inspector {
         let classes = self.rules.classes(self.direction).map(class_of);
         Inspector::new(Selection::of(classes), self.state.key.clone())
+    }
+
+    /// Searches for values. With too many findings, the classes that are replaced or blocked are
+    /// searched alone: findings that are only recorded must not reject a text.
+    fn find<E>(&self, search: impl Fn(&Inspector) -> Result<Findings, E>) -> Result<Findings, E> {
+        let mut all = search(&self.inspector())?;
+        if !all.is_truncated {
+            return Ok(all);
+        }
+        let hidden: Vec<_> =
+            self.rules.classes(self.direction).filter(|class| self.hides(*class)).collect();
+        all.list.retain(|finding| !hidden.contains(&data_class(finding.class())));
+        let selection = Selection::of(hidden.into_iter().map(class_of));
+        let mut found = search(&Inspector::new(selection, self.state.key.clone()))?;
+        found.list.append(&mut all.list);
+        Ok(found)
     }
 
     /// Applies the actions on findings. Returns those whose values are replaced.
@@ -267,7 +298,8 @@ impl Inspection {
                 self.without_values(parent.map_or(&*pointer, |(parent, _)| parent))
             };
             for mode in [Mode::Enforce, Mode::Audit] {
-                let Some(rule) = self.rules.rule(mode, self.direction, class, &pointer) else {
+                let argument = self.has_exceptions.then_some(&*pointer);
+                let Some(rule) = self.rules.rule(mode, self.direction, class, argument) else {
                     continue;
                 };
                 // Another name would change the meaning of the document.
@@ -301,7 +333,7 @@ impl Inspection {
         let class = overlap.class();
         let is_redacted = |finding: &&Finding| {
             let class = data_class(finding.class());
-            let rule = self.rules.rule(Mode::Enforce, self.direction, class, &finding.pointer);
+            let rule = self.rules.rule(Mode::Enforce, self.direction, class, None);
             rule.is_none_or(|rule| rule.action != InspectionAction::Tokenize)
         };
         if overlap.findings.iter().any(is_redacted) {
@@ -339,33 +371,47 @@ impl Inspection {
 
     /// Rejects a text with more findings than are listed: a rewritten text would contain the others.
     fn check_truncated(&self, is_truncated: bool, inspected: &mut Inspected) {
-        if is_truncated
-            && let Some(violation) = self.strictest(|class| self.detected(class, String::new()))
-        {
+        let reason = || {
+            Reason::PolicyError(format!("inspection: there are more than {MAX_FINDINGS} findings"))
+        };
+        if is_truncated && let Some(violation) = self.strictest(reason) {
             inspected.violation.get_or_insert(violation);
         }
     }
 
     /// A text that cannot be read is rejected by the strictest rule.
     fn unreadable(&self, error: &InvalidJson) -> Inspected {
-        let reason = |_| Reason::PolicyError(format!("inspection: {error}"));
+        let reason = || Reason::PolicyError(format!("inspection: {error}"));
         Inspected { violation: self.strictest(reason), ..Inspected::default() }
     }
 
     /// The violation of the enforced rule with the strictest action, unless it only logs.
-    fn strictest(&self, reason: impl FnOnce(&'static str) -> Reason) -> Option<policy::Finding> {
-        let (class, rule) = self.rules.strictest(Mode::Enforce, self.direction)?;
+    fn strictest(&self, reason: impl FnOnce() -> Reason) -> Option<policy::Finding> {
+        let rule = self.rules.strictest(Mode::Enforce, self.direction)?;
         (rule.action > InspectionAction::Log).then(|| {
             let policy = rule.policy.key().clone();
-            policy::Finding { policy, reason: reason(class.as_str()) }
+            policy::Finding { policy, reason: reason() }
         })
     }
 
-    /// A pointer without values of any class.
-    fn without_values(&self, pointer: &str) -> String {
-        let all = Inspector::new(Selection::of(Class::ALL), self.state.key.clone());
-        let found = all.text(pointer);
-        rewrite_text(pointer, found.list.iter(), |overlap| redaction(overlap.class()))
+    /// A pointer or message of the gateway without values of any class.
+    pub(crate) fn without_values(&self, text: &str) -> String {
+        redacted(text, &Inspector::new(Selection::of(Class::ALL), self.state.key.clone()))
+    }
+
+    /// A JSON pointer without values of any class. Each name is searched alone, because a number in a
+    /// path is no finding.
+    pub(crate) fn pointer_without_values(&self, pointer: &str) -> String {
+        let shown = |name: &str| {
+            let name = self.without_values(&name.replace("~1", "/").replace("~0", "~"));
+            name.replace('~', "~0").replace('/', "~1")
+        };
+        pointer.split('/').map(shown).collect::<Vec<_>>().join("/")
+    }
+
+    /// A text without values of the inspected classes, also of those that are only logged.
+    pub(crate) fn without_inspected(&self, text: &str) -> String {
+        redacted(text, &self.inspector())
     }
 
     fn detected(&self, class: &'static str, pointer: String) -> Reason {
@@ -402,6 +448,11 @@ impl Inspected {
             Mode::Audit => {}
         }
     }
+}
+
+fn redacted(text: &str, inspector: &Inspector) -> String {
+    let found = inspector.text(text);
+    rewrite_text(text, found.list.iter(), |overlap| redaction(overlap.class()))
 }
 
 fn blocks_binary(rules: &InspectionRules) -> bool {

@@ -69,8 +69,8 @@ pub trait MessageFilter: fmt::Debug + Send + Sync {
     /// The parameters of a question for the caller. An error is the answer to the upstream.
     fn question(&self, params: &RawValue) -> Result<Box<RawValue>, RpcError>;
 
-    /// The answer for the upstream.
-    fn answer(&self, answer: Box<RawValue>) -> ClientAnswer;
+    /// The answer for the upstream: a result or an error.
+    fn answer(&self, answer: ClientAnswer) -> ClientAnswer;
 }
 
 /// The channel to the caller of a request.
@@ -248,7 +248,7 @@ impl Future for PendingAnswer {
         let answered = ready!(Pin::new(&mut self.receiver).poll(context));
         let filtered = |answer: ClientAnswer| {
             let filters = self.filters.iter().rev();
-            filters.fold(answer, |answer, filter| answer.and_then(|answer| filter.answer(answer)))
+            filters.fold(answer, |answer, filter| filter.answer(answer))
         };
         Poll::Ready(answered.map(filtered))
     }

@@ -25,6 +25,22 @@ fn collect(result: &RawValue, at: &str, found: &mut Vec<String>) {
     if let Some(result) = members.find("result").filter(|_| at.is_empty()) {
         collect(result, "/result", found);
     }
+    let requests = members.find("inputRequests").map(Object::parse);
+    for request in requests.and_then(Result::ok).unwrap_or_default().members() {
+        let name = request.name.replace('~', "~0").replace('/', "~1");
+        let params = Object::parse(request.value).ok().and_then(|request| request.find("params"));
+        if let Some(params) = params {
+            question(params, &format!("{at}/inputRequests/{name}/params"), found);
+        }
+    }
+}
+
+/// The parameters of a question of a server.
+fn question(params: &RawValue, at: &str, found: &mut Vec<String>) {
+    let messages = Object::parse(params).ok().and_then(|members| members.find("messages"));
+    if let Some(messages) = messages {
+        each(messages, &format!("{at}/messages"), message, found);
+    }
 }
 
 type Read = fn(&RawValue, &str, &mut Vec<String>);
@@ -52,8 +68,10 @@ fn message(message: &RawValue, at: &str, found: &mut Vec<String>) {
 /// A block of content.
 fn block(content: &RawValue, at: &str, found: &mut Vec<String>) {
     let Ok(members) = Object::parse(content) else { return };
-    let kind = members.find("type").map(RawValue::get);
-    if matches!(kind, Some(r#""image""# | r#""audio""#)) && members.find("data").is_some() {
+    // Escapes must not hide the type.
+    let kind =
+        members.find("type").and_then(|kind| serde_json::from_str::<String>(kind.get()).ok());
+    if matches!(kind.as_deref(), Some("image" | "audio")) && members.find("data").is_some() {
         found.push(format!("{at}/data"));
     }
     if let Some(embedded) = members.find("resource") {
@@ -76,6 +94,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn escaped_type_is_binary() {
+        let result = r#"{"content":[{"type":"imag\u0065","data":"AAAA"}]}"#;
+        assert_eq!(pointers(result), ["/content/0/data"]);
+    }
+
+    #[test]
     fn binary_members_of_the_protocol_are_found() {
         for (result, expected) in [
             (
@@ -96,6 +120,12 @@ mod tests {
             (
                 json!({ "result": { "content": [{ "type": "image", "data": "c" }] } }),
                 vec!["/result/content/0/data"],
+            ),
+            (
+                json!({ "inputRequests": { "a/b": { "params": { "messages": [
+                    { "content": { "type": "image", "data": "c" } },
+                ] } } } }),
+                vec!["/inputRequests/a~1b/params/messages/0/content/data"],
             ),
             (json!({ "structuredContent": { "type": "image", "data": "c", "blob": "d" } }), vec![]),
             (json!([]), vec![]),

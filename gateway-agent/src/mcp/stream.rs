@@ -114,7 +114,10 @@ impl SessionStream {
                                 let mut known = servers.iter().filter_map(|server| tasks.known(server, &id));
                                 known.next().map(str::to_owned)
                             });
-                            let told = known.and_then(|known| super::tasks::status(&params, (&id, &known)));
+                            let message = self.watcher.task_messages();
+                            let told = known.and_then(|known| {
+                                super::tasks::status(&params, (&id, &known), message)
+                            });
                             if let Some(params) = told {
                                 return Some(Change::TaskStatus(params.into()));
                             }

@@ -215,8 +215,19 @@ fn related(object: &RawValue, renamed: impl Fn(&str) -> Option<String>) -> Optio
     Some(out.finish_string())
 }
 
+/// The message in the status of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StatusMessage {
+    Kept,
+    Omitted,
+}
+
 /// The parameters of `notifications/tasks/status`, under the client's id.
-pub(super) fn status(params: &str, (own, known): (&str, &str)) -> Option<String> {
+pub(super) fn status(
+    params: &str,
+    (own, known): (&str, &str),
+    message: StatusMessage,
+) -> Option<String> {
     let raw = RawValue::from_string(params.to_owned()).ok()?;
     let members = Object::parse(&raw).ok()?;
     let mut out = ObjectWriter::with_capacity(params.len() + known.len());
@@ -224,7 +235,10 @@ pub(super) fn status(params: &str, (own, known): (&str, &str)) -> Option<String>
     for name in ["status", "statusMessage", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"] {
         let value = members.find(name).map(RawValue::get);
         // Messages with the server's id are omitted.
-        if let Some(value) = value.filter(|value| name != "statusMessage" || !value.contains(own)) {
+        let is_kept = |value: &&str| {
+            name != "statusMessage" || message == StatusMessage::Kept && !value.contains(own)
+        };
+        if let Some(value) = value.filter(is_kept) {
             out.raw(name, value);
         }
     }
@@ -275,7 +289,16 @@ mod tests {
         assert_eq!(renamed(None), json!({ "message": "?", "_meta": { "a": 1 } }));
         assert_eq!(with_known_task(r#"{"message":"?"}"#, None), None);
         let said = json!({ "taskId": "own", "status": "working", "statusMessage": "own runs", "ttl": null });
-        let told = status(&said.to_string(), ("own", "known")).unwrap();
+        let told = status(&said.to_string(), ("own", "known"), StatusMessage::Kept).unwrap();
         assert_eq!(told, r#"{"taskId":"known","status":"working","ttl":null}"#);
+    }
+
+    #[test]
+    fn status_message_is_omitted_if_policies_inspect() {
+        let said = json!({ "status": "working", "statusMessage": "jane.doe@acme-bank.org" });
+        let told = |message| status(&said.to_string(), ("own", "known"), message).unwrap();
+        assert!(told(StatusMessage::Kept).contains("statusMessage"));
+        let omitted = told(StatusMessage::Omitted);
+        assert_eq!(omitted, r#"{"taskId":"known","status":"working"}"#);
     }
 }

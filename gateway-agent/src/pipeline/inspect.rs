@@ -10,7 +10,7 @@ mod filter;
 use std::sync::Arc;
 
 use gateway_compose::{CompositionError, ShownFailure};
-use gateway_protocol::mcp::RawResult;
+use gateway_protocol::{mcp::RawResult, trace_context::TraceContext};
 use gateway_upstream::{ClientChannel, RequestContext};
 use policy::{ApplicablePolicies, Direction, Finding, InspectionRules};
 use registry_core::Key;
@@ -22,7 +22,7 @@ use super::{
     moment::Moment, validate,
 };
 use crate::{
-    audit::CallRecord,
+    audit::{CallRecord, origin},
     governance::Governance,
     inspection::{ChangedText, Inspected, Inspection, InspectionLog, UnknownPlaceholder},
     view::{Composed, ServedTool},
@@ -85,6 +85,49 @@ impl CallInspection {
         Self { arguments: of(own, Direction::Arguments), results, errors }
     }
 
+    /// The name of a prompt or resource for the audit, without values of inspected classes. `None`: it
+    /// is not inspected.
+    pub(super) fn audited(&self, call: &Invocation) -> Option<String> {
+        let inspection = self.arguments.as_ref()?;
+        let Target::Feature { subject, .. } = &call.target else { return None };
+        match subject {
+            FeatureSubject::Prompt(name) => Some(inspection.without_inspected(name)),
+            FeatureSubject::Resource(uri) => Some(origin(&inspection.without_inspected(uri))),
+            FeatureSubject::Task(..) => None,
+        }
+    }
+
+    /// The arguments of a tool with the values of the caller's placeholders. A value stays a
+    /// placeholder if results can return it to the caller. `None`: nothing is restored.
+    pub(super) fn restored(
+        &self,
+        inspecting: Inspecting<'_>,
+        served: &ServedTool,
+        arguments: Option<&RawValue>,
+    ) -> Result<Option<Box<RawValue>>, Error> {
+        let Some(arguments) = arguments else { return Ok(None) };
+        let Inspecting { gateway, moment, .. } = inspecting;
+        let governance = moment.snapshot.governance.as_ref();
+        let tokenizes = governance.is_some_and(|governance| governance.tokenizes());
+        let text = arguments.get();
+        // Brackets can be written as escapes.
+        let may_contain = || text.contains("[[") || text.contains(r"\u005");
+        if !(tokenizes || gateway.inspections().has_issued()) || !may_contain() {
+            return Ok(None);
+        }
+        let may_restore = |class, policies: &[_]| {
+            let is_hidden = self.errors.as_ref().is_some_and(|results| results.hides(class));
+            is_hidden
+                && governance
+                    .is_some_and(|governance| governance.restores(policies, served.called()))
+        };
+        let restored = gateway.inspections().restore(&moment.principal, text, may_restore);
+        let unknown = |UnknownPlaceholder(placeholder)| Error::UnknownPlaceholder {
+            placeholder: placeholder.to_string(),
+        };
+        Ok(restored.map_err(unknown)?.and_then(|restored| RawValue::from_string(restored).ok()))
+    }
+
     /// Inspects the data for the upstream. Returns the violation that rejects the operation.
     pub(super) async fn check_arguments(
         &self,
@@ -105,7 +148,8 @@ impl CallInspection {
             inspected.violation.map_or(Ok(()), Err)
         };
         if let Some(arguments) = arguments {
-            check(inspected(gateway, &call.context, inspection, arguments, "").await)?;
+            let excepting = inspection.with_exceptions();
+            check(inspected(gateway, &call.context, &excepting, arguments, "").await)?;
         }
         // The state is that of the server, and opaque.
         for param in call.params.iter().filter(|param| &*param.name != "requestState") {
@@ -115,6 +159,12 @@ impl CallInspection {
         for param in &call.context.meta {
             let place = format!("/_meta/{}", param.name.replace('~', "~0").replace('/', "~1"));
             check(inspected(gateway, &call.context, inspection, &param.value, &place).await)?;
+        }
+        let TraceContext { state, baggage, .. } = &call.context.trace;
+        for (text, place) in [(state, "/_meta/tracestate"), (baggage, "/_meta/baggage")] {
+            if let Some(text) = text {
+                check(inspection.text(text, place))?;
+            }
         }
         if let Target::Feature { subject, .. } = &call.target {
             match subject {
@@ -173,6 +223,21 @@ impl CallInspection {
         Ok(changed.map(|changed| changed.text.into()))
     }
 
+    /// The error without values in the pointers and messages of violations of a schema.
+    pub(super) fn without_values(&self, mut error: Error) -> Error {
+        let inspection = self.errors.as_ref().or(self.arguments.as_ref());
+        if let Some(inspection) = inspection
+            && let Error::InvalidInput { violations } | Error::InvalidOutput { violations } =
+                &mut error
+        {
+            for violation in violations {
+                violation.pointer = inspection.pointer_without_values(&violation.pointer);
+                violation.message = inspection.without_values(&violation.message);
+            }
+        }
+        error
+    }
+
     /// Inspects the messages of an error.
     pub(super) fn check_error(
         &self,
@@ -180,6 +245,7 @@ impl CallInspection {
         error: Error,
         record: &mut CallRecord,
     ) -> Error {
+        let error = self.without_values(error);
         let Some(inspection) = &self.errors else { return error };
         let is_step = self.results.is_none();
         match error {
@@ -273,32 +339,6 @@ impl<'a> Inspecting<'a> {
         record.set_invocation(&denial.invocation_id);
         Error::Policy(Box::new(denial))
     }
-}
-
-/// The arguments of a tool with the values of the caller's placeholders. `None`: they have none.
-pub(super) fn restored(
-    gateway: &Gateway,
-    moment: &Moment,
-    served: &ServedTool,
-    arguments: Option<&RawValue>,
-) -> Result<Option<Box<RawValue>>, Error> {
-    let Some(arguments) = arguments else { return Ok(None) };
-    let governance = moment.snapshot.governance.as_ref();
-    let tokenizes = governance.is_some_and(|governance| governance.tokenizes());
-    let text = arguments.get();
-    // Brackets can be written as escapes.
-    let may_contain = || text.contains("[[") || text.contains(r"\u005");
-    if !(tokenizes || gateway.inspections().has_issued()) || !may_contain() {
-        return Ok(None);
-    }
-    let may_restore = |policies: &[_]| {
-        governance.is_some_and(|governance| governance.restores(policies, served.called()))
-    };
-    let restored = gateway.inspections().restore(&moment.principal, text, may_restore);
-    let unknown = |UnknownPlaceholder(placeholder)| Error::UnknownPlaceholder {
-        placeholder: placeholder.to_string(),
-    };
-    Ok(restored.map_err(unknown)?.and_then(|restored| RawValue::from_string(restored).ok()))
 }
 
 /// Inspects a JSON text; a long one on a worker thread.

@@ -5,18 +5,19 @@ use gateway_protocol::content;
 use registry_core::tool_schema::defaults::Defaults;
 
 use super::{
-    Error, Gateway, Invocation, arguments::Arguments, inspect, mcp_headers, moment::Moment,
-    validate,
+    Error,
+    arguments::Arguments,
+    inspect::{CallInspection, Inspecting},
+    mcp_headers, validate,
 };
 use crate::{audit::CallRecord, view::ServedTool};
 
 /// Validates the arguments of a tool as the caller knows them, then adds the defaults.
 /// `must_conform` rejects violations in any configuration.
 pub(super) async fn prepare<'a>(
-    gateway: &Gateway,
-    moment: &Moment,
-    served: &ServedTool,
-    (call, must_conform): (&'a Invocation, bool),
+    Inspecting { gateway, call, moment }: Inspecting<'a>,
+    inspection: &CallInspection,
+    (served, must_conform): (&ServedTool, bool),
     record: &mut CallRecord,
 ) -> Result<Arguments<'a>, Error> {
     let mut arguments = Arguments::new(call.target.arguments())?;
@@ -34,7 +35,10 @@ pub(super) async fn prepare<'a>(
             mcp_headers::check_params(headers, params, arguments.members()?)?;
         }
     }
-    if let Some(restored) = inspect::restored(gateway, moment, served, arguments.raw())? {
+    let inspecting = Inspecting { gateway, call, moment };
+    let restored = inspection.restored(inspecting, served, arguments.raw())?;
+    let is_restored = restored.is_some();
+    if let Some(restored) = restored {
         arguments.replace(restored);
     }
     for field in served.hidden() {
@@ -43,7 +47,8 @@ pub(super) async fn prepare<'a>(
         }
     }
     let mode = if must_conform { ValidationMode::Error } else { served.checks().input };
-    validate::input(gateway, served, (&arguments, &call.context, mode), record).await?;
+    let validated = validate::input(gateway, served, (&arguments, &call.context, mode), record);
+    validated.await.map_err(|error| if is_restored { without_messages(error) } else { error })?;
     // Validation reports more, but it can be configured to warn only.
     for field in served.hidden() {
         if field.is_obstructed(arguments.members()?) {
@@ -56,4 +61,15 @@ pub(super) async fn prepare<'a>(
         arguments.change(|members| filling.fill(defaults, members).map_err(Error::from))?;
     }
     Ok(arguments)
+}
+
+/// Replaces the messages of violations: they quote restored values, which the caller must not
+/// receive.
+fn without_messages(mut error: Error) -> Error {
+    if let Error::InvalidInput { violations } = &mut error {
+        for violation in violations {
+            "the value does not conform to the schema".clone_into(&mut violation.message);
+        }
+    }
+    error
 }

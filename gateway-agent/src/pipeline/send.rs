@@ -36,6 +36,9 @@ pub(super) async fn send(
     let agent = record.agent();
     let composed = route.composed();
     let inspection = CallInspection::of(gateway, call, moment, governed, composed, agent);
+    if let Some(target) = inspection.audited(call) {
+        record.set_target(&target);
+    }
     let sending = Sending { gateway, call, moment, governed, inspection: &inspection };
     let output = match route {
         // Boxed, because compositions nest.
@@ -223,7 +226,7 @@ impl<'a> Sending<'a> {
         let params = task::params(served, call)?;
         let must_conform = self.governed.is_some_and(Governed::reads_arguments);
         let mut arguments =
-            prepare(gateway, self.moment, served, (call, must_conform), record).await?;
+            prepare(self.inspecting(), self.inspection, (served, must_conform), record).await?;
         let admission = self.start(Some(&mut arguments), record).await?;
         if served.composed().is_none() {
             arguments.forget_value();
@@ -288,6 +291,7 @@ impl<'a> Sending<'a> {
             Ok(result) => result,
             Err(error) => {
                 let Some(steps) = steps else { return Err(error) };
+                let error = self.inspection.without_values(error);
                 let error = error.to_step(&served.name().to_string());
                 let rejected = CompositionError::rejected_result(served.name(), error, steps);
                 return Err(Error::Composition(Box::new(rejected)));

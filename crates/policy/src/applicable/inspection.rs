@@ -119,33 +119,29 @@ impl InspectionRules {
         })
     }
 
-    /// The action on data of a class. `pointer` is its place in the arguments; in results, exceptions
-    /// do not apply.
+    /// The action on data of a class. `argument` is its pointer in the arguments of a tool. `None`: it
+    /// is elsewhere, where exceptions do not apply.
     pub fn rule(
         &self,
         mode: Mode,
         direction: Direction,
         class: DataClass,
-        pointer: &str,
+        argument: Option<&str>,
     ) -> Option<InspectionRule<'_>> {
         let matching = self.rules.iter().find(|rule| {
             rule.direction == direction
                 && rule.class == class
                 && rule.policy.mode() == mode
-                && !self.is_excepted(rule, pointer)
+                && argument.is_none_or(|pointer| !self.is_excepted(rule, pointer))
         });
         matching.map(|ClassRule { policy, action, .. }| InspectionRule { policy, action: *action })
     }
 
-    /// The strictest action in a direction, with its class.
-    pub fn strictest(
-        &self,
-        mode: Mode,
-        direction: Direction,
-    ) -> Option<(DataClass, InspectionRule<'_>)> {
+    /// The strictest action in a direction.
+    pub fn strictest(&self, mode: Mode, direction: Direction) -> Option<InspectionRule<'_>> {
         let mut rules = self.rules.iter();
         let rule = rules.find(|rule| rule.direction == direction && rule.policy.mode() == mode)?;
-        Some((rule.class, InspectionRule { policy: &rule.policy, action: rule.action }))
+        Some(InspectionRule { policy: &rule.policy, action: rule.action })
     }
 
     fn is_excepted(&self, rule: &ClassRule, pointer: &str) -> bool {
@@ -193,7 +189,7 @@ mod tests {
         direction: Direction,
         pointer: &str,
     ) -> Option<(String, &'static str)> {
-        let rule = rules.rule(mode, direction, DataClass::Contact, pointer)?;
+        let rule = rules.rule(mode, direction, DataClass::Contact, Some(pointer))?;
         Some((rule.policy.key().name.to_string(), rule.action.as_str()))
     }
 
@@ -233,6 +229,9 @@ mod tests {
         let found = |pointer| found(&merged, Mode::Enforce, Direction::Arguments, pointer);
         assert_eq!(found("/to"), Some(("p1".to_owned(), "log")));
         assert_eq!(found("/from"), Some(("p0".to_owned(), "block")));
+        let elsewhere =
+            merged.rule(Mode::Enforce, Direction::Arguments, DataClass::Contact, None).unwrap();
+        assert_eq!(elsewhere.action, InspectionAction::Block);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use registry_core::{Catalog, Key, entity::Exposure};
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 
-use super::super::{Endpoint, Rejection, requester::Requester};
+use super::super::{Endpoint, Rejection, requester::Requester, tasks::StatusMessage};
 use crate::{
     audit::{Gauge, GaugeGuard},
     freshness::StalenessLevel,
@@ -112,6 +112,13 @@ impl ChangeWatcher {
     /// Whether the policies still admit updates of a resource.
     pub(super) fn admits_updates(&self, uri: &str) -> bool {
         pipeline::admits_updates(&self.endpoint.gateway, &self.requester.caller, uri)
+    }
+
+    /// Whether notifications about tasks have messages. No request is there to inspect them for.
+    pub(super) fn task_messages(&self) -> StatusMessage {
+        let snapshot = self.endpoint.gateway.views().now();
+        let inspects = snapshot.governance.as_ref().is_some_and(|governance| governance.inspects());
+        if inspects { StatusMessage::Omitted } else { StatusMessage::Kept }
     }
 
     pub(super) fn endpoint(&self) -> &Arc<Endpoint> {

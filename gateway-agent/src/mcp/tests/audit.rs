@@ -12,6 +12,7 @@ use gateway_protocol::mcp::Era;
 use serde_json::{Value, json};
 
 use super::{
+    far_side::FarSide,
     harness::{Ask, Bench, Setup},
     relayed,
 };
@@ -245,4 +246,56 @@ async fn unknown_tool_names_are_shortened() {
     bench.call("", &"x".repeat(5000), json!({})).await.error();
     assert_eq!(log.events()[0]["tool"].as_str().unwrap().len(), 128);
     assert!(log.text().len() < 2000);
+}
+
+#[tokio::test]
+async fn violations_of_schemas_have_no_values() {
+    const CARD: &str = "4539578763621486";
+    let numbers = json!({ "type": "object", "additionalProperties": { "type": "integer" } });
+    let numbers = json!({ "type": "object", "properties": { "all": numbers } });
+    let inspection = json!({ "results": { "financial": "redact" } });
+    let entities = vec![
+        server("up", &["sends", "gets"], &[]),
+        tool("sends", "1.0.0", json!({ "inputSchema": numbers })),
+        tool("gets", "1.0.0", json!({ "outputSchema": numbers })),
+        agent("a", "1.0.0", &[("sends", "1.0.0"), ("gets", "1.0.0")]),
+        policy("inspect", json!({ "inspection": inspection })),
+    ];
+    let mut setup = Setup::default();
+    setup.policy.output_validation = ValidationMode::Error;
+    let bench = Bench::start(setup, entities).await;
+    let (log, _guard) = Log::start();
+    for tool in ["sends", "gets"] {
+        let got = bench.call("a", tool, json!({ "all": { CARD: "x" } })).await;
+        assert!(got.text.contains("/all/[redacted:financial]"), "{got:?}");
+        assert!(!got.text.contains(CARD), "{got:?}");
+    }
+    assert_eq!(log.events().len(), 2);
+    assert!(!log.text().contains(CARD), "{}", log.text());
+}
+
+#[tokio::test]
+async fn names_of_prompts_and_resources_have_no_values() {
+    const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
+    let entities = vec![
+        server("up", &["t"], &["prompts", "resources"]),
+        tool("t", "1.0.0", json!({})),
+        agent("a", "1.0.0", &[("t", "1.0.0")]),
+        policy("inspect", json!({ "inspection": { "arguments": { "credential": "block" } } })),
+    ];
+    let (_, transport) = FarSide::start(Era::Modern).await;
+    let setup = Setup { transport: Some(transport), ..Setup::default() };
+    let bench = Bench::start(setup, entities).await;
+    bench.until_features().await;
+    let (log, _guard) = Log::start();
+    let uri = format!("test://{KEY}");
+    for ask in [
+        Ask::modern("prompts/get", json!({ "name": KEY })),
+        Ask::modern("resources/read", json!({ "uri": uri })).with("mcp-name", &uri),
+    ] {
+        let got = bench.got(ask.by("a").build()).await;
+        assert_eq!(got.json()["error"]["data"]["reason"], "PII_DETECTED", "{got:?}");
+    }
+    assert_eq!(log.events().len(), 2);
+    assert!(!log.text().contains(KEY), "{}", log.text());
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{
     far_side::FarSide,
     harness::{Ask, Bench, Setup, http},
-    relayed::{ERAS, able, knowing, messages},
+    relayed::{ERAS, able, able_session, asked, knowing, messages},
 };
 use crate::{
     pipeline::DenialForm,
@@ -31,7 +31,9 @@ fn entities(policies: impl IntoIterator<Item = Registered>) -> Vec<Registered> {
     ];
     let schema = json!({ "type": "object", "properties": { "number": { "type": "integer" } } });
     entities.push(tool("pay", "1.0.0", json!({ "outputSchema": schema })));
-    entities.extend(["mail", "says", "rpc"].map(|name| tool(name, "1.0.0", json!({}))));
+    let schema = json!({ "type": "object", "properties": { "count": { "type": "integer" } } });
+    entities.push(tool("mail", "1.0.0", json!({ "inputSchema": schema })));
+    entities.extend(["says", "rpc"].map(|name| tool(name, "1.0.0", json!({}))));
     entities.extend(policies);
     entities
 }
@@ -111,6 +113,24 @@ async fn finding_in_a_key_is_blocked() {
 }
 
 #[tokio::test]
+async fn baggage_of_a_trace_is_inspected() {
+    let bench = bench(json!({ "arguments": { "contact": "block" } })).await;
+    let call = json!({ "name": "mail", "arguments": {} });
+    let baggage = format!("user={MAIL}");
+    let mut in_meta = call.clone();
+    in_meta["_meta"] = json!({ "baggage": baggage });
+    for ask in [
+        Ask::modern("tools/call", in_meta),
+        Ask::modern("tools/call", call).with("baggage", &baggage),
+    ] {
+        let result = bench.got(ask.by("a").build()).await.result();
+        let found = &result["_meta"]["registry/governance"];
+        assert_eq!(found["error"]["details"]["pointer"], "/_meta/baggage", "{result}");
+    }
+    assert!(bench.calls().is_empty());
+}
+
+#[tokio::test]
 async fn exception_covers_one_argument_of_one_policy() {
     let except = json!([{ "tool": "mail", "pointer": "/to" }]);
     let bench = bench(json!({ "arguments": { "contact": "block" }, "except": except })).await;
@@ -166,6 +186,23 @@ async fn audit_mode_changes_and_rejects_nothing() {
     assert_eq!(result["structuredContent"]["to"], MAIL);
 }
 
+#[tokio::test]
+async fn recorded_findings_beyond_the_limit_reject_nothing() {
+    let many: Vec<_> = (0..10_050).map(|n| format!("p{n}@acme-bank.org")).collect();
+    let upstream = McpServer::modern()
+        .start(move |received| {
+            let text = json!({ "type": "text", "text": many.join(" ") });
+            received.result(&json!({ "resultType": "complete", "content": [text] }))
+        })
+        .await;
+    for (action, reason) in [("log", Value::Null), ("redact", json!("POLICY_ERROR"))] {
+        let setup = Setup { transport: Some(http(&upstream)), ..Setup::default() };
+        let inspection = json!({ "results": { "contact": action, "credential": "block" } });
+        let bench = Bench::start(setup, entities([inspected(inspection)])).await;
+        assert_eq!(denial(&bench, "mail", json!({})).await["reason"], reason, "{action}");
+    }
+}
+
 /// The placeholder that replaces the address in a result.
 async fn placeholder(bench: &Bench, agent: &str) -> String {
     let result = bench.call(agent, "mail", json!({ "to": MAIL })).await.result();
@@ -184,6 +221,32 @@ async fn placeholder_is_restored_for_listed_tools_only() {
     }
     let sent: Vec<_> = bench.arguments()[1..].iter().map(|sent| sent["text"].clone()).collect();
     assert_eq!(sent, [json!(format!("Send it to {MAIL}.")), json!(text)]);
+}
+
+#[tokio::test]
+async fn violation_by_a_restored_value_omits_it() {
+    let tokenize = json!({ "results": { "contact": "tokenize" }, "restoreFor": ["mail"] });
+    let bench = bench(tokenize).await;
+    let placeholder = placeholder(&bench, "a").await;
+    let got = bench.call("a", "mail", json!({ "count": placeholder })).await;
+    assert_eq!(got.result()["isError"], true, "{got:?}");
+    assert!(got.text.contains("/count") && !got.text.contains(MAIL), "{got:?}");
+    assert_eq!(bench.calls().len(), 1, "only the first call was sent");
+}
+
+#[tokio::test]
+async fn placeholder_stays_for_tools_with_uninspected_results() {
+    let tokenize = json!({ "results": { "contact": "tokenize" }, "restoreFor": ["*"] });
+    let members = json!({ "appliesTo": { "tools": ["pay"] }, "inspection": tokenize });
+    let bench = Bench::start(Setup::default(), entities([policy("inspect", members)])).await;
+    let result = bench.call("a", "pay", json!({ "to": MAIL })).await.result();
+    let placeholder = &result["structuredContent"]["to"];
+    assert!(placeholder.as_str().unwrap().starts_with("[[contact:"), "{placeholder}");
+    for tool in ["mail", "pay"] {
+        bench.call("a", tool, json!({ "to": placeholder })).await.result();
+    }
+    let sent: Vec<_> = bench.arguments()[1..].iter().map(|sent| sent["to"].clone()).collect();
+    assert_eq!(sent, [placeholder.clone(), json!(MAIL)]);
 }
 
 #[tokio::test]
@@ -288,6 +351,49 @@ async fn questions_and_answers_are_inspected_in_each_era() {
             Era::Legacy => assert_eq!(result["content"][0]["text"], "-32602", "{received}"),
         }
     }
+}
+
+/// A gateway with an upstream of 2025-11-25 whose tool `asks` the client.
+async fn asking(inspection: Value) -> (Bench, String) {
+    let (_, transport) = FarSide::start(Era::Legacy).await;
+    let limits = UpstreamLimits { call_timeout_ms: 3_000, ..UpstreamLimits::default() };
+    let setup = Setup { transport: Some(transport), limits, ..Setup::default() };
+    let entities = vec![
+        server("up", &["asks"], &[]),
+        tool("asks", "1.0.0", json!({})),
+        agent("a", "1.0.0", &[("asks", "1.0.0")]),
+        inspected(inspection),
+    ];
+    let bench = Bench::start(setup, entities).await;
+    let session = able_session(&bench).await;
+    (bench, session)
+}
+
+#[tokio::test]
+async fn error_of_a_client_is_inspected() {
+    let (bench, session) = asking(json!({ "arguments": { "financial": "block" } })).await;
+    // The server returns the code of the error.
+    for (error, code) in [
+        (json!({ "code": -1, "message": "no" }), "-1"),
+        (json!({ "code": -1, "message": format!("no {CARD}") }), "-32602"),
+        (json!({ "code": -1, "message": "no", "data": { "card": CARD } }), "-32602"),
+    ] {
+        let result = asked(&bench, &session, ("asks", json!({ "error": error }))).await;
+        assert_eq!(result["content"][0]["text"], code, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn exception_does_not_cover_answers_and_meta() {
+    let except = ["/content", "/_meta"].map(|at| json!({ "tool": "asks", "pointer": at }));
+    let inspection = json!({ "arguments": { "financial": "block" }, "except": except });
+    let (bench, session) = asking(inspection).await;
+    let answer = json!({ "result": { "action": "accept", "content": { "card": CARD } } });
+    let result = asked(&bench, &session, ("asks", answer)).await;
+    assert_eq!(result["content"][0]["text"], "-32602");
+    let call = json!({ "name": "asks", "_meta": { "acme.example/note": CARD } });
+    let result = bench.got(able("tools/call", call).build()).await.result();
+    assert_eq!(result["_meta"]["registry/governance"]["reason"], DETECTED);
 }
 
 /// The result of each method, with the address.

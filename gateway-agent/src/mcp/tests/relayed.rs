@@ -64,7 +64,7 @@ pub(super) fn messages(text: &str) -> Vec<Value> {
 }
 
 /// Calls in a session, answers questions with `answer`, and returns the result.
-async fn asked(bench: &Bench, session: &str, (tool, answer): (&str, Value)) -> Value {
+pub(super) async fn asked(bench: &Bench, session: &str, (tool, answer): (&str, Value)) -> Value {
     static NEXT: AtomicU64 = AtomicU64::new(100);
     let mut ask = Ask::legacy(session, "tools/call", json!({ "name": tool })).by("a");
     ask.body["id"] = json!(NEXT.fetch_add(1, Ordering::Relaxed));

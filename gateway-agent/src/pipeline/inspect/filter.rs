@@ -35,6 +35,17 @@ impl Filter {
             }
         }
     }
+
+    /// The error of a client for the upstream. Arguments are never changed, only blocked.
+    fn error(&self, error: RpcError) -> RpcError {
+        let Some(inspection) = &self.arguments else { return error };
+        let mut found = inspection.text(&error.message, "/message");
+        if let Some(data) = &error.data {
+            found.merge(inspection.json(data.get(), "/data"));
+        }
+        self.log.add(&found.actions);
+        found.violation.map_or(error, |finding| blocked(&finding))
+    }
 }
 
 impl MessageFilter for Filter {
@@ -46,8 +57,11 @@ impl MessageFilter for Filter {
         self.inspected(self.results.as_ref(), params)
     }
 
-    fn answer(&self, answer: Box<RawValue>) -> ClientAnswer {
-        self.inspected(self.arguments.as_ref(), &answer)
+    fn answer(&self, answer: ClientAnswer) -> ClientAnswer {
+        match answer {
+            Ok(answer) => self.inspected(self.arguments.as_ref(), &answer),
+            Err(error) => Err(self.error(error)),
+        }
     }
 }
 

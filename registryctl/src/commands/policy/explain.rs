@@ -176,7 +176,7 @@ impl InspectionView {
             for class in rules.classes(direction) {
                 for mode in [Mode::Enforce, Mode::Audit] {
                     // Exceptions cover single arguments only.
-                    let Some(rule) = rules.rule(mode, direction, class, "") else { continue };
+                    let Some(rule) = rules.rule(mode, direction, class, None) else { continue };
                     let policy = rule.policy.key();
                     found.push(Self {
                         direction: direction.as_str(),
