@@ -293,6 +293,9 @@ async fn blocked_error_message_is_a_denial() {
 async fn progress_and_log_messages_are_redacted() {
     let redact = json!({ "results": { "contact": "redact", "credential": "block" } });
     let bench = scripted(redact, |received| {
+        if received.rpc_method() != "tools/call" {
+            return received.unknown_method();
+        }
         let (id, meta) = (received.body["id"].clone(), &received.body["params"]["_meta"]);
         let tell = |method: &str, params: Value| {
             json!({ "jsonrpc": "2.0", "method": method, "params": params })
