@@ -72,7 +72,7 @@ pub fn rewrite_json<'a>(
     }))
 }
 
-/// The document with the strings and numbers at these places written anew. The findings are ordered by
+/// The document with the strings and numbers at these places written again. The findings are ordered by
 /// their places.
 fn with_strings(
     json: &str,
