@@ -201,7 +201,7 @@ impl Inspections {
 }
 
 impl Inspection {
-    /// The inspection of the arguments of a tool, to which the exceptions of policies apply.
+    /// The inspection of the arguments of a tool. The exceptions of policies apply to them.
     pub(crate) fn with_exceptions(&self) -> Self {
         Self { has_exceptions: true, ..self.clone() }
     }
