@@ -136,7 +136,7 @@ const DEPENDENCIES: [(&str, &[&str]); 31] = [
     ("mcp-registry", &["registry-core", "schema-compat"]),
     ("policy", &["registry-core", "schema-compat"]),
     ("ledger", &["registry-core"]),
-    ("inspection", &[]),
+    ("inspection", &["registry-core"]),
     ("gateway-protocol", &[]),
     ("gateway-policy", &["policy", "registry-core"]),
     (

@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inspection::{Class, DigestKey, Inspector, Selection};
+use inspection::{DigestKey, Inspector, Selection};
+use registry_core::entity::policy::DataClass;
 use serde_json::{Value, json};
 
 use crate::report::{Report, Row};
@@ -56,7 +57,7 @@ const HOSTILE: [&str; 22] = [
 
 /// Measures throughput, then hostile input.
 pub(crate) fn measure(report: &mut Report) {
-    let inspector = Inspector::new(Selection::of(Class::ALL), DigestKey::new(&[1; 32]));
+    let inspector = Inspector::new(Selection::of(DataClass::ALL), DigestKey::new(&[1; 32]));
     let prose = PROSE.repeat(TEXT_BYTES / PROSE.len());
     let inspected = |text: &str| {
         megabytes_per_second(text, |text| {

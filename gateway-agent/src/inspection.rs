@@ -14,8 +14,8 @@ use std::{
 
 use gateway_policy::QuotaKey;
 use inspection::{
-    Class, DigestKey, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Overlap, Part,
-    Placeholder, Selection, find_placeholders, map_strings, redaction, rewrite_json, rewrite_text,
+    DigestKey, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Overlap, Part, Placeholder,
+    Selection, find_placeholders, map_strings, redaction, rewrite_json, rewrite_text,
 };
 use metrics::counter;
 use policy::{Direction, InspectionRules, Reason};
@@ -180,7 +180,7 @@ impl Inspections {
                     unknown.get_or_insert(placeholder);
                     continue;
                 };
-                if may_restore(data_class(placeholder.class), &token.policies) {
+                if may_restore(placeholder.class, &token.policies) {
                     restored.push_str(&text[end..span.start]);
                     restored.push_str(&token.value);
                     end = span.end;
@@ -261,7 +261,7 @@ impl Inspection {
     }
 
     fn inspector(&self) -> Inspector {
-        let classes = self.rules.classes(self.direction).map(class_of);
+        let classes = self.rules.classes(self.direction);
         Inspector::new(Selection::of(classes), self.state.key.clone())
     }
 
@@ -274,8 +274,8 @@ impl Inspection {
         }
         let hidden: Vec<_> =
             self.rules.classes(self.direction).filter(|class| self.hides(*class)).collect();
-        all.list.retain(|finding| !hidden.contains(&data_class(finding.class())));
-        let selection = Selection::of(hidden.into_iter().map(class_of));
+        all.list.retain(|finding| !hidden.contains(&finding.class()));
+        let selection = Selection::of(hidden);
         let mut found = search(&Inspector::new(selection, self.state.key.clone()))?;
         found.list.append(&mut all.list);
         Ok(found)
@@ -290,7 +290,7 @@ impl Inspection {
     ) -> Replaced<'f> {
         let mut replaced = Replaced::default();
         for finding in findings {
-            let class = data_class(finding.class());
+            let class = finding.class();
             let pointer = format!("{place}{}", finding.pointer);
             // The name of a member can be a found value.
             let shown = || {
@@ -332,14 +332,14 @@ impl Inspection {
     fn replacement(&self, overlap: &Overlap<'_>) -> String {
         let class = overlap.class();
         let is_redacted = |finding: &&Finding| {
-            let class = data_class(finding.class());
+            let class = finding.class();
             let rule = self.rules.rule(Mode::Enforce, self.direction, class, None);
             rule.is_none_or(|rule| rule.action != InspectionAction::Tokenize)
         };
         if overlap.findings.iter().any(is_redacted) {
             return redaction(class);
         }
-        let classes = overlap.findings.iter().map(|finding| data_class(finding.class()));
+        let classes = overlap.findings.iter().map(|finding| finding.class());
         let policies = classes.flat_map(|class| self.rules.tokenizing(class));
         let policies = policies.map(|policy| policy.key().name.clone());
         let issued =
@@ -396,7 +396,7 @@ impl Inspection {
 
     /// A pointer or message of the gateway without values of any class.
     pub(crate) fn without_values(&self, text: &str) -> String {
-        redacted(text, &Inspector::new(Selection::of(Class::ALL), self.state.key.clone()))
+        redacted(text, &Inspector::new(Selection::of(DataClass::ALL), self.state.key.clone()))
     }
 
     /// A JSON pointer without values of any class. Each name is searched alone, because a number in a
@@ -458,24 +458,4 @@ fn redacted(text: &str, inspector: &Inspector) -> String {
 fn blocks_binary(rules: &InspectionRules) -> bool {
     let mut modes = [Mode::Enforce, Mode::Audit].into_iter();
     modes.any(|mode| rules.blocks_binary(mode).is_some())
-}
-
-fn class_of(class: DataClass) -> Class {
-    match class {
-        DataClass::Credential => Class::Credential,
-        DataClass::Financial => Class::Financial,
-        DataClass::GovernmentId => Class::GovernmentId,
-        DataClass::Contact => Class::Contact,
-        DataClass::Network => Class::Network,
-    }
-}
-
-fn data_class(class: Class) -> DataClass {
-    match class {
-        Class::Credential => DataClass::Credential,
-        Class::Financial => DataClass::Financial,
-        Class::GovernmentId => DataClass::GovernmentId,
-        Class::Contact => DataClass::Contact,
-        Class::Network => DataClass::Network,
-    }
 }

@@ -2,24 +2,26 @@
 
 use std::hash::{Hash, Hasher};
 
-use crate::class::{Class, Classes};
+use registry_core::entity::policy::DataClass;
+
+use crate::class::Classes;
 
 /// One kind of value, such as a payment card number.
 #[derive(Debug)]
 pub struct Detector {
     name: &'static str,
-    class: Class,
+    class: DataClass,
     finds: &'static str,
     is_opt_in: bool,
 }
 
 impl Detector {
-    pub(crate) const fn new(name: &'static str, class: Class, finds: &'static str) -> Self {
+    pub(crate) const fn new(name: &'static str, class: DataClass, finds: &'static str) -> Self {
         Self { name, class, finds, is_opt_in: false }
     }
 
     pub(crate) const fn opt_in(name: &'static str, finds: &'static str) -> Self {
-        Self { name, class: Class::GovernmentId, finds, is_opt_in: true }
+        Self { name, class: DataClass::GovernmentId, finds, is_opt_in: true }
     }
 
     /// The name in findings: lower case with dashes.
@@ -28,7 +30,7 @@ impl Detector {
     }
 
     /// The class of the value.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> DataClass {
         self.class
     }
 
@@ -67,7 +69,7 @@ pub struct Selection {
 
 impl Selection {
     /// The detectors of these classes, without opt-in detectors.
-    pub fn of(classes: impl IntoIterator<Item = Class>) -> Self {
+    pub fn of(classes: impl IntoIterator<Item = DataClass>) -> Self {
         Self { classes: classes.into_iter().collect(), opt_in: Vec::new() }
     }
 
@@ -98,6 +100,6 @@ impl Selection {
 impl Default for Selection {
     /// All classes but `network`, without opt-in detectors.
     fn default() -> Self {
-        Self::of(Class::ALL.into_iter().filter(|class| *class != Class::Network))
+        Self::of(DataClass::ALL.into_iter().filter(|class| *class != DataClass::Network))
     }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::LazyLock;
 
+use registry_core::entity::policy::DataClass;
+
 use crate::{
-    class::Class,
     detect,
     detector::{Detector, Selection},
 };
@@ -35,7 +36,7 @@ impl Selection {
     /// All detectors.
     pub fn all() -> Self {
         let opt_in = Detector::all().filter(|detector| detector.is_opt_in());
-        opt_in.fold(Self::of(Class::ALL), Self::with)
+        opt_in.fold(Self::of(DataClass::ALL), Self::with)
     }
 }
 
@@ -55,7 +56,7 @@ mod tests {
 
     #[test]
     fn opt_in_detectors_are_selected_one_by_one() {
-        let classes = Selection::of([Class::GovernmentId]);
+        let classes = Selection::of([DataClass::GovernmentId]);
         let opt_in = Detector::all().find(|detector| detector.is_opt_in()).unwrap();
         assert!(!classes.contains(opt_in));
         assert!(classes.with(opt_in).contains(opt_in));

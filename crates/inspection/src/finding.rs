@@ -3,9 +3,10 @@
 use std::{fmt, ops::Range, sync::Arc};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use registry_core::entity::policy::DataClass;
 use sha2::Sha256;
 
-use crate::{class::Class, detector::Detector};
+use crate::detector::Detector;
 
 /// Maximum findings of one text. With more, [`Findings::is_truncated`] is set.
 pub const MAX_FINDINGS: usize = 10_000;
@@ -53,13 +54,15 @@ impl fmt::Display for ValueDigest {
 }
 
 /// The spelling of a value that does not depend on its format.
-pub(crate) fn normalized(class: Class, value: &str) -> Vec<u8> {
+pub(crate) fn normalized(class: DataClass, value: &str) -> Vec<u8> {
     let bytes = value.bytes();
     match class {
-        Class::Credential => bytes.collect(),
-        Class::Contact if value.contains('@') => bytes.map(|b| b.to_ascii_lowercase()).collect(),
-        Class::Network => bytes.map(|b| b.to_ascii_lowercase()).collect(),
-        Class::Financial | Class::GovernmentId | Class::Contact => {
+        DataClass::Credential => bytes.collect(),
+        DataClass::Contact if value.contains('@') => {
+            bytes.map(|b| b.to_ascii_lowercase()).collect()
+        }
+        DataClass::Network => bytes.map(|b| b.to_ascii_lowercase()).collect(),
+        DataClass::Financial | DataClass::GovernmentId | DataClass::Contact => {
             bytes.filter(u8::is_ascii_alphanumeric).map(|b| b.to_ascii_lowercase()).collect()
         }
     }
@@ -110,7 +113,7 @@ pub struct Finding {
 
 impl Finding {
     /// The class of the detector.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> DataClass {
         self.detector.class()
     }
 }
@@ -149,10 +152,13 @@ mod tests {
 
     #[test]
     fn formats_of_one_number_are_equal() {
-        let spaced = normalized(Class::Financial, "DE89 3704 0044 0532 0130 00");
-        assert_eq!(spaced, normalized(Class::Financial, "de89370400440532013000"));
-        let mail = normalized(Class::Contact, "A.B@Mail.Org");
-        assert_eq!(mail, normalized(Class::Contact, "a.b@mail.org"));
-        assert_ne!(normalized(Class::Credential, "aB"), normalized(Class::Credential, "ab"));
+        let spaced = normalized(DataClass::Financial, "DE89 3704 0044 0532 0130 00");
+        assert_eq!(spaced, normalized(DataClass::Financial, "de89370400440532013000"));
+        let mail = normalized(DataClass::Contact, "A.B@Mail.Org");
+        assert_eq!(mail, normalized(DataClass::Contact, "a.b@mail.org"));
+        assert_ne!(
+            normalized(DataClass::Credential, "aB"),
+            normalized(DataClass::Credential, "ab")
+        );
     }
 }

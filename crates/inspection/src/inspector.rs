@@ -1,20 +1,15 @@
 //! The inspector of texts and JSON documents.
 
-use std::{borrow::Cow, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 use crate::{
     context::Text,
     detector::Selection,
     finding::{DigestKey, Finding, Findings, Part, normalized},
-    json::{self, InvalidJson, Reader, Token},
+    json::{self, Candidate, InvalidJson, Reader},
     scan::Hit,
     search::{Hits, search},
 };
-
-/// The shortest value has six bytes: `a@b.co`, with quotes.
-const MIN_STRING: usize = 8;
-/// The shortest number is one of nine digits.
-const MIN_NUMBER: usize = 9;
 
 /// Finds the values of selected detectors.
 #[derive(Debug, Clone)]
@@ -59,15 +54,7 @@ impl Inspector {
     pub fn json(&self, json: &str) -> Result<Findings, InvalidJson> {
         let mut found = Findings::default();
         let mut reader = Reader::new(json);
-        while let Some(token) = reader.next_token()? {
-            if is_short(&token) {
-                continue;
-            }
-            let text = json::value(&json[token.span.clone()]);
-            let key = match token.part {
-                Part::Key => Cow::default(),
-                Part::Value => reader.nearest_key(),
-            };
+        while let Some(Candidate { token, text, key }) = reader.next_candidate()? {
             if token.part == Part::Value
                 && let Some(mut inner) = self.inner(&text, &key)
             {
@@ -112,17 +99,9 @@ impl Inspector {
         let mut found = Findings::default();
         let pointer = Arc::from("");
         let mut reader = Reader::new(json);
-        while let Ok(Some(token)) = reader.next_token()
+        while let Ok(Some(Candidate { token, text, key })) = reader.next_candidate()
             && !found.is_truncated
         {
-            if is_short(&token) {
-                continue;
-            }
-            let text = json::value(&json[token.span.clone()]);
-            let key = match token.part {
-                Part::Key => Cow::default(),
-                Part::Value => reader.nearest_key(),
-            };
             let is_outermost = token.part == Part::Value && key.is_empty();
             let key = if is_outermost { member } else { &key };
             let hits = search(Text { text: &text, key }, 0, &self.selection);
@@ -157,9 +136,4 @@ impl Inspector {
         let (pointer, token) = (Arc::clone(pointer), token.clone());
         Finding { detector, pointer, part: *part, token, inner: None, span, encoding, digest }
     }
-}
-
-/// Whether a string or number is shorter than each value.
-fn is_short(token: &Token) -> bool {
-    token.span.len() < if token.is_number { MIN_NUMBER } else { MIN_STRING }
 }

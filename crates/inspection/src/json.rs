@@ -3,8 +3,9 @@
 use std::{borrow::Cow, fmt::Write as _, ops::Range, sync::Arc};
 
 use memchr::{memchr, memchr2};
+use registry_core::entity::policy::DataClass;
 
-use crate::{class::Class, finding::Part, placeholder::redaction};
+use crate::{finding::Part, placeholder::redaction};
 
 /// Maximum nesting.
 pub const MAX_DEPTH: usize = 1_024;
@@ -14,6 +15,10 @@ const POINTER_BYTES: usize = 1_024;
 /// each of them may be an escape of six bytes. The key is unescaped again for each value.
 const CONTEXT_KEY_BYTES: usize = 6 * 65;
 
+/// The shortest value has six bytes: `a@b.co`, with quotes.
+const MIN_STRING: usize = 8;
+/// The shortest number is one of nine digits.
+const MIN_NUMBER: usize = 9;
 /// Maximum exponent of a number that is read as an integer. No value has more digits.
 const INTEGER_DIGITS: usize = 40;
 
@@ -37,6 +42,16 @@ pub(crate) struct Token {
     pub(crate) is_number: bool,
 }
 
+/// A token that is long enough for a value.
+#[derive(Debug)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) token: Token,
+    /// The unescaped text.
+    pub(crate) text: Cow<'a, str>,
+    /// The start of the name of the innermost member around it. Keys have none.
+    pub(crate) key: Cow<'a, str>,
+}
+
 #[derive(Debug, Clone)]
 enum Frame {
     Array {
@@ -46,7 +61,7 @@ enum Frame {
         /// The bytes of the current key, with quotes.
         key: Range<usize>,
         /// The class of a value in the key, which pointers do not show.
-        hidden: Option<Class>,
+        hidden: Option<DataClass>,
     },
 }
 
@@ -70,6 +85,22 @@ pub(crate) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub(crate) fn new(json: &'a str) -> Self {
         Self { json, at: 0, frames: Vec::new(), expected: Expected::Value }
+    }
+
+    /// The next token that is long enough for a value, or `None` after the end of the document.
+    pub(crate) fn next_candidate(&mut self) -> Result<Option<Candidate<'a>>, InvalidJson> {
+        while let Some(token) = self.next_token()? {
+            if token.span.len() < if token.is_number { MIN_NUMBER } else { MIN_STRING } {
+                continue;
+            }
+            let text = value(&self.json[token.span.clone()]);
+            let key = match token.part {
+                Part::Key => Cow::default(),
+                Part::Value => self.nearest_key(),
+            };
+            return Ok(Some(Candidate { token, text, key }));
+        }
+        Ok(None)
     }
 
     /// The next token, or `None` after the end of the document.
@@ -209,7 +240,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Hides the last key in pointers: it has a value of this class.
-    pub(crate) fn hide_key(&mut self, class: Class) {
+    pub(crate) fn hide_key(&mut self, class: DataClass) {
         if let Some(Frame::Object { hidden, .. }) = self.frames.last_mut() {
             *hidden = Some(class);
         }

@@ -23,7 +23,7 @@ mod search;
 mod stream;
 
 pub use self::{
-    class::{Class, Classes, UnknownClass},
+    class::Classes,
     detector::{Detector, Selection},
     detectors::UnknownDetector,
     finding::{DigestKey, Encoding, Finding, Findings, MAX_FINDINGS, Part, ValueDigest},

@@ -3,8 +3,7 @@
 use std::{fmt, ops::Range, str::FromStr};
 
 use memchr::memmem;
-
-use crate::class::Class;
+use registry_core::entity::policy::DataClass;
 
 /// Crockford's base 32, without the letters I, L, O and U.
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -16,7 +15,7 @@ const CLOSE: &str = "]]";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Placeholder {
     /// The class of the value.
-    pub class: Class,
+    pub class: DataClass,
     code: [u8; CODE_CHARACTERS],
 }
 
@@ -27,7 +26,7 @@ pub struct InvalidPlaceholder;
 
 impl Placeholder {
     /// The placeholder of 30 random bits; higher bits are ignored.
-    pub fn from_random(class: Class, random: u32) -> Self {
+    pub fn from_random(class: DataClass, random: u32) -> Self {
         let digit = |i: usize| ALPHABET[(random >> (5 * i)) as usize & 31];
         Self { class, code: std::array::from_fn(digit) }
     }
@@ -48,7 +47,7 @@ impl FromStr for Placeholder {
         let inner = text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE));
         let (class, code) =
             inner.and_then(|inner| inner.split_once(':')).ok_or(InvalidPlaceholder)?;
-        let mut classes = Class::ALL.into_iter();
+        let mut classes = DataClass::ALL.into_iter();
         let class = classes.find(|known| known.as_str().eq_ignore_ascii_case(class));
         let code: [u8; CODE_CHARACTERS] =
             code.to_ascii_uppercase().into_bytes().try_into().map_err(|_| InvalidPlaceholder)?;
@@ -73,7 +72,7 @@ pub fn find_placeholders(text: &str) -> impl Iterator<Item = (Range<usize>, Plac
 const MARKER_BYTES: usize = 24;
 
 /// The text that replaces a value which is not restored.
-pub fn redaction(class: Class) -> String {
+pub fn redaction(class: DataClass) -> String {
     format!("[redacted:{class}]")
 }
 
@@ -85,7 +84,7 @@ pub(crate) fn ends_with_marker(text: &[u8]) -> bool {
 
 fn is_marker(text: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(text) else { return false };
-    text.parse::<Placeholder>().is_ok() || Class::ALL.into_iter().any(|c| redaction(c) == text)
+    text.parse::<Placeholder>().is_ok() || DataClass::ALL.into_iter().any(|c| redaction(c) == text)
 }
 
 #[cfg(test)]
@@ -94,7 +93,7 @@ mod tests {
 
     #[test]
     fn placeholders_are_found_again() {
-        for class in Class::ALL {
+        for class in DataClass::ALL {
             let placeholder = Placeholder::from_random(class, 0x2AF3_7C19);
             let text = format!("é [[x]] {placeholder}{placeholder}.");
             let found: Vec<_> = find_placeholders(&text).collect();
@@ -107,7 +106,7 @@ mod tests {
 
     #[test]
     fn markers_are_recognized_at_the_end() {
-        for class in Class::ALL {
+        for class in DataClass::ALL {
             for marker in [redaction(class), Placeholder::from_random(class, 9).to_string()] {
                 assert!(ends_with_marker(format!("é[x] {marker}").as_bytes()), "{marker}");
             }
@@ -117,7 +116,7 @@ mod tests {
 
     #[test]
     fn case_does_not_change_a_placeholder() {
-        let placeholder = Placeholder::from_random(Class::GovernmentId, 77);
+        let placeholder = Placeholder::from_random(DataClass::GovernmentId, 77);
         let written = placeholder.to_string().to_ascii_lowercase();
         assert_eq!(written.parse(), Ok(placeholder));
     }

@@ -2,7 +2,9 @@
 
 use std::{fmt, ops::Range};
 
-use crate::{class::Class, finding::Finding, finding::Part, json};
+use registry_core::entity::policy::DataClass;
+
+use crate::{finding::Finding, finding::Part, json};
 
 /// Findings that overlap in one string, and are replaced as one.
 pub struct Overlap<'a> {
@@ -20,9 +22,9 @@ impl fmt::Debug for Overlap<'_> {
 
 impl Overlap<'_> {
     /// The class of the longest finding.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> DataClass {
         let longest = self.findings.iter().max_by_key(|finding| finding.span.len());
-        longest.map_or(Class::Credential, |finding| finding.class())
+        longest.map_or(DataClass::Credential, |finding| finding.class())
     }
 }
 

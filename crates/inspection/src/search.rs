@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use registry_core::entity::policy::DataClass;
+
 use crate::{
-    class::Class,
     context::Text,
     detect,
     detector::Selection,
@@ -83,8 +84,9 @@ fn credentials(hits: &mut [Hit]) -> Vec<Range<usize>> {
     // A plain hit precedes the same hit in a decoded text.
     let order = |hit: &Hit| (hit.span.start, hit.span.end, hit.detector.name(), hit.encoding);
     hits.sort_by(|a, b| order(a).cmp(&order(b)));
-    let is_specific =
-        |hit: &&Hit| hit.detector.class() == Class::Credential && !detect::is_generic(hit.detector);
+    let is_specific = |hit: &&Hit| {
+        hit.detector.class() == DataClass::Credential && !detect::is_generic(hit.detector)
+    };
     hits.iter().filter(is_specific).map(|hit| hit.span.clone()).collect()
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use inspection::{Class, DigestKey, Finding, Findings, Inspector, Selection};
+use inspection::{DigestKey, Finding, Findings, Inspector, Selection};
+use registry_core::entity::policy::DataClass;
 
 const CORPUS: &str = include_str!("corpus.txt");
 
@@ -10,7 +11,7 @@ const CORPUS: &str = include_str!("corpus.txt");
 struct Labelled {
     line: usize,
     text: String,
-    values: Vec<(Class, String)>,
+    values: Vec<(DataClass, String)>,
 }
 
 impl Labelled {
@@ -91,7 +92,7 @@ impl Score {
 }
 
 /// Scores by class, and a description of each error without its value.
-fn scores(inspector: &Inspector) -> (BTreeMap<Class, Score>, Vec<String>) {
+fn scores(inspector: &Inspector) -> (BTreeMap<DataClass, Score>, Vec<String>) {
     let (mut scores, mut errors) = (BTreeMap::<_, Score>::new(), Vec::new());
     for text in corpus() {
         let findings = text.findings(inspector).list;
@@ -120,7 +121,7 @@ fn scores(inspector: &Inspector) -> (BTreeMap<Class, Score>, Vec<String>) {
 fn corpus_has_enough_texts_of_each_class() {
     let corpus = corpus();
     assert!(corpus.len() >= 400, "{}", corpus.len());
-    for class in Class::ALL {
+    for class in DataClass::ALL {
         let values = corpus.iter().flat_map(|text| &text.values);
         assert!(values.filter(|value| value.0 == class).count() >= 30, "{class}");
     }
@@ -131,7 +132,7 @@ fn corpus_has_enough_texts_of_each_class() {
 fn each_class_reaches_its_score() {
     let inspector = Inspector::new(Selection::all(), DigestKey::new(&[3; 32]));
     let (scores, errors) = scores(&inspector);
-    for class in Class::ALL {
+    for class in DataClass::ALL {
         let score = scores[&class];
         assert!(
             score.f1() >= 0.95,
@@ -140,7 +141,7 @@ fn each_class_reaches_its_score() {
             errors.join("\n")
         );
     }
-    let credential = scores[&Class::Credential];
+    let credential = scores[&DataClass::Credential];
     assert!(credential.precision() >= 0.98, "{credential:?}\n{}", errors.join("\n"));
 }
 
@@ -158,7 +159,8 @@ fn debug_output_has_no_value() {
 /// Source code scanners match keys in one line of a file.
 #[test]
 fn corpus_file_has_no_complete_key() {
-    let inspector = Inspector::new(Selection::of([Class::Credential]), DigestKey::new(&[3; 32]));
+    let inspector =
+        Inspector::new(Selection::of([DataClass::Credential]), DigestKey::new(&[3; 32]));
     for (i, line) in CORPUS.lines().enumerate() {
         let findings = inspector.text(&line.replace(['«', '»', '|'], " ")).list;
         let is_provider = |finding: &&Finding| {

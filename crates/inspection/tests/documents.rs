@@ -1,9 +1,10 @@
 //! Findings in JSON documents and their replacement.
 
 use inspection::{
-    Class, DigestKey, Encoding, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Part,
+    DigestKey, Encoding, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Part,
     Placeholder, Selection, find_placeholders, redaction, rewrite_json, rewrite_text,
 };
+use registry_core::entity::policy::DataClass;
 use serde_json::{Value, json};
 
 const CARD: &str = "4111111111111111";
@@ -77,7 +78,7 @@ fn escaped_strings_are_decoded() {
     let text =
         r#"{"a":"anna.berg\u0040kestrel.dev","b":"4111\n","c":"p\/x 4111\u0020111111111111"}"#;
     let findings = inspector().json(text).unwrap().list;
-    assert_eq!(findings.iter().map(Finding::class).collect::<Vec<_>>(), [Class::Contact]);
+    assert_eq!(findings.iter().map(Finding::class).collect::<Vec<_>>(), [DataClass::Contact]);
     assert_eq!(&text[findings[0].token.clone()], r#""anna.berg\u0040kestrel.dev""#);
     assert_eq!(findings[0].span, 0..MAIL.len());
 }
@@ -222,7 +223,7 @@ fn overlapping_spans_are_replaced_as_one() {
 fn chosen_findings_are_replaced() {
     let text = format!("{CARD} {MAIL}");
     let findings = inspector().text(&text).list;
-    let contacts = findings.iter().filter(|finding| finding.class() == Class::Contact);
+    let contacts = findings.iter().filter(|finding| finding.class() == DataClass::Contact);
     let written = rewrite_text(&text, contacts, |overlap| {
         Placeholder::from_random(overlap.class(), 1).to_string()
     });
@@ -260,9 +261,9 @@ fn unselected_classes_have_no_findings() {
     let text = format!("{CARD} {MAIL} CPF 111.444.777-35");
     let inspect = |selection| Inspector::new(selection, DigestKey::new(&[5; 32])).text(&text).list;
     assert_eq!(inspect(Selection::of([])), []);
-    let contact = inspect(Selection::of([Class::Contact]));
-    assert_eq!(contact.iter().map(Finding::class).collect::<Vec<_>>(), [Class::Contact]);
-    assert_eq!(inspect(Selection::of([Class::GovernmentId])), [], "CPF is opt-in");
+    let contact = inspect(Selection::of([DataClass::Contact]));
+    assert_eq!(contact.iter().map(Finding::class).collect::<Vec<_>>(), [DataClass::Contact]);
+    assert_eq!(inspect(Selection::of([DataClass::GovernmentId])), [], "CPF is opt-in");
 }
 
 #[test]

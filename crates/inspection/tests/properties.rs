@@ -1,10 +1,11 @@
 //! Properties of each text: spans, replacements, streams.
 
 use inspection::{
-    Class, DigestKey, Finding, Inspector, Selection, Stream, find_placeholders, map_strings,
-    redaction, rewrite_json, rewrite_text,
+    DigestKey, Finding, Inspector, Selection, Stream, find_placeholders, map_strings, redaction,
+    rewrite_json, rewrite_text,
 };
 use proptest::prelude::*;
+use registry_core::entity::policy::DataClass;
 
 fn inspector() -> Inspector {
     Inspector::new(Selection::all(), DigestKey::new(&[1; 32]))
@@ -129,7 +130,7 @@ proptest! {
 
     #[test]
     fn redacted_class_has_no_finding(text in separated()) {
-        for class in Class::ALL {
+        for class in DataClass::ALL {
             let inspector = Inspector::new(Selection::of([class]), DigestKey::new(&[1; 32]));
             let redacted = redacted(&text, &inspector.text(&text).list);
             let rest = inspector.text(&redacted);

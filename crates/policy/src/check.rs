@@ -1,6 +1,7 @@
 //! Checks at registration: the conditions of policies against the arguments of the tools that they
 //! select, and the prices of calls under budgets.
 
+mod indexed;
 mod inspection;
 mod spending;
 

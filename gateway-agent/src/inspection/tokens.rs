@@ -10,8 +10,9 @@ use std::{
 };
 
 use gateway_policy::QuotaKey;
-use inspection::{Class, Placeholder};
+use inspection::Placeholder;
 use registry_core::Name;
+use registry_core::entity::policy::DataClass;
 
 use crate::random::random_bits;
 
@@ -46,7 +47,7 @@ pub(super) struct Token {
 #[derive(Default)]
 struct CallerTokens {
     by_placeholder: HashMap<Placeholder, Token>,
-    by_value: HashMap<(Class, Arc<str>), Placeholder>,
+    by_value: HashMap<(DataClass, Arc<str>), Placeholder>,
     /// From the oldest to the newest.
     order: VecDeque<Placeholder>,
 }
@@ -62,7 +63,7 @@ impl Tokens {
     pub(super) fn issue(
         &self,
         owner: &QuotaKey,
-        class: Class,
+        class: DataClass,
         value: &str,
         policies: impl Iterator<Item = Name>,
         now: Instant,
@@ -106,7 +107,7 @@ impl Tokens {
 impl CallerTokens {
     fn issue(
         &mut self,
-        class: Class,
+        class: DataClass,
         value: &str,
         policies: impl Iterator<Item = Name>,
         now: Instant,
@@ -177,7 +178,7 @@ mod tests {
 
     fn issue(tokens: &Tokens, owner: &str, value: &str, now: Instant) -> Option<Placeholder> {
         let policies = std::iter::once(policy("p"));
-        tokens.issue(&Some(owner.into()), Class::Contact, value, policies, now)
+        tokens.issue(&Some(owner.into()), DataClass::Contact, value, policies, now)
     }
 
     #[test]
@@ -196,7 +197,7 @@ mod tests {
         let (tokens, now) = (Tokens::default(), Instant::now());
         let first = issue(&tokens, "a", "x@y.org", now).unwrap();
         let more = std::iter::once(policy("q"));
-        let second = tokens.issue(&Some("a".into()), Class::Contact, "x@y.org", more, now);
+        let second = tokens.issue(&Some("a".into()), DataClass::Contact, "x@y.org", more, now);
         assert_eq!(second, Some(first));
         let found = tokens.find(&Some("a".into()), first, now).unwrap();
         assert_eq!(found.policies, [policy("p"), policy("q")]);

@@ -261,7 +261,7 @@ impl Governed {
                 admission.rates = Some(TakenRates::take(gateway, &enforced).await?);
             }
         }
-        if self.has_price() {
+        if self.concerns_spending() {
             let governance = moment.snapshot.governance.as_ref();
             let caller = governance.map(|governance| governance.caller(agent.as_ref()));
             let tool = self.target.name_in_counts();
@@ -279,10 +279,9 @@ impl Governed {
         Ok(admission)
     }
 
-    /// Whether calls can have a price: those of tools and skills, but not those of prompts and
-    /// resources.
-    fn has_price(&self) -> bool {
-        matches!(self.action, Action::Call | Action::Send)
+    /// Whether prices or budgets apply. Calls of prompts and resources have no price.
+    fn concerns_spending(&self) -> bool {
+        matches!(self.action, Action::Call | Action::Send) && self.policies.concerns_spending()
     }
 
     /// Counts the call in its trace.
@@ -298,7 +297,7 @@ impl Governed {
             return Ok(None);
         }
         let (traces, trace) = (gateway.traces(), record.trace_id().as_u128());
-        let price = policies.price(Mode::Enforce).filter(|_| self.has_price());
+        let price = policies.price(Mode::Enforce).filter(|_| self.concerns_spending());
         let price = price.map_or(Amount::ZERO, |rule| rule.price.reserved());
         let totals = traces.count(trace, price, Instant::now());
         let cost = TraceCost::new(traces, trace, price);

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use inspection::{Class, Detector};
+use inspection::Detector;
+use registry_core::entity::policy::DataClass;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Exits with 1 if the file has findings. Values are never printed.")]
@@ -17,7 +18,7 @@ pub(crate) struct InspectArgs {
     ///
     /// The classes are credential, financial, governmentId, contact and network.
     #[arg(long = "class", value_name = "CLASS")]
-    pub(crate) classes: Vec<Class>,
+    pub(crate) classes: Vec<DataClass>,
     /// Add a detector, such as br-cpf; may be repeated
     ///
     /// Detectors of national identification numbers are opt-in, except the one of US numbers.

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use inspection::{
-    Class, Detector, DigestKey, Encoding, Findings, Inspector, InvalidJson, Part, Selection,
+    Detector, DigestKey, Encoding, Findings, Inspector, InvalidJson, Part, Selection,
 };
+use registry_core::entity::policy::DataClass;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -150,7 +151,7 @@ fn list(screen: Screen) -> Result<(), Failure> {
     let all = Detector::all().map(|detector| DetectorView {
         name: detector.name(),
         class: detector.class().as_str(),
-        opt_in: detector.is_opt_in() || detector.class() == Class::Network,
+        opt_in: detector.is_opt_in() || detector.class() == DataClass::Network,
         finds: detector.finds(),
     });
     if screen.format == Format::Json {

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use registry_core::entity::policy::DataClass;
+
 use super::randomness;
 use crate::{
-    class::Class,
     context::{Text, is_word_byte},
     detector::Detector,
     scan::Scan,
@@ -12,7 +13,7 @@ use crate::{
 
 pub(crate) static ASSIGNED_SECRET: Detector = Detector::new(
     "assigned-secret",
-    Class::Credential,
+    DataClass::Credential,
     "random values that are assigned to a name such as `api_key`, `token` or `password`",
 );
 

@@ -1,17 +1,18 @@
 //! Credentials of the HTTP schemes Basic and Bearer.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use registry_core::entity::policy::DataClass;
 
 use super::randomness;
-use crate::{class::Class, context::is_word_byte, detector::Detector, scan::Scan};
+use crate::{context::is_word_byte, detector::Detector, scan::Scan};
 
 pub(crate) static BASIC: Detector = Detector::new(
     "basic-credentials",
-    Class::Credential,
+    DataClass::Credential,
     "credentials of the HTTP scheme Basic that decode to a user and a password",
 );
 pub(crate) static BEARER: Detector =
-    Detector::new("bearer-token", Class::Credential, "random tokens of the HTTP scheme Bearer");
+    Detector::new("bearer-token", DataClass::Credential, "random tokens of the HTTP scheme Bearer");
 
 const MAX_BYTES: usize = 512;
 /// Shorter credentials are those of examples.

@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 
+use registry_core::entity::policy::DataClass;
+
 use super::{digits::Groups, luhn};
-use crate::{class::Class, detector::Detector, scan::Scan};
+use crate::{detector::Detector, scan::Scan};
 
 pub(super) static CARD: Detector = Detector::new(
     "payment-card",
-    Class::Financial,
+    DataClass::Financial,
     "payment card numbers with an issuer's prefix and length and a valid check digit",
 );
 

@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
-use crate::{class::Class, context::Text, detector::Detector, scan::Scan};
+use registry_core::entity::policy::DataClass;
+
+use crate::{context::Text, detector::Detector, scan::Scan};
 
 pub(crate) static EMAIL: Detector = Detector::new(
     "email",
-    Class::Contact,
+    DataClass::Contact,
     "e-mail addresses outside of the domains that are reserved for examples",
 );
 

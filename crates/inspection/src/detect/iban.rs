@@ -1,11 +1,13 @@
 //! International bank account numbers (ISO 13616).
 
+use registry_core::entity::policy::DataClass;
+
 use super::digits::Groups;
-use crate::{class::Class, context::Text, detector::Detector, scan::Scan};
+use crate::{context::Text, detector::Detector, scan::Scan};
 
 pub(super) static IBAN: Detector = Detector::new(
     "iban",
-    Class::Financial,
+    DataClass::Financial,
     "IBANs with the length of their country and valid check digits",
 );
 

@@ -4,12 +4,13 @@ use base64::{
     Engine as _, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
+use registry_core::entity::policy::DataClass;
 
-use crate::{class::Class, detector::Detector, scan::Scan};
+use crate::{detector::Detector, scan::Scan};
 
 pub(crate) static JWT: Detector = Detector::new(
     "jwt",
-    Class::Credential,
+    DataClass::Credential,
     "JSON web tokens whose header names an algorithm, with a signature",
 );
 

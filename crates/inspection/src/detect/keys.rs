@@ -4,8 +4,10 @@
 
 use std::ops::RangeInclusive;
 
+use registry_core::entity::policy::DataClass;
+
 use super::randomness;
-use crate::{class::Class, detector::Detector, scan::Scan};
+use crate::{detector::Detector, scan::Scan};
 
 /// The form of a provider's keys.
 #[derive(Debug)]
@@ -52,7 +54,7 @@ impl KeyRule {
         lengths: RangeInclusive<usize>,
         check: Check,
     ) -> Self {
-        let detector = Detector::new(name, Class::Credential, finds);
+        let detector = Detector::new(name, DataClass::Credential, finds);
         Self { detector, prefixes, alphabet, lengths, check }
     }
 }

@@ -5,9 +5,10 @@ use std::{
     ops::Range,
 };
 
+use registry_core::entity::policy::DataClass;
+
 use super::digits::Groups;
 use crate::{
-    class::Class,
     context::{Text, is_word_byte},
     detector::Detector,
     scan::Scan,
@@ -15,16 +16,16 @@ use crate::{
 
 pub(crate) static IPV4: Detector = Detector::new(
     "ipv4",
-    Class::Network,
+    DataClass::Network,
     "IPv4 addresses, not versions, loopback, netmasks or addresses that are reserved for examples",
 );
 pub(crate) static IPV6: Detector = Detector::new(
     "ipv6",
-    Class::Network,
+    DataClass::Network,
     "IPv6 addresses: global, unique local and link-local, not those reserved for examples",
 );
 pub(crate) static MAC: Detector =
-    Detector::new("mac-address", Class::Network, "MAC addresses of six pairs");
+    Detector::new("mac-address", DataClass::Network, "MAC addresses of six pairs");
 
 const CONTEXT: [&str; 14] = [
     "ip", "ipv", "ips", "host", "addr", "address", "server", "client", "from", "peer", "dns",

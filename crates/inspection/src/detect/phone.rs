@@ -5,9 +5,10 @@ use std::{
     ops::{Range, RangeInclusive},
 };
 
+use registry_core::entity::policy::DataClass;
+
 use super::digits::Groups;
 use crate::{
-    class::Class,
     context::{Text, is_word_byte},
     detector::Detector,
     scan::Scan,
@@ -15,7 +16,7 @@ use crate::{
 
 pub(super) static PHONE: Detector = Detector::new(
     "phone",
-    Class::Contact,
+    DataClass::Contact,
     "phone numbers with a country code and a plausible length, or national ones next to a keyword",
 );
 

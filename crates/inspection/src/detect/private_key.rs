@@ -1,12 +1,13 @@
 //! Private keys in the text forms of PEM (RFC 7468), SSH and PGP.
 
 use memchr::memmem;
+use registry_core::entity::policy::DataClass;
 
-use crate::{class::Class, context::Text, detector::Detector, scan::Scan};
+use crate::{context::Text, detector::Detector, scan::Scan};
 
 pub(crate) static PRIVATE_KEY: Detector = Detector::new(
     "private-key",
-    Class::Credential,
+    DataClass::Credential,
     "PEM, OpenSSH and OpenPGP private keys with their content",
 );
 

@@ -1,16 +1,18 @@
 //! Numbers of the US Social Security Administration and the Internal Revenue Service.
 
+use registry_core::entity::policy::DataClass;
+
 use super::digits::Groups;
-use crate::{class::Class, detector::Detector, scan::Scan};
+use crate::{detector::Detector, scan::Scan};
 
 pub(super) static SSN: Detector = Detector::new(
     "us-ssn",
-    Class::GovernmentId,
+    DataClass::GovernmentId,
     "US social security numbers with dashes, or next to a keyword; not numbers that are never issued",
 );
 pub(super) static ITIN: Detector = Detector::new(
     "us-itin",
-    Class::GovernmentId,
+    DataClass::GovernmentId,
     "US individual taxpayer identification numbers next to a keyword",
 );
 

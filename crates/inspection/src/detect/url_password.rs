@@ -1,11 +1,13 @@
 //! Passwords in URLs.
 
+use registry_core::entity::policy::DataClass;
+
 use super::randomness;
-use crate::{class::Class, detector::Detector, scan::Scan};
+use crate::{detector::Detector, scan::Scan};
 
 pub(crate) static URL_PASSWORD: Detector = Detector::new(
     "url-password",
-    Class::Credential,
+    DataClass::Credential,
     "passwords in URLs (`scheme://user:password@host`), not placeholders or the name of the user",
 );
 

@@ -59,6 +59,11 @@ impl BudgetRule<'_> {
 }
 
 impl ApplicablePolicies {
+    /// Whether a policy prices calls or limits their spending.
+    pub fn concerns_spending(&self) -> bool {
+        self.policies.iter().any(|applied| applied.policy.policy().concerns_spending())
+    }
+
     /// The highest price of the enforced policies; in audit mode, of all policies. Of equal prices,
     /// the first one by policy name.
     pub fn price(&self, mode: Mode) -> Option<PriceRule<'_>> {

@@ -9,30 +9,15 @@ use registry_core::{
     suggest::closest,
 };
 
-use super::{After, CANDIDATES, FINDINGS, SelectableResources};
-use crate::{
-    Direction, Resource, arguments::ArgumentType, in_force::documents_in_force,
-    selector_index::SelectorIndex,
-};
+use super::{After, CANDIDATES, FINDINGS, SelectableResources, indexed::IndexedPolicies};
+use crate::{Direction, Resource, arguments::ArgumentType};
 
 /// The policies in force with an inspection.
-pub(super) struct InspectionPolicies<'a> {
-    policies: Vec<(&'a Key, &'a Policy, &'a Inspection)>,
-    index: SelectorIndex,
-}
+pub(super) struct InspectionPolicies<'a>(IndexedPolicies<'a>);
 
 impl<'a> InspectionPolicies<'a> {
     pub(super) fn new(after: &After<'a>) -> Self {
-        let documents = documents_in_force(after.policies.values().copied()).into_iter();
-        let policies = documents.filter_map(|document| match document.entity() {
-            Entity::Policy(policy) => {
-                Some((document.key(), &**policy, policy.inspection.as_ref()?))
-            }
-            _ => None,
-        });
-        let policies: Vec<_> = policies.collect();
-        let index = SelectorIndex::new(policies.iter().map(|(_, policy, _)| &policy.applies_to));
-        Self { policies, index }
+        Self(IndexedPolicies::new(after, |policy| policy.inspection.is_some()))
     }
 
     /// The warnings about a new policy.
@@ -105,9 +90,8 @@ impl<'a> InspectionPolicies<'a> {
         class: DataClass,
         action: InspectionAction,
     ) -> Option<&'a Key> {
-        let candidates = self.index.candidates(resource).into_iter();
-        let mut others = candidates.map(|position| self.policies[position]);
-        let is_stricter = |(_, other, inspection): &(&Key, &Policy, &Inspection)| {
+        let is_stricter = |(_, other): &(&Key, &Policy)| {
+            let Some(inspection) = &other.inspection else { return false };
             let theirs = match direction {
                 // Their exceptions leave the action of this policy.
                 Direction::Arguments if !inspection.except.is_empty() => None,
@@ -118,10 +102,9 @@ impl<'a> InspectionPolicies<'a> {
             other.name != policy.name
                 && other.effective_mode() == policy.effective_mode()
                 && (callers.is_empty() || *callers == policy.applies_to.callers)
-                && resource.is_selected(&other.applies_to)
                 && theirs > Some(action)
         };
-        others.find(is_stricter).map(|(key, ..)| key)
+        self.0.select(resource).find(is_stricter).map(|(key, _)| key)
     }
 }
 

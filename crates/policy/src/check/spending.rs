@@ -10,39 +10,18 @@ use registry_core::{
     },
 };
 
-use super::{After, FINDINGS, SelectableResources};
+use super::{After, FINDINGS, SelectableResources, indexed::IndexedPolicies};
 use crate::{
     Resource, ResourceKind,
     catalog::{self, Find},
-    in_force::documents_in_force,
-    selector_index::SelectorIndex,
 };
 
 /// The policies in force with a price or budgets.
-pub(super) struct SpendingPolicies<'a> {
-    policies: Vec<(&'a Key, &'a Policy)>,
-    index: SelectorIndex,
-}
+pub(super) struct SpendingPolicies<'a>(IndexedPolicies<'a>);
 
 impl<'a> SpendingPolicies<'a> {
     pub(super) fn new(after: &After<'a>) -> Self {
-        let documents = documents_in_force(after.policies.values().copied()).into_iter();
-        let policies = documents.filter_map(|document| match document.entity() {
-            Entity::Policy(policy) => Some((document.key(), &**policy)),
-            _ => None,
-        });
-        let concerns_spending =
-            |(_, policy): &(&Key, &Policy)| policy.price.is_some() || !policy.budgets.is_empty();
-        let policies: Vec<_> = policies.filter(concerns_spending).collect();
-        let index = SelectorIndex::new(policies.iter().map(|(_, policy)| &policy.applies_to));
-        Self { policies, index }
-    }
-
-    /// The policies that select a resource, in order of their names.
-    fn select(&self, resource: &Resource) -> impl Iterator<Item = (&'a Key, &'a Policy)> {
-        let candidates = self.index.candidates(resource).into_iter();
-        let policies = candidates.map(move |position| self.policies[position]);
-        policies.filter(move |(_, policy)| resource.is_selected(&policy.applies_to))
+        Self(IndexedPolicies::new(after, Policy::concerns_spending))
     }
 
     /// Whether all calls of a resource that a policy selects have a price.
@@ -53,7 +32,7 @@ impl<'a> SpendingPolicies<'a> {
                     || other.applies_to.callers == of.applies_to.callers)
         };
         of.price.is_some()
-            || self.select(resource).any(|(_, other)| other.price.is_some() && covers(other))
+            || self.0.select(resource).any(|(_, other)| other.price.is_some() && covers(other))
     }
 
     /// The warnings about a new policy.
@@ -63,13 +42,14 @@ impl<'a> SpendingPolicies<'a> {
         resources: &SelectableResources<'_>,
     ) -> Vec<Diagnostic> {
         let Entity::Policy(policy) = document.entity() else { return Vec::new() };
-        if policy.price.is_none() && policy.budgets.is_empty() {
+        if !policy.concerns_spending() {
             return Vec::new();
         }
         let mut unpriced = Vec::new();
         let mut overlaps: BTreeMap<&Key, &Key> = BTreeMap::new();
         for (resource, tool, key) in resources.select(&policy.applies_to) {
             let others = self
+                .0
                 .select(resource)
                 .filter(|(other, _)| other.name != document.key().name)
                 .filter(|(_, other)| prices_overlap(policy, other));
@@ -90,13 +70,13 @@ impl<'a> SpendingPolicies<'a> {
 
     /// The warnings about a new tool or agent under budgets in force.
     pub(super) fn check_resources(&self, find: Find<'_>, document: &Document) -> Vec<Diagnostic> {
-        if self.policies.is_empty() {
+        if self.0.is_empty() {
             return Vec::new();
         }
         let mut budgets: BTreeMap<&Key, &Policy> = BTreeMap::new();
         catalog::each_resource(find, document, &mut |resource, tool| {
             if needs_price(&resource, &tool) {
-                budgets.extend(self.select(&resource).filter(|(_, policy)| {
+                budgets.extend(self.0.select(&resource).filter(|(_, policy)| {
                     !policy.budgets.is_empty() && !self.has_price(&resource, policy)
                 }));
             }

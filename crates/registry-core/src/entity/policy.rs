@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 pub use budget::{Budget, BudgetScope, BudgetWindow, CalendarPeriod, Fraction, OnUnavailable};
 pub use inspection::{
     BinaryContent, DataClass, Inspection, InspectionAction, InspectionException, InspectionProfile,
+    UnknownDataClass,
 };
 pub use limits::{Limits, Rate, RateKey, Reach, TraceLimits};
 pub use price::{CallPrice, FailureCharge, Price, ResultPath};
@@ -141,9 +142,14 @@ impl Decision {
 }
 
 impl Policy {
-    /// The mode in which gateways evaluate the policy: audit for a pre-release.
+    /// The mode of the evaluation by gateways: audit for a pre-release.
     pub fn effective_mode(&self) -> Mode {
         if self.version.is_prerelease() { Mode::Audit } else { self.mode }
+    }
+
+    /// Whether it prices calls or limits their spending.
+    pub fn concerns_spending(&self) -> bool {
+        self.price.is_some() || !self.budgets.is_empty()
     }
 
     pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {

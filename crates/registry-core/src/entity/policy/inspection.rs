@@ -1,6 +1,6 @@
 //! Inspection of arguments and results for credentials and personal data.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use schema_compat::pointer::Location;
 use serde::Serialize;
@@ -59,9 +59,14 @@ pub enum DataClass {
     GovernmentId,
     /// E-mail addresses and phone numbers.
     Contact,
-    /// IP addresses.
+    /// IP and MAC addresses.
     Network,
 }
+
+/// The name of no class.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown class `{0}`: use credential, financial, governmentId, contact or network")]
+pub struct UnknownDataClass(String);
 
 /// The action on found data, from the weakest to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -180,7 +185,7 @@ fn actions(
     };
     for (name, value) in members.iter().filter(|(name, _)| *name != "$comment") {
         let at = at.member(name);
-        let Some(class) = DataClass::parse(name) else {
+        let Ok(class) = name.parse() else {
             let names = || DataClass::ALL.into_iter().map(DataClass::as_str);
             let help = match closest(name, names()) {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -230,9 +235,20 @@ impl DataClass {
             Self::Network => "network",
         }
     }
+}
 
-    fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|class| class.as_str() == name)
+impl fmt::Display for DataClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for DataClass {
+    type Err = UnknownDataClass;
+
+    fn from_str(text: &str) -> Result<Self, UnknownDataClass> {
+        let found = Self::ALL.into_iter().find(|class| class.as_str() == text);
+        found.ok_or_else(|| UnknownDataClass(text.to_owned()))
     }
 }
 
