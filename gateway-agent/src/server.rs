@@ -16,7 +16,7 @@ use gateway_compose::{CompositionState, Sagas};
 use gateway_upstream::{TargetHealth, TargetState, Upstreams, WorkerRuntimes, redact_url};
 use ledger::Ledger;
 use registry_core::{Kind, entity::policy::Reach};
-use registry_follow::UsageClient;
+use registry_follow::{LedgerClient, UsageClient};
 use registry_tls::{Acceptor, InvalidFile, MetricsHooks};
 use tokio::{
     net::TcpListener,
@@ -246,18 +246,16 @@ impl Reporting {
     /// Opens the crash marks and the ledger: that of the registry, or a local one.
     fn open(config: &Config, cache: &Cache) -> std::io::Result<(Arc<Spending>, Self)> {
         let (path, clock) = (&config.registry.cache, SpendingClock::System);
-        let client = source::ledger(&config.registry.source);
-        let reach = if client.is_some() { Reach::Fleet } else { Reach::Gateway };
+        let registry = source::reported_to(&config.registry.source);
+        let reach = if registry.is_some() { Reach::Fleet } else { Reach::Gateway };
         let (spending, reporter) = Spending::open(path, &config.name, reach, clock)?;
-        let ledger: Arc<dyn Ledger> = match client {
-            Some(client) => Arc::new(client),
-            None => Arc::new(LocalLedger::open(path, cache.subscribe(), clock)?),
-        };
-        let opened = |client| {
+        let (ledger, usage): (Arc<dyn Ledger>, _) = if let Some(registry) = registry {
             let usage = Usage::open(clock)?;
-            Ok::<_, std::io::Error>(UsageReporting { usage, client })
+            let client = UsageClient::new(registry.clone());
+            (Arc::new(LedgerClient::new(registry)), Some(UsageReporting { usage, client }))
+        } else {
+            (Arc::new(LocalLedger::open(path, cache.subscribe(), clock)?), None)
         };
-        let usage = source::usage(&config.registry.source).map(opened).transpose()?;
         Ok((spending, Self { reporter, ledger, usage }))
     }
 

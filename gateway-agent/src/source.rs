@@ -8,7 +8,7 @@ mod loader;
 mod scope;
 mod settings;
 
-use registry_follow::{Follower, LedgerClient, Timing, UsageClient};
+use registry_follow::{Follower, Timing};
 
 pub(crate) use self::file::{LoadError, LoadedFile, load as load_file};
 pub use self::{
@@ -59,18 +59,10 @@ pub async fn follow(
     }
 }
 
-/// The ledger of the registry. `None`: the source has no ledger.
-pub fn ledger(config: &SourceConfig) -> Option<LedgerClient> {
+/// The registry that takes reports. `None`: the source takes none.
+pub fn reported_to(config: &SourceConfig) -> Option<Follower> {
     match &config.address {
-        Source::Grpc(addresses) => Some(LedgerClient::new(follower(addresses, config))),
-        Source::Http(_) | Source::File(_) | Source::Discovered => None,
-    }
-}
-
-/// The client that reports usage. `None`: the source takes no reports.
-pub fn usage(config: &SourceConfig) -> Option<UsageClient> {
-    match &config.address {
-        Source::Grpc(addresses) => Some(UsageClient::new(follower(addresses, config))),
+        Source::Grpc(addresses) => Some(follower(addresses, config)),
         Source::Http(_) | Source::File(_) | Source::Discovered => None,
     }
 }

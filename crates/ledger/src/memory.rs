@@ -17,8 +17,8 @@ use crate::{
     generation::{Generation, ProcessRow},
     key::{AccountKey, BudgetKey, Epoch},
     message::{
-        AccountAnswer, AccountReport, AccountState, Answer, LedgerError, Recall, Refusal,
-        Rejection, Report, Totals,
+        AccountReport, AccountState, Answer, LedgerError, Recall, Refusal, Rejection, Report,
+        Totals,
     },
     window::{WindowId, WindowRule, WindowSpan},
 };
@@ -142,12 +142,7 @@ impl MemoryLedger {
             let key = process(account.epoch);
             let rule = rule(&account.budget);
             let result = self.post(&key, report.process, account, rule.as_ref(), now, &mut recalls);
-            accounts.push(AccountAnswer {
-                budget: account.budget.clone(),
-                window: account.window.clone(),
-                epoch: account.epoch,
-                result,
-            });
+            accounts.push(account.answered(result));
         }
         for ended in &report.ended {
             self.processes.entry(process(*ended)).or_default().is_ended = true;

@@ -85,6 +85,14 @@ pub struct AccountReport {
     pub want: Option<Want>,
 }
 
+impl AccountReport {
+    /// The answer about this account.
+    pub fn answered(&self, result: Result<AccountState, Rejection>) -> AccountAnswer {
+        let Self { budget, window, epoch, .. } = self;
+        AccountAnswer { budget: budget.clone(), window: window.clone(), epoch: *epoch, result }
+    }
+}
+
 /// A request that `granted` reach a total. Its repetition has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Want {

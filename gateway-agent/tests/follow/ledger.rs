@@ -56,12 +56,7 @@ impl LedgerService for Service {
         self.0.gateways.lock().expect("no panic").push(request.gateway.clone());
         let report = read_report(request);
         let report = report.map_err(|e| Status::invalid_argument(e.to_string()))?;
-        let answer = |account: &AccountReport| AccountAnswer {
-            budget: account.budget.clone(),
-            window: account.window.clone(),
-            epoch: account.epoch,
-            result: Err(Rejection::UnknownBudget),
-        };
+        let answer = |account: &AccountReport| account.answered(Err(Rejection::UnknownBudget));
         let accounts = report.accounts.iter().map(answer).collect();
         self.0.reports.lock().expect("no panic").push(report);
         Ok(Response::new(write_answer(&Answer { generation: 1, accounts })))

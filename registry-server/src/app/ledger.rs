@@ -21,8 +21,7 @@ use std::{
 };
 
 use ledger::{
-    AccountAnswer, AccountReport, AccountState, Answer, Epoch, GatewayAccount, Refusal, Rejection,
-    Report,
+    AccountReport, AccountState, Answer, Epoch, GatewayAccount, Refusal, Rejection, Report,
 };
 use registry_core::Timestamp;
 use tokio::{
@@ -281,12 +280,7 @@ impl Ledger {
                     posted.result
                 }
             };
-            accounts.push(AccountAnswer {
-                budget: account.budget.clone(),
-                window: account.window.clone(),
-                epoch: account.epoch,
-                result,
-            });
+            accounts.push(account.answered(result));
         }
         for ended in &report.ended {
             self.store.end_process(gateway, *ended, &report.accounts, now).await?;

@@ -507,12 +507,7 @@ impl World {
 
 /// The answers in the order of the original report; the closes that were dropped have none.
 fn realigned(report: &Report, changed: &Report, answer: &Answer) -> Vec<AccountAnswer> {
-    let unanswered = |account: &AccountReport| AccountAnswer {
-        budget: account.budget.clone(),
-        window: account.window.clone(),
-        epoch: account.epoch,
-        result: Err(Rejection::UnknownWindow),
-    };
+    let unanswered = |account: &AccountReport| account.answered(Err(Rejection::UnknownWindow));
     let find = |account: &AccountReport| {
         let at = changed.accounts.iter().position(|other| other == account);
         at.map_or_else(|| unanswered(account), |at| answer.accounts[at].clone())
