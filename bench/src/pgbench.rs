@@ -2,6 +2,15 @@
 
 use std::{fs, process::Command};
 
+use acceptance::{Registry, postgres::PrivateCluster};
+
+/// A database with the tables of a server, which has stopped.
+pub(crate) async fn create_peer(cluster: &PrivateCluster) -> String {
+    let peer = cluster.create_database("bench_peer").await;
+    assert!(Registry::start_on(&peer).process.stop().success());
+    peer
+}
+
 /// Transactions per second of a script, with one connection per client.
 pub(crate) fn transactions_per_second(
     database: &str,

@@ -12,9 +12,7 @@ use crate::{
 
 pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     let cluster = PrivateCluster::durable().await;
-    let peer = cluster.create_database("bench_peer").await;
-    // A server creates the tables and stops.
-    assert!(Registry::start_on(&peer).process.stop().success());
+    let peer = pgbench::create_peer(&cluster).await;
     for clients in [1, 16, 64] {
         let sqlite = singles(&Registry::start(), clients, seconds).await;
         report.add_alone(

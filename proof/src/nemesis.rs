@@ -27,6 +27,27 @@ pub(crate) use disk::SmallDisk;
 /// Time limit of a connection to a database that the nemesis may have paused.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Injects each fault at its time, and returns when all have ended.
+pub(crate) async fn inject<T, F>(
+    faults: impl IntoIterator<Item = (Instant, T)>,
+    seed: u64,
+    break_and_mend: impl Fn(T, Rng) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut running = JoinSet::new();
+    for (i, (at, fault)) in faults.into_iter().enumerate() {
+        let ended = break_and_mend(fault, Rng::new(seed, &format!("fault {i}")));
+        running.spawn(async move {
+            sleep_until(at).await;
+            ended.await;
+        });
+    }
+    while let Some(done) = running.join_next().await {
+        done.expect("the nemesis does not break itself");
+    }
+}
+
 /// The processes and links with faults. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Nemesis {
@@ -43,17 +64,12 @@ pub(crate) struct Nemesis {
 impl Nemesis {
     /// Runs the plan and returns when all faults have ended.
     pub(crate) async fn run(self, plan: Plan, began: Instant) {
-        let mut running = JoinSet::new();
-        for (i, planned) in plan.faults.iter().cloned().enumerate() {
-            let (nemesis, rng) = (self.clone(), Rng::new(plan.seed, &format!("fault {i}")));
-            running.spawn(async move {
-                sleep_until(began + planned.at).await;
-                nemesis.break_and_mend(planned, rng).await;
-            });
-        }
-        while let Some(done) = running.join_next().await {
-            done.expect("the nemesis does not break itself");
-        }
+        let faults = plan.faults.iter().cloned().map(|planned| (began + planned.at, planned));
+        inject(faults, plan.seed, |planned, rng| {
+            let nemesis = self.clone();
+            async move { nemesis.break_and_mend(planned, rng).await }
+        })
+        .await;
         for server in &self.servers {
             server.signal("CONT").await;
             server.restart().await;
@@ -112,7 +128,11 @@ impl Nemesis {
                 }
             }
             Fault::FullDisk(gateway) => self.fill(&self.gateways[gateway].cache(), lasts).await,
-            Fault::Clock(server, seconds) => self.clock(server, seconds, lasts).await,
+            Fault::Clock(server, seconds) => {
+                if !self.servers[server].shift_clock(seconds, lasts).await {
+                    self.note("without a C compiler, no clock is shifted");
+                }
+            }
             Fault::KillPostgres
             | Fault::PausePostgres
             | Fault::HoldHead
@@ -196,15 +216,5 @@ impl Nemesis {
         disk::fill(cache);
         sleep(lasts).await;
         disk::empty(cache);
-    }
-
-    async fn clock(&self, server: usize, seconds: i64, lasts: Duration) {
-        let Some(shim) = self.servers[server].shim() else {
-            self.note("without a C compiler, no clock is shifted");
-            return;
-        };
-        shim.jump(seconds);
-        sleep(lasts).await;
-        shim.jump(0);
     }
 }

@@ -80,6 +80,15 @@ impl Server {
         self.setup.shim.as_ref()
     }
 
+    /// Shifts the clock for a time. Returns whether it can be shifted.
+    pub(crate) async fn shift_clock(&self, seconds: i64, lasts: Duration) -> bool {
+        let Some(shim) = self.shim() else { return false };
+        shim.jump(seconds);
+        sleep(lasts).await;
+        shim.jump(0);
+        true
+    }
+
     /// The database of a relay.
     pub(crate) fn copy(&self) -> Option<&str> {
         self.setup.follow.as_ref().map(|_| self.setup.database.as_str())

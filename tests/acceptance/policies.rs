@@ -19,7 +19,7 @@ mod usage;
 
 use std::fs;
 
-use acceptance::{CtlOutput, Gateway, GatewayOptions, Registry};
+use acceptance::{CtlOutput, Gateway, GatewayOptions, Registry, ctl, root};
 use serde_json::{Value, json};
 
 /// A bank with one destructive tool, its alias, and a reader.
@@ -48,11 +48,26 @@ fn bank_gateway(registry: &Registry, arguments: &[&str]) -> Gateway {
 }
 
 fn bank_gateway_of(source: String, arguments: &[&str]) -> Gateway {
-    let targets =
-        "targets:\n  - { server: bank, version: \"*\", http: \"http://127.0.0.1:1/mcp\" }\n";
-    let options =
-        GatewayOptions { source, targets: targets.to_owned(), runtime: None, more: String::new() };
+    let targets = bank_at("http://127.0.0.1:1/mcp");
+    let options = GatewayOptions { source, targets, runtime: None, more: String::new() };
     Gateway::start_with(&options, arguments)
+}
+
+/// The targets of a gateway whose bank has this URL.
+fn bank_at(url: &str) -> String {
+    format!("targets:\n  - {{ server: bank, version: \"*\", http: \"{url}\" }}\n")
+}
+
+/// A policy of an example, which is validated and applied with the example of the registry.
+fn example_policy(example: &str, policy: &str) -> Value {
+    let files = ["examples/registry-v2.json", example];
+    let valid = ctl("http://127.0.0.1:1", &["validate", files[0], files[1], "--output", "json"]);
+    assert!(valid.success(), "{valid:?}");
+    let registry = Registry::start();
+    registry.apply_example();
+    registry.apply_file(&root().join(example));
+    let document = registry.run(&["get", policy, "--document"]);
+    serde_json::from_str(&document).expect("JSON")
 }
 
 /// An agent that declares these tools.

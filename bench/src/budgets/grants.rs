@@ -21,9 +21,7 @@ const GATEWAYS: usize = 64;
 
 pub(super) async fn measure(report: &mut Report, seconds: u64) {
     let cluster = PrivateCluster::durable().await;
-    let peer = cluster.create_database("bench_peer").await;
-    // A server creates the tables and stops.
-    assert!(Registry::start_on(&peer).process.stop().success());
+    let peer = pgbench::create_peer(&cluster).await;
     insert_rows(&peer, 100).await;
     let database = cluster.create_database("bench_grants").await;
     let (postgres, sqlite) = (Registry::start_on(&database), Registry::start());

@@ -5,8 +5,7 @@ use std::{sync::Arc, time::Duration};
 use history_check::{BudgetEvent, Event};
 use tokio::{
     sync::Mutex,
-    task::JoinSet,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep},
 };
 
 use super::{
@@ -17,6 +16,7 @@ use super::{
 use crate::{
     history_writer::HistoryWriter,
     link::{Link, NetworkCondition},
+    nemesis::inject,
     rng::Rng,
     server::Server,
 };
@@ -35,17 +35,12 @@ pub(super) struct BudgetNemesis {
 impl BudgetNemesis {
     /// Runs the plan and returns when all faults have ended.
     pub(super) async fn run(self, plan: BudgetPlan, began: Instant) {
-        let mut running = JoinSet::new();
-        for (i, planned) in plan.faults.iter().cloned().enumerate() {
-            let (nemesis, rng) = (self.clone(), Rng::new(plan.seed, &format!("fault {i}")));
-            running.spawn(async move {
-                sleep_until(began + planned.at).await;
-                nemesis.break_and_mend(planned, rng).await;
-            });
-        }
-        while let Some(done) = running.join_next().await {
-            done.expect("the nemesis does not break itself");
-        }
+        let faults = plan.faults.iter().cloned().map(|planned| (began + planned.at, planned));
+        inject(faults, plan.seed, |planned, rng| {
+            let nemesis = self.clone();
+            async move { nemesis.break_and_mend(planned, rng).await }
+        })
+        .await;
         for server in &self.servers {
             server.signal("CONT").await;
             server.restart().await;
@@ -90,7 +85,11 @@ impl BudgetNemesis {
                     self.note("without a C compiler, no clock jumps", false);
                 }
             }
-            BudgetFault::Clock(server, seconds) => self.clock(server, seconds, lasts).await,
+            BudgetFault::Clock(server, seconds) => {
+                if !self.servers[server].shift_clock(seconds, lasts).await {
+                    self.note("without a C compiler, no clock is shifted", false);
+                }
+            }
             BudgetFault::Partition(gateway) => {
                 let links: Vec<_> = self.gateways[gateway].links.iter().collect();
                 Self::network(&links, NetworkCondition::Severed, lasts).await;
@@ -128,16 +127,6 @@ impl BudgetNemesis {
         for link in links {
             link.set_condition(NetworkCondition::Fair);
         }
-    }
-
-    async fn clock(&self, server: usize, seconds: i64, lasts: Duration) {
-        let Some(shim) = self.servers[server].shim() else {
-            self.note("without a C compiler, no clock is shifted", false);
-            return;
-        };
-        shim.jump(seconds);
-        sleep(lasts).await;
-        shim.jump(0);
     }
 
     /// Makes a backup, and restores it later as the documentation describes.

@@ -5,7 +5,7 @@ use gateway_testkit::{McpServer, Received, Server};
 use serde_json::{Value, json};
 
 use super::{
-    agent, applied, bank,
+    agent, applied, bank, bank_at,
     budgets::{DOLLAR, FakeGateway, waiting},
     limit, roles,
 };
@@ -45,10 +45,7 @@ impl Fleet {
         applied(&registry, &file);
         let options = GatewayOptions {
             source: format!("grpc://{}", registry.address),
-            targets: format!(
-                "targets:\n  - {{ server: bank, version: \"*\", http: \"{}\" }}\n",
-                upstream.url()
-            ),
+            targets: bank_at(&upstream.url()),
             runtime: None,
             more: String::new(),
         };

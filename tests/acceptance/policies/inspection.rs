@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use acceptance::{Gateway, GatewayOptions, ModernClient, Registry, ctl, eventually, root};
+use acceptance::{Gateway, GatewayOptions, ModernClient, Registry, eventually};
 use gateway_testkit::{McpServer, Received};
 use serde_json::{Value, json};
 
-use super::{applied, apply, bank, findings, limit};
+use super::{applied, apply, bank, bank_at, example_policy, findings, limit};
 
 const EXAMPLE: &str = "examples/policies/privacy.yaml";
 const MAIL: &str = "jane.doe@acme-bank.org";
@@ -18,14 +18,7 @@ fn inspected(version: &str, inspection: &Value) -> Value {
 
 #[test]
 fn privacy_example_is_valid_and_applied() {
-    let files = ["examples/registry-v2.json", EXAMPLE];
-    let valid = ctl("http://127.0.0.1:1", &["validate", files[0], files[1], "--output", "json"]);
-    assert!(valid.success(), "{valid:?}");
-    let registry = Registry::start();
-    registry.apply_example();
-    registry.apply_file(&root().join(EXAMPLE));
-    let document = registry.run(&["get", "policy/privacy", "--document"]);
-    let document: Value = serde_json::from_str(&document).expect("JSON");
+    let document = example_policy(EXAMPLE, "policy/privacy");
     let expected = json!({
         "arguments": { "contact": "log", "credential": "block" },
         "results": { "contact": "log", "credential": "block", "financial": "redact" },
@@ -109,10 +102,7 @@ async fn inspected_values_appear_in_no_log_or_metric() {
     fs::write(&path, file.to_string()).expect("written");
     let gateway = Gateway::start(&GatewayOptions {
         source: format!("file://{}", path.display()),
-        targets: format!(
-            "targets:\n  - {{ server: bank, version: \"*\", http: \"{}\" }}\n",
-            upstream.url()
-        ),
+        targets: bank_at(&upstream.url()),
         runtime: None,
         more: String::new(),
     });

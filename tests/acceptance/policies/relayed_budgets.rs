@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tonic::Code;
 
 use super::{
-    agent, bank,
+    agent, bank, bank_at,
     budgets::{DOLLAR, FakeGateway, Totals, fleet_budget, reason, shown, waiting},
     limit, roles,
 };
@@ -202,10 +202,7 @@ async fn gateway_spends_from_registry_through_relay() {
     fs::write(&token, relay.token("gateway-1", "gateway")).expect("written");
     let gateway = Gateway::start(&GatewayOptions {
         source: format!("grpc://{}\n  tokenFile: {}", relay.server.address, token.display()),
-        targets: format!(
-            "targets:\n  - {{ server: bank, version: \"*\", http: \"{}\" }}\n",
-            upstream.url()
-        ),
+        targets: bank_at(&upstream.url()),
         runtime: None,
         more: String::new(),
     });

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use gateway_testkit::{McpServer, Received, Server};
 use serde_json::{Value, json};
 
-use super::{agent, bank};
+use super::{agent, bank, bank_at};
 
 /// The calls that 10.00 pays at 0.015.
 const PAID: usize = 666;
@@ -42,10 +42,7 @@ impl Seed {
         fs::write(&path, file.to_string()).expect("written");
         let gateway = Gateway::start(&GatewayOptions {
             source: format!("file://{}", path.display()),
-            targets: format!(
-                "targets:\n  - {{ server: bank, version: \"*\", http: \"{}\" }}\n",
-                upstream.url()
-            ),
+            targets: bank_at(&upstream.url()),
             runtime: Some("{ undeclaredDependency: deny }".to_owned()),
             more: "admin: 127.0.0.1:0\ngovernance:\n  denials: error\n".to_owned(),
         });

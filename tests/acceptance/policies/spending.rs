@@ -1,9 +1,9 @@
 //! Prices and budgets at registration.
 
-use acceptance::{Registry, ctl, root};
+use acceptance::Registry;
 use serde_json::{Value, json};
 
-use super::{applied, apply, bank, findings, limit};
+use super::{applied, apply, bank, example_policy, findings, limit};
 
 const EXAMPLE: &str = "examples/policies/seed-004.yaml";
 
@@ -22,14 +22,7 @@ fn limited(version: &str, members: &Value) -> Value {
 
 #[test]
 fn seed_004_example_is_valid_and_applied() {
-    let files = ["examples/registry-v2.json", EXAMPLE];
-    let valid = ctl("http://127.0.0.1:1", &["validate", files[0], files[1], "--output", "json"]);
-    assert!(valid.success(), "{valid:?}");
-    let registry = Registry::start();
-    registry.apply_example();
-    registry.apply_file(&root().join(EXAMPLE));
-    let document = registry.run(&["get", "policy/seed-004", "--document"]);
-    let document: Value = serde_json::from_str(&document).expect("JSON");
+    let document = example_policy(EXAMPLE, "policy/seed-004");
     assert_eq!(document["price"], json!({ "perCall": "0.015" }));
     let expected = json!([{
         "name": "agent-total", "per": "agent", "limit": "10", "window": "total",

@@ -12,7 +12,7 @@ use tonic::{Code, Status, service::interceptor::InterceptedService};
 use tonic_types::StatusExt as _;
 
 use super::{
-    agent, applied, bank,
+    agent, applied, bank, bank_at,
     budgets::reason,
     relayed_budgets::{SecureRelay, relay_of},
     roles,
@@ -318,7 +318,7 @@ async fn calls_at_two_gateways_are_summed() {
     let target = upstream.url();
     let options = GatewayOptions {
         source: format!("grpc://{}", registry.address),
-        targets: format!("targets:\n  - {{ server: bank, version: \"*\", http: \"{target}\" }}\n"),
+        targets: bank_at(&target),
         runtime: Some("{ undeclaredDependency: deny }".to_owned()),
         more: String::new(),
     };

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use gateway_protocol::mcp::Era;
-use gateway_upstream::{Addresses, TransportConfig, UpstreamLimits};
+use gateway_upstream::{Addresses, TransportConfig};
 use serde_json::json;
 
 use super::{
-    harness::{Bench, Setup},
-    relayed::{ERAS, able, bench},
+    harness::Bench,
+    relayed::{ERAS, able, asking, bench},
 };
-use crate::testing::{agent, server, tool};
 
 async fn in_front_of(inner: &Bench) -> Bench {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -19,14 +18,7 @@ async fn in_front_of(inner: &Bench) -> Bench {
     tokio::spawn(async move { axum::serve(listener, router).await });
     let (headers, addresses) = (BTreeMap::new(), Addresses::Usual);
     let transport = TransportConfig::Http { url, headers, auth: None, tls: None, addresses };
-    let limits = UpstreamLimits { call_timeout_ms: 3_000, ..UpstreamLimits::default() };
-    let setup = Setup { transport: Some(transport), limits, ..Setup::default() };
-    let entities = vec![
-        server("up", &["asks"], &[]),
-        tool("asks", "1.0.0", json!({})),
-        agent("a", "1.0.0", &[("asks", "1.0.0")]),
-    ];
-    Bench::start(setup, entities).await
+    asking(transport, Vec::new()).await
 }
 
 #[tokio::test]

@@ -5,13 +5,12 @@
 use futures_util::stream;
 use gateway_protocol::mcp::Era;
 use gateway_testkit::{McpServer, Received, Reply};
-use gateway_upstream::UpstreamLimits;
 use serde_json::{Value, json};
 
 use super::{
     far_side::FarSide,
     harness::{Ask, Bench, Setup, http},
-    relayed::{ERAS, able, able_session, asked, knowing, messages},
+    relayed::{ERAS, able, able_session, asked, asking, knowing, messages},
 };
 use crate::{
     pipeline::DenialForm,
@@ -325,17 +324,9 @@ async fn progress_and_log_messages_are_redacted() {
 async fn questions_and_answers_are_inspected_in_each_era() {
     for era in ERAS {
         let (_, transport) = FarSide::start(era).await;
-        let limits = UpstreamLimits { call_timeout_ms: 3_000, ..UpstreamLimits::default() };
-        let setup = Setup { transport: Some(transport), limits, ..Setup::default() };
         let inspection = json!({ "results": { "contact": "redact" },
             "arguments": { "financial": "block" } });
-        let entities = vec![
-            server("up", &["asks"], &[]),
-            tool("asks", "1.0.0", json!({})),
-            agent("a", "1.0.0", &[("asks", "1.0.0")]),
-            inspected(inspection),
-        ];
-        let bench = Bench::start(setup, entities).await;
+        let bench = asking(transport, vec![inspected(inspection)]).await;
         let mut call = json!({ "name": "asks", "arguments": { "ask": MAIL } });
         let asked = bench.got(able("tools/call", call.clone()).build()).await.result();
         let (name, question) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
@@ -357,24 +348,16 @@ async fn questions_and_answers_are_inspected_in_each_era() {
 }
 
 /// A gateway with an upstream of 2025-11-25 whose tool `asks` the client.
-async fn asking(inspection: Value) -> (Bench, String) {
+async fn legacy_session(inspection: Value) -> (Bench, String) {
     let (_, transport) = FarSide::start(Era::Legacy).await;
-    let limits = UpstreamLimits { call_timeout_ms: 3_000, ..UpstreamLimits::default() };
-    let setup = Setup { transport: Some(transport), limits, ..Setup::default() };
-    let entities = vec![
-        server("up", &["asks"], &[]),
-        tool("asks", "1.0.0", json!({})),
-        agent("a", "1.0.0", &[("asks", "1.0.0")]),
-        inspected(inspection),
-    ];
-    let bench = Bench::start(setup, entities).await;
+    let bench = asking(transport, vec![inspected(inspection)]).await;
     let session = able_session(&bench).await;
     (bench, session)
 }
 
 #[tokio::test]
 async fn error_of_a_client_is_inspected() {
-    let (bench, session) = asking(json!({ "arguments": { "financial": "block" } })).await;
+    let (bench, session) = legacy_session(json!({ "arguments": { "financial": "block" } })).await;
     // The server returns the code of the error.
     for (error, code) in [
         (json!({ "code": -1, "message": "no" }), "-1"),
@@ -390,7 +373,7 @@ async fn error_of_a_client_is_inspected() {
 async fn exception_does_not_cover_answers_and_meta() {
     let except = ["/content", "/_meta"].map(|at| json!({ "tool": "asks", "pointer": at }));
     let inspection = json!({ "arguments": { "financial": "block" }, "except": except });
-    let (bench, session) = asking(inspection).await;
+    let (bench, session) = legacy_session(inspection).await;
     let answer = json!({ "result": { "action": "accept", "content": { "card": CARD } } });
     let result = asked(&bench, &session, ("asks", answer)).await;
     assert_eq!(result["content"][0]["text"], "-32602");

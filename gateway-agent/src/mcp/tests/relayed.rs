@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::StreamExt as _;
 use gateway_protocol::{mcp::Era, naming::Prefix};
-use gateway_upstream::UpstreamLimits;
+use gateway_upstream::{TransportConfig, UpstreamLimits};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use super::{
     far_side::FarSide,
     harness::{Ask, Bench, Setup},
 };
-use crate::testing::{agent, server, tool};
+use crate::testing::{Registered, agent, server, tool};
 
 pub(super) const ERAS: [Era; 2] = [Era::Modern, Era::Legacy];
 const TOOLS: [&str; 4] = ["asks", "tells", "aside", "works"];
@@ -39,6 +39,19 @@ pub(super) async fn bench(era: Era, prefix: &str) -> (Bench, FarSide) {
         agent("b", "1.0.0", &[]),
     ];
     (Bench::start(setup, entities).await, far_side)
+}
+
+/// A gateway whose upstream has the tool `asks`, which asks the client.
+pub(super) async fn asking(transport: TransportConfig, policies: Vec<Registered>) -> Bench {
+    let limits = UpstreamLimits { call_timeout_ms: 3_000, ..UpstreamLimits::default() };
+    let setup = Setup { transport: Some(transport), limits, ..Setup::default() };
+    let mut entities = vec![
+        server("up", &["asks"], &[]),
+        tool("asks", "1.0.0", json!({})),
+        agent("a", "1.0.0", &[("asks", "1.0.0")]),
+    ];
+    entities.extend(policies);
+    Bench::start(setup, entities).await
 }
 
 /// A stateless request of a client with elicitation.
