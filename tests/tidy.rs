@@ -267,7 +267,7 @@ const LAYERS: &[Layers] = &[
             clock files logging metric_table origin random tls_metrics capacity
             workers buffers trace identity seal
             findings startup catalog_verifier cache freshness feed sync source contract governance
-            inspection spending usage view health audit pipeline
+            inspection spending usage view health audit pipeline ingress
             mcp bridge admin config check server stdio
         ",
     },

@@ -19,6 +19,7 @@ pub mod freshness;
 mod governance;
 pub mod health;
 pub mod identity;
+pub mod ingress;
 mod inspection;
 pub mod logging;
 pub mod mcp;

@@ -25,6 +25,7 @@ mod sagas;
 mod send;
 mod settings;
 mod steps;
+mod streams;
 mod task;
 mod validate;
 
@@ -44,6 +45,7 @@ pub(crate) use self::{
     invocation::{FeatureSubject, InputHandling, Invocation, Output, StepCall, Target, ToolCall},
     moment::check_call_scopes,
     sagas::{recover_sagas, retry_saga},
+    streams::EventStreamPlace,
 };
 use serde_json::Map;
 

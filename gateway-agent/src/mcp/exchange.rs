@@ -26,9 +26,11 @@ use super::{
     rejection::Rejection,
     replay::Replay,
     session::Session,
-    stream as events, tasks,
+    stream::of_reader,
+    tasks,
 };
 use crate::{
+    ingress::event_stream as events,
     mcp::render::{self, http::SizedResponse},
     pipeline::QUESTIONS,
     random::NoRandomness,
@@ -163,7 +165,7 @@ impl Exchange {
         };
         let reader = replay.reader(0);
         exchange.run_apart(replay, first);
-        SizedResponse { response: events::of_reader(reader), bytes: 0 }
+        SizedResponse { response: of_reader(reader), bytes: 0 }
     }
 
     fn replay(&self, session: &Session) -> Option<Arc<Replay>> {

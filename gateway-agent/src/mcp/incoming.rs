@@ -14,7 +14,7 @@ use registry_core::entity::tool::is_reserved_meta_key;
 use serde_json::value::RawValue;
 
 use super::{Rejection, era::LEGACY};
-use crate::{identity::ClientInfo, pipeline::mcp_headers};
+use crate::{identity::ClientInfo, ingress::IngressError, pipeline::mcp_headers};
 
 /// The key of the protocol version in `_meta`.
 pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -56,7 +56,7 @@ impl<'a> Incoming<'a> {
     pub(super) fn reserve(&self, bytes: usize) -> Result<(), Rejection> {
         let buffered = self.parts.extensions.get::<Arc<BufferReservation>>();
         let reserved = buffered.map_or(Ok(()), |buffered| buffered.reserve(bytes));
-        reserved.map_err(Rejection::Buffers)
+        reserved.map_err(|full| IngressError::Buffers(full).into())
     }
 
     pub(super) fn headers(&self) -> &'a HeaderMap {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    AuthenticatedRequest, Endpoint, Rejection, authentication, call, capabilities, era,
+    AuthenticatedRequest, Endpoint, Rejection, call, capabilities, era,
     feature::{self, Feature},
     incoming::Incoming,
     list, media, refuse,
@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     identity::ClientInfo,
+    ingress::{authentication, check_origin},
     mcp::render::{self, http::SizedResponse, result::SERVER_INFO},
     pipeline::mcp_headers::Mismatch,
 };
@@ -191,7 +192,7 @@ fn cancel(session: &Session, params: Option<&RawValue>) {
 
 /// `GET`: the session's event stream, or the rest of a request's stream.
 pub(super) async fn listen(
-    AuthenticatedRequest { endpoint, parts, .. }: AuthenticatedRequest,
+    AuthenticatedRequest { endpoint, parts }: AuthenticatedRequest,
 ) -> Response {
     let checked = check(&endpoint, &parts).and_then(|session| {
         media::check_stream(&parts.headers)?;
@@ -205,7 +206,7 @@ pub(super) async fn listen(
 
 /// `DELETE`: ends a session.
 pub(super) async fn delete(
-    AuthenticatedRequest { endpoint, parts, .. }: AuthenticatedRequest,
+    AuthenticatedRequest { endpoint, parts }: AuthenticatedRequest,
 ) -> Response {
     let closed = check(&endpoint, &parts)
         .and_then(|_| endpoint.state.sessions.close(&parts.headers, &authentication(&parts)));
@@ -220,7 +221,7 @@ pub(super) async fn delete(
 }
 
 fn check(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> {
-    endpoint.gateway.settings().origins.check(parts)?;
+    check_origin(&endpoint.gateway, parts)?;
     era::of_header(&parts.headers)?;
     session_of(endpoint, parts)
 }

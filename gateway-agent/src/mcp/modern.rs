@@ -12,7 +12,7 @@ use gateway_protocol::{
 use serde_json::value::RawValue;
 
 use super::{
-    Endpoint, Rejection, authentication, call, capabilities, era,
+    Endpoint, Rejection, call, capabilities, era,
     feature::{self, Feature},
     incoming::{Incoming, META_CAPABILITIES, META_VERSION},
     list,
@@ -20,6 +20,7 @@ use super::{
     stream,
 };
 use crate::{
+    ingress::authentication,
     mcp::render::{self, http::SizedResponse, result::MODERN_META},
     pipeline::mcp_headers::{self, Encoding, Mismatch},
 };

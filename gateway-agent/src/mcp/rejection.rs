@@ -7,22 +7,16 @@ use gateway_protocol::{
 };
 
 use crate::{
-    identity::challenge::AuthenticationError, origin::ForeignSource,
+    identity::challenge::AuthenticationError, ingress::IngressError,
     pipeline::mcp_headers::Mismatch, view::pages::InvalidCursor,
 };
 
 /// Why a request is rejected. The messages contain only data that the caller sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// Authentication or authorization failed.
+    /// The request is rejected before the endpoint reads it.
     #[error(transparent)]
-    Refused(#[from] AuthenticationError),
-    /// The web origin is not allowed.
-    #[error("requests from this origin are not allowed; add it to allowedOrigins")]
-    ForeignOrigin,
-    /// The `Host` is not allowed (protection against DNS rebinding).
-    #[error("requests to this host are not allowed; add it to allowedHosts")]
-    ForeignHost,
+    Ingress(#[from] IngressError),
     /// The client does not accept the response's media types.
     #[error("the Accept header must list {needed}")]
     NotAcceptable {
@@ -32,15 +26,6 @@ pub enum Rejection {
     /// The body is not JSON.
     #[error("the Content-Type must be application/json")]
     MediaType,
-    /// The body exceeds the limit.
-    #[error("the request exceeds {limit_bytes} bytes (limits.requestBytes)")]
-    TooLarge {
-        /// The limit.
-        limit_bytes: usize,
-    },
-    /// The body is incomplete.
-    #[error("the request's body is incomplete")]
-    Incomplete,
     /// The body is not a JSON-RPC message.
     #[error(transparent)]
     Invalid(#[from] InvalidMessage),
@@ -114,29 +99,17 @@ pub enum Rejection {
     /// The gateway has no catalog. An empty list would be wrong.
     #[error("{}", crate::pipeline::message::NO_CATALOG)]
     NoCatalog,
-    /// The limit of event streams is reached.
-    #[error(transparent)]
-    TooManyStreams(QuotaExceeded),
     /// The limit of sessions is reached.
     #[error(transparent)]
     TooManySessions(QuotaExceeded),
-    /// The memory for buffered requests and results is exhausted.
-    #[error(
-        "no memory for the request or its response: {0}; wait for the responses of earlier \
-             requests, then retry"
-    )]
-    Buffers(QuotaExceeded),
     /// The operating system returned no random bytes.
     #[error("cannot open a session: the operating system returned no random bytes; retry later")]
     NoRandomness,
 }
 
-impl From<ForeignSource> for Rejection {
-    fn from(source: ForeignSource) -> Self {
-        match source {
-            ForeignSource::Origin => Self::ForeignOrigin,
-            ForeignSource::Host => Self::ForeignHost,
-        }
+impl From<AuthenticationError> for Rejection {
+    fn from(refusal: AuthenticationError) -> Self {
+        Self::Ingress(refusal.into())
     }
 }
 
@@ -150,13 +123,9 @@ impl Rejection {
     /// The reason code, for metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Self::Refused(refusal) => refusal.as_str(),
-            Self::ForeignOrigin => "origin",
-            Self::ForeignHost => "host",
+            Self::Ingress(error) => error.as_str(),
             Self::NotAcceptable { .. } => "accept",
             Self::MediaType => "content-type",
-            Self::TooLarge { .. } => "too-large",
-            Self::Incomplete => "incomplete",
             Self::Invalid(_) => "invalid-message",
             Self::ClientResponse => "client-response",
             Self::Params { .. } => "invalid-params",
@@ -171,9 +140,7 @@ impl Rejection {
             Self::IdInUse => "id-in-use",
             Self::Cursor(_) => "invalid-cursor",
             Self::NoCatalog => "no-catalog",
-            Self::TooManyStreams(_) => "too-many-streams",
             Self::TooManySessions(_) => "too-many-sessions",
-            Self::Buffers(_) => "buffers-full",
             Self::NoRandomness => "no-randomness",
         }
     }

@@ -15,11 +15,8 @@ mod tests;
 
 use std::borrow::Cow;
 
-use ::http::{
-    HeaderValue, StatusCode,
-    header::{RETRY_AFTER, WWW_AUTHENTICATE},
-};
-use gateway_policy::{Denial, QuotaExceeded};
+use ::http::StatusCode;
+use gateway_policy::Denial;
 use gateway_protocol::{
     jsonrpc::{self, ErrorObject, Id, InvalidMessage, code},
     mcp::{Era, Method},
@@ -28,7 +25,7 @@ use serde_json::{Value, value::RawValue};
 
 use self::http::{SizedResponse, json};
 use crate::{
-    identity::challenge::AuthenticationError,
+    ingress::{IngressError, quota_status},
     mcp::{Rejection, era::SUPPORTED_VERSIONS},
     pipeline::{DenialForm, Error, message},
 };
@@ -41,17 +38,15 @@ pub(crate) fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> SizedRespo
         Rejection::MissingExtension { extension } => {
             required("extensions", &serde_json::json!({ *extension: {} }))
         }
-        Rejection::Buffers(full) => buffers_full(rejection.as_str(), full),
+        Rejection::Ingress(error) => {
+            error.data().and_then(|data| serde_json::value::to_raw_value(&data).ok())
+        }
         _ => None,
     };
     let error = ErrorObject { code, message: public(rejection), data: data.as_deref() };
     let mut answer = self::error(status, id, &error);
-    let headers = answer.response.headers_mut();
-    if let Rejection::Refused(refusal) = rejection {
-        headers.insert(WWW_AUTHENTICATE, refusal.challenge());
-    }
-    if let Rejection::Buffers(_) = rejection {
-        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    if let Rejection::Ingress(error) = rejection {
+        error.add_headers(answer.response.headers_mut());
     }
     answer
 }
@@ -67,18 +62,16 @@ fn public(rejection: &Rejection) -> Cow<'static, str> {
 
 fn classify(rejection: &Rejection) -> (StatusCode, i64) {
     match rejection {
-        Rejection::Refused(AuthenticationError::Missing(_) | AuthenticationError::Invalid(_)) => {
-            (StatusCode::UNAUTHORIZED, code::INVALID_REQUEST)
+        Rejection::Ingress(error) => {
+            let is_quota =
+                matches!(error, IngressError::TooManyStreams(_) | IngressError::Buffers(_));
+            let code = if is_quota { code::INTERNAL_ERROR } else { code::INVALID_REQUEST };
+            (error.status(), code)
         }
-        Rejection::Refused(AuthenticationError::Insufficient(_))
-        | Rejection::ForeignOrigin
-        | Rejection::ForeignHost => (StatusCode::FORBIDDEN, code::INVALID_REQUEST),
         Rejection::NotAcceptable { .. } => (StatusCode::NOT_ACCEPTABLE, code::INVALID_REQUEST),
         Rejection::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, code::INVALID_REQUEST),
-        Rejection::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, code::INVALID_REQUEST),
         Rejection::Invalid(invalid) => classify_message(invalid),
-        Rejection::Incomplete
-        | Rejection::ClientResponse
+        Rejection::ClientResponse
         | Rejection::EventUnknown
         | Rejection::IdInUse
         | Rejection::SessionRequired => (StatusCode::BAD_REQUEST, code::INVALID_REQUEST),
@@ -101,14 +94,7 @@ fn classify(rejection: &Rejection) -> (StatusCode, i64) {
         Rejection::SessionUnknown => (StatusCode::NOT_FOUND, code::INVALID_REQUEST),
         Rejection::Cursor(_) => (StatusCode::OK, code::INVALID_PARAMS),
         Rejection::NoCatalog => (StatusCode::OK, code::INTERNAL_ERROR),
-        Rejection::Buffers(full)
-        | Rejection::TooManyStreams(full)
-        | Rejection::TooManySessions(full) => match full {
-            QuotaExceeded::PerCaller { .. } => {
-                (StatusCode::TOO_MANY_REQUESTS, code::INTERNAL_ERROR)
-            }
-            QuotaExceeded::Total { .. } => (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR),
-        },
+        Rejection::TooManySessions(full) => (quota_status(full), code::INTERNAL_ERROR),
         Rejection::NoRandomness => (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR),
     }
 }
@@ -136,17 +122,6 @@ fn unsupported_version(requested: &str) -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(&data).ok()
 }
 
-/// The exceeded limit in machine-readable form.
-fn buffers_full(reason: &str, full: &QuotaExceeded) -> Option<Box<RawValue>> {
-    let (shared_by, most) = match full {
-        QuotaExceeded::PerCaller { limit: most, .. } => ("caller", most),
-        QuotaExceeded::Total { limit: most, .. } => ("all", most),
-    };
-    let data = serde_json::json!({ "reason": reason, "setting": "limits.bufferedBytes",
-        "sharedBy": shared_by, "limitBytes": most });
-    serde_json::value::to_raw_value(&data).ok()
-}
-
 /// The response to a failed tool call.
 pub(crate) fn call_error(
     id: Id<'_>,
@@ -161,7 +136,7 @@ pub(crate) fn call_error(
         return result::stale_catalog(id, era, tool, stale);
     }
     if let Error::Scopes(refusal) = failed {
-        return super::refuse(Some(id), &Rejection::Refused(refusal.clone()));
+        return super::refuse(Some(id), &refusal.clone().into());
     }
     if let Error::Composition(failed) = failed {
         return result::failed_composition(id, era, tool, failed);
@@ -182,7 +157,7 @@ pub(crate) fn relay_error(
     failed: &Error,
 ) -> SizedResponse {
     if let Error::Scopes(refusal) = failed {
-        return super::refuse(Some(id), &Rejection::Refused(refusal.clone()));
+        return super::refuse(Some(id), &refusal.clone().into());
     }
     if let Error::Policy(denial) = failed {
         return denial::of_request(id, method, denial);

@@ -24,8 +24,11 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::delivered::Delivered;
-use super::{Rejection, stream};
-use crate::random::{NoRandomness, random_text};
+use super::Rejection;
+use crate::{
+    ingress::event_stream,
+    random::{NoRandomness, random_text},
+};
 
 /// How long a request continues without a connection, and its events are kept.
 pub(super) const GRACE: Duration = Duration::from_mins(1);
@@ -494,7 +497,7 @@ impl Replay {
         state.position = number + 1;
         drop(state);
         self.changed.send_replace(());
-        NextEvent::Event(stream::event(Some(&format!("{}-{number}", self.number)), &message))
+        NextEvent::Event(event_stream::event(Some(&format!("{}-{number}", self.number)), &message))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

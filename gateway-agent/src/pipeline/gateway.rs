@@ -12,7 +12,7 @@ use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Settings, route};
+use super::{Settings, route, streams::EventStreams};
 use crate::{
     contract::Contracts,
     freshness::StalenessMonitor,
@@ -48,7 +48,7 @@ pub struct Gateway {
 }
 
 /// State that survives a change of the configuration.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct SharedState {
     validators: Arc<Validators>,
     workers: Arc<Workers>,
@@ -56,6 +56,21 @@ struct SharedState {
     rates: Arc<Rates>,
     traces: Arc<Traces>,
     inspections: Arc<Inspections>,
+    streams: Arc<EventStreams>,
+}
+
+impl SharedState {
+    fn new(settings: &Settings) -> Self {
+        Self {
+            validators: Arc::default(),
+            workers: Arc::default(),
+            buffers: Arc::default(),
+            rates: Arc::default(),
+            traces: Arc::default(),
+            inspections: Arc::default(),
+            streams: Arc::new(EventStreams::new(settings.upstream.sessions)),
+        }
+    }
 }
 
 /// The parts of a gateway that do not depend on its settings.
@@ -84,7 +99,8 @@ pub struct GatewayParts {
 impl Gateway {
     /// Creates a gateway. Its catalog is empty until one is loaded.
     pub fn new(settings: Settings, authenticator: Authenticator, parts: GatewayParts) -> Self {
-        Self::assemble(settings, authenticator, parts, SharedState::default())
+        let shared = SharedState::new(&settings);
+        Self::assemble(settings, authenticator, parts, shared)
     }
 
     pub(super) fn reconfigured(&self, settings: Settings, authenticator: Authenticator) -> Self {
@@ -194,6 +210,11 @@ impl Gateway {
     /// Opens an empty reservation of a caller's memory quota.
     pub(crate) fn open_buffer(&self, caller: &Authentication) -> Arc<BufferReservation> {
         Arc::new(self.buffers().open(caller.payer.clone(), self.settings.buffered_bytes))
+    }
+
+    /// The limit of event streams.
+    pub(crate) fn streams(&self) -> &EventStreams {
+        &self.shared.streams
     }
 
     /// The state of inspections.

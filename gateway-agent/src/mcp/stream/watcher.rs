@@ -8,18 +8,17 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{QuotaExceeded, QuotaGuard, QuotaKind};
 use gateway_protocol::naming::Interfaces;
 use gateway_upstream::{Definitions, TargetId, UpstreamChange, UpstreamEvent};
 use registry_core::{Catalog, Key, entity::Exposure};
 use serde_json::value::RawValue;
-use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
+use tokio::sync::{broadcast, watch};
 
 use super::super::{Endpoint, Rejection, requester::Requester, tasks::StatusMessage};
 use crate::{
-    audit::{Gauge, GaugeGuard},
     freshness::StalenessLevel,
-    pipeline,
+    ingress::IngressError,
+    pipeline::{self, EventStreamPlace},
     view::visible_servers::VisibleServers,
 };
 
@@ -62,9 +61,7 @@ pub(super) struct ChangeWatcher {
     /// Received announcements that are not processed.
     announced: Vec<UpstreamEvent>,
     changes: VecDeque<Change>,
-    _permit: OwnedSemaphorePermit,
-    _share: QuotaGuard,
-    _held: GaugeGuard,
+    _place: EventStreamPlace,
 }
 
 /// The caller's lists in one snapshot.
@@ -80,15 +77,8 @@ struct CallerState {
 impl ChangeWatcher {
     /// Starts watching. The number of watchers is limited, in total and per caller.
     pub(super) fn new(endpoint: &Arc<Endpoint>, requester: &Requester) -> Result<Self, Rejection> {
-        let share = endpoint
-            .state
-            .stream_shares
-            .acquire(&requester.caller.payer)
-            .map_err(Rejection::TooManyStreams)?;
-        let permit = endpoint.state.streams.clone().try_acquire_owned();
-        let full =
-            QuotaExceeded::Total { kind: QuotaKind::Streams, limit: endpoint.state.most_streams };
-        let permit = permit.map_err(|_| Rejection::TooManyStreams(full))?;
+        let place = endpoint.gateway.streams().open(&requester.caller.payer);
+        let place = place.map_err(IngressError::TooManyStreams)?;
         let (catalog, definitions) = endpoint.gateway.views().subscribe();
         let mut watcher = Self {
             endpoint: endpoint.clone(),
@@ -100,9 +90,7 @@ impl ChangeWatcher {
             announcements: endpoint.gateway.upstreams().subscribe_events(),
             announced: Vec::new(),
             changes: VecDeque::new(),
-            _permit: permit,
-            _share: share,
-            _held: Gauge::Streams.increment(),
+            _place: place,
         };
         watcher.mark_seen();
         watcher.seen = watcher.state().fingerprints;

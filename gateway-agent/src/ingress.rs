@@ -1,0 +1,125 @@
+//! The entry of HTTP requests, the same for every surface: authentication, the check of origins,
+//! bodies within limits, requests of web pages, and event streams.
+
+mod body;
+mod error;
+pub(crate) mod event_stream;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{body::Body, extract::Request};
+use bytes::Bytes;
+use gateway_policy::{BufferReservation, CallerIdentity};
+use http::{HeaderName, HeaderValue, Method, request::Parts};
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
+
+pub use self::error::IngressError;
+pub(crate) use self::error::quota_status;
+use crate::{
+    identity::authenticator::{Authentication, Authenticator, Credentials},
+    pipeline::{Gateway, GatewayHandle},
+};
+
+/// Maximum time that browsers cache a preflight response.
+const PREFLIGHT: Duration = Duration::from_mins(10);
+
+/// An authenticated request whose body is not read yet. Its headers have no credentials.
+pub(crate) struct EnteredRequest {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) parts: Parts,
+    body: Body,
+    credentials: Credentials,
+}
+
+/// A request with its whole body, and the memory that the body takes of the caller's quota.
+pub(crate) struct CompleteRequest {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) parts: Parts,
+    pub(crate) body: Bytes,
+    pub(crate) buffered: Arc<BufferReservation>,
+}
+
+impl EnteredRequest {
+    /// Authenticates the sender and removes its credentials.
+    pub(crate) async fn authenticate(
+        handle: &GatewayHandle,
+        request: Request,
+    ) -> Result<Self, IngressError> {
+        let gateway = handle.current();
+        let (mut parts, body) = request.into_parts();
+        match gateway.authenticator().authenticate(&parts).await {
+            Ok(authentication) => {
+                parts.extensions.insert(authentication);
+                let credentials = Authenticator::strip(&mut parts.headers);
+                Ok(Self { gateway, parts, body, credentials })
+            }
+            Err(refusal) => {
+                body::discard_rejected(body, gateway.settings().request_bytes).await;
+                Err(refusal.into())
+            }
+        }
+    }
+
+    /// Reads the body within the limits of size and memory. If the configuration was reloaded
+    /// while the body arrived, the new one must accept the request, too.
+    pub(crate) async fn read(
+        self,
+        handle: &GatewayHandle,
+    ) -> Result<CompleteRequest, IngressError> {
+        let Self { gateway, mut parts, body, credentials } = self;
+        let buffered = gateway.open_buffer(&authentication(&parts));
+        parts.extensions.insert(Arc::clone(&buffered));
+        let body = body::read(body, gateway.settings().request_bytes, &buffered).await?;
+        let gateway = renewed(handle, gateway, credentials, &mut parts).await?;
+        Ok(CompleteRequest { gateway, parts, body, buffered })
+    }
+}
+
+/// Returns the current gateway for a complete request.
+async fn renewed(
+    handle: &GatewayHandle,
+    known: Arc<Gateway>,
+    credentials: Credentials,
+    parts: &mut Parts,
+) -> Result<Arc<Gateway>, IngressError> {
+    if handle.read(|current| std::ptr::eq(current, Arc::as_ptr(&known))) {
+        return Ok(known);
+    }
+    let now = handle.current();
+    check_origin(&now, parts)?;
+    credentials.restore(&mut parts.headers);
+    let authentication = now.authenticator().authenticate(parts).await;
+    Authenticator::strip(&mut parts.headers);
+    parts.extensions.insert(authentication?);
+    Ok(now)
+}
+
+/// Rejects requests of web pages of other sites.
+pub(crate) fn check_origin(gateway: &Gateway, parts: &Parts) -> Result<(), IngressError> {
+    Ok(gateway.settings().origins.check(parts)?)
+}
+
+/// The sender of an authenticated request.
+pub(crate) fn authentication(parts: &Parts) -> Authentication {
+    let found = parts.extensions.get::<Authentication>().cloned();
+    found.unwrap_or_else(|| Authentication::without_request(CallerIdentity::Anonymous))
+}
+
+/// Allows pages of `allowedOrigins` to call, and to read responses with these headers. The list is
+/// read per request, because a reload can change it.
+pub(crate) fn cors(
+    gateway: GatewayHandle,
+    methods: &[Method],
+    exposed: &[HeaderName],
+) -> CorsLayer {
+    let is_allowed = move |origin: &HeaderValue, _: &Parts| {
+        gateway.read(|gateway| gateway.settings().origins.is_listed(origin.as_bytes()))
+    };
+    CorsLayer::new()
+        .allow_origin(AllowOrigin::predicate(is_allowed))
+        .allow_methods(methods.to_vec())
+        // `Mcp-Param-*` headers have arbitrary names.
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers(exposed.to_vec())
+        .max_age(PREFLIGHT)
+}
