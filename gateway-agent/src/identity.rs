@@ -6,6 +6,7 @@
 //! callers. A failed claim never falls back to a weaker one.
 
 mod accepted;
+pub(crate) mod agent_urls;
 mod audit_events;
 pub mod authenticator;
 pub mod certificate;
@@ -28,6 +29,8 @@ use serde_json::value::RawValue;
 use self::settings::IdentityConfig;
 
 const AGENT_NAME: &str = "x-agent-name";
+/// The name or the card URL of the calling agent.
+const CALLER_AGENT: &str = "x-caller-agent";
 const AGENT_VERSION: &str = "x-agent-version";
 /// Maximum length of a stored self-description, in characters.
 const KEPT_CHARS: usize = 128;
@@ -37,7 +40,11 @@ pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> CallerI
     if !config.trust_headers {
         return CallerIdentity::Anonymous;
     }
-    match (single_value(headers, AGENT_NAME), single_value(headers, AGENT_VERSION)) {
+    let agent = match (single_value(headers, AGENT_NAME), single_value(headers, CALLER_AGENT)) {
+        (Ok(agent), Ok(None)) | (Ok(None), Ok(agent)) => Ok(agent),
+        _ => Err(()),
+    };
+    match (agent, single_value(headers, AGENT_VERSION)) {
         (Ok(None), Ok(None)) => CallerIdentity::Anonymous,
         (Ok(Some(name)), Ok(version)) => {
             CallerIdentity::Asserted { name: name.into(), version: version.map(Into::into) }

@@ -22,12 +22,14 @@ pub mod validators;
 pub mod visible_servers;
 
 use std::{
+    borrow::Cow,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
 use arc_swap::ArcSwap;
 use foldhash::{HashMap, HashSet};
+use gateway_policy::CallerIdentity;
 use gateway_upstream::Definitions;
 use registry_core::{Catalog, Entity, Key, Kind, Name, entity::DependencyTarget};
 use tokio::sync::watch;
@@ -42,7 +44,12 @@ pub use self::{
     tasks::TaskSupport,
     visible_servers::VisibleServer,
 };
-use crate::{contract::Contracts, freshness::StalenessLevel, governance::Governance};
+use crate::{
+    contract::Contracts,
+    freshness::StalenessLevel,
+    governance::Governance,
+    identity::agent_urls::{self, AgentUrls},
+};
 
 /// The callers that share a view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -77,12 +84,21 @@ pub struct Snapshot {
     pub governance: Option<Arc<Governance>>,
     serial: u64,
     registered: RegisteredTools,
+    agent_urls: OnceLock<AgentUrls>,
 }
 
 impl Snapshot {
     /// Whether a catalog was loaded. It can be empty.
     pub fn has_catalog(&self) -> bool {
         !self.catalog.registry().as_str().is_empty()
+    }
+
+    /// The claim with the name of its agent, if it has the URL of a card instead.
+    pub(crate) fn named<'a>(&self, claim: &'a CallerIdentity) -> Cow<'a, CallerIdentity> {
+        if !agent_urls::is_url(claim) {
+            return Cow::Borrowed(claim);
+        }
+        self.agent_urls.get_or_init(|| AgentUrls::new(&self.catalog)).named(claim)
     }
 }
 
@@ -219,6 +235,7 @@ impl Views {
             definitions: definitions.borrow().clone(),
             serial: 1,
             registered: RegisteredTools::default(),
+            agent_urls: OnceLock::new(),
         };
         let (cells, tool_cache) = (RwLock::default(), ToolCache::new(contracts));
         Self { catalog, definitions, current: ArcSwap::from_pointee(first), cells, tool_cache }
@@ -263,6 +280,7 @@ impl Views {
             definitions: self.definitions.borrow().clone(),
             serial: current.serial + 1,
             registered: RegisteredTools::default(),
+            agent_urls: OnceLock::new(),
         });
         cells.retain(|audience, _| match audience {
             Audience::Agent(agent) => next.catalog.find(agent).is_some(),

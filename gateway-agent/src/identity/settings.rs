@@ -11,7 +11,7 @@ use super::certificate::SpiffePattern;
 /// The unverified claims that the gateway accepts; part of the `identity` block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IdentityConfig {
-    /// Whether `X-Agent-Name` and `X-Agent-Version` identify the caller.
+    /// Whether `X-Agent-Name`, `X-Agent-Version` and `X-Caller-Agent` identify the caller.
     pub trust_headers: bool,
     /// Whether MCP `clientInfo` selects an agent. Otherwise only the audit records it.
     pub scope_by_client_info: bool,

@@ -51,12 +51,13 @@ fn an_agent(name: &str, version: &str) -> Identity {
 
 #[test]
 fn headers_select_exact_or_newest_active_version() {
-    let cases: [(Pairs<'_>, Identity); 9] = [
+    let cases: [(Pairs<'_>, Identity); 10] = [
         (
             &[("x-agent-name", b"team/a"), ("x-agent-version", b"1.0.0")],
             an_agent("team/a", "1.0.0"),
         ),
         (&[("x-agent-name", b" team/a ")], an_agent("team/a", "1.10.0")),
+        (&[("x-caller-agent", b"team/a")], an_agent("team/a", "1.10.0")),
         (
             &[("x-agent-name", b"team/a"), ("x-agent-version", b"2.0.0")],
             an_agent("team/a", "2.0.0"),
@@ -77,8 +78,9 @@ fn headers_select_exact_or_newest_active_version() {
 
 #[test]
 fn unreadable_claim_has_no_fallback() {
-    let cases: [Pairs<'_>; 5] = [
+    let cases: [Pairs<'_>; 6] = [
         &[("x-agent-version", b"1.0.0")],
+        &[("x-agent-name", b"team/a"), ("x-caller-agent", b"team/a")],
         &[("x-agent-name", b"team/a"), ("x-agent-name", b"team/a")],
         &[
             ("x-agent-name", b"team/a"),

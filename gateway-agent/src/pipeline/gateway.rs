@@ -267,7 +267,7 @@ impl Gateway {
         claim: &CallerIdentity,
         client: Option<Arc<ClientInfo>>,
     ) -> Caller {
-        identify(self.settings.identity, &snapshot.catalog, claim, client)
+        identify(self.settings.identity, &snapshot.catalog, &snapshot.named(claim), client)
     }
 
     /// The quota key of a caller.
