@@ -6,6 +6,7 @@
 
 mod admit;
 pub mod arguments;
+mod directory;
 pub mod error;
 mod gateway;
 mod handle;
@@ -41,6 +42,7 @@ pub use self::{
     task::{Task, TaskNames},
 };
 pub(crate) use self::{
+    directory::{Directory, VisibleAgent},
     input::QUESTIONS,
     invocation::{FeatureSubject, InputHandling, Invocation, Output, StepCall, Target, ToolCall},
     moment::check_call_scopes,

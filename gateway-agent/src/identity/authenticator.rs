@@ -347,10 +347,19 @@ impl Authenticator {
         if let Some(resource) = &self.authentication.resource {
             return Some(resource.clone());
         }
-        let host = parts.headers.get(HOST)?.to_str().ok()?.parse::<Authority>().ok()?;
+        self.base_url(parts).map(|base| format!("{base}/mcp"))
+    }
+
+    /// The scheme and host of a request.
+    pub(crate) fn base_url(&self, parts: &Parts) -> Option<String> {
+        let host = match parts.headers.get(HOST) {
+            Some(host) => host.to_str().ok()?.parse::<Authority>().ok()?,
+            // HTTP/2 has the authority in the request line.
+            None => parts.uri.authority()?.clone(),
+        };
         // A quotation mark would end the header's quoted string.
         let is_plain = !host.as_str().contains(['@', '"', '\\']);
-        is_plain.then(|| format!("{}://{host}/mcp", self.scheme))
+        is_plain.then(|| format!("{}://{host}", self.scheme))
     }
 
     /// The protected resource metadata (RFC 9728), if tokens are accepted.

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The standing of a caller without a matching dependency.
-fn undeclared(caller: &Caller) -> Standing {
+pub(super) fn undeclared(caller: &Caller) -> Standing {
     match caller.identity() {
         Identity::Agent(_) => Standing::Undeclared,
         Identity::Retired => Standing::RetiredAgent,

@@ -1,6 +1,6 @@
 //! The times of budgets.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use ledger::spender::BootTime;
 use registry_core::Timestamp;
@@ -32,13 +32,14 @@ impl SpendingClock {
 
     /// The wall clock.
     pub(super) fn wall(self) -> Timestamp {
-        let since_epoch = match self {
-            Self::System => clock::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+        match self {
+            Self::System => clock::timestamp(),
             #[cfg(test)]
-            Self::Paused { start } => start.elapsed(),
-        };
-        let millis = i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX);
-        Timestamp::from_millis(millis)
+            Self::Paused { start } => {
+                let millis = i64::try_from(start.elapsed().as_millis()).unwrap_or(i64::MAX);
+                Timestamp::from_millis(millis)
+            }
+        }
     }
 }
 

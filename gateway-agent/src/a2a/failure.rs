@@ -1,0 +1,155 @@
+//! Errors of the gateway as errors of A2A. They have the gateway's own domain and reasons, and never
+//! a number of A2A.
+
+use std::time::Duration;
+
+use a2a::{ErrorKind, Failure};
+use gateway_policy::Denial;
+use http::{HeaderMap, HeaderValue, StatusCode, header::RETRY_AFTER};
+use policy::Reason;
+use schema_compat::schema_compile::Violation;
+
+use crate::{
+    ingress::IngressError,
+    pipeline::{Error, PolicyDenial, message},
+};
+
+/// Maximum violations in an error.
+const VIOLATIONS: usize = 16;
+
+/// An error with what HTTP adds to it.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) failure: Failure,
+    /// `None`: the status of the error's kind.
+    pub(super) status: Option<StatusCode>,
+    pub(super) headers: HeaderMap,
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self { failure, status: None, headers: HeaderMap::new() }
+    }
+}
+
+impl From<IngressError> for Refusal {
+    fn from(error: IngressError) -> Self {
+        let status = error.status();
+        let kind = match status {
+            StatusCode::UNAUTHORIZED => ErrorKind::Unauthenticated,
+            StatusCode::FORBIDDEN => ErrorKind::PermissionDenied,
+            StatusCode::TOO_MANY_REQUESTS => ErrorKind::ResourceExhausted,
+            StatusCode::SERVICE_UNAVAILABLE => ErrorKind::Unavailable,
+            _ => ErrorKind::InvalidRequest,
+        };
+        let failure = Failure::new(kind, error.to_string()).with_reason(reason(error.as_str()));
+        let mut headers = HeaderMap::new();
+        error.add_headers(&mut headers);
+        Self { failure, status: Some(status), headers }
+    }
+}
+
+impl Refusal {
+    /// The error of an operation of an agent.
+    pub(super) fn of_operation(agent: &str, error: &Error) -> Self {
+        if let Error::Scopes(refusal) = error {
+            return IngressError::from(refusal.clone()).into();
+        }
+        let mut refusal = Self::from(failure(agent, error));
+        if let Some(after) = error.retry_after() {
+            refusal.failure = refusal.failure.with_retry(after);
+            refusal.headers.insert(RETRY_AFTER, seconds(after));
+        }
+        refusal
+    }
+}
+
+fn failure(agent: &str, error: &Error) -> Failure {
+    let (kind, reason) = match error {
+        Error::Agent(failure) => return Failure::clone(failure),
+        Error::Denied(Denial::Quarantined) => (ErrorKind::Unavailable, "QUARANTINED"),
+        Error::Denied(Denial::Stale(_)) => (ErrorKind::Unavailable, "STALE_CATALOG"),
+        // The caller must not learn whether the agent exists.
+        Error::Denied(_) => return super::address::AgentName::not_found(agent),
+        Error::Policy(denial) => return denied(agent, error, denial),
+        Error::InvalidInput { violations } => {
+            return violated(ErrorKind::InvalidParams, agent, error, violations);
+        }
+        Error::InvalidOutput { violations } => {
+            return violated(ErrorKind::Internal, agent, error, violations);
+        }
+        Error::NoCatalog => (ErrorKind::Unavailable, "NO_CATALOG"),
+        Error::UnknownPlaceholder { .. } => (ErrorKind::InvalidParams, "UNKNOWN_PLACEHOLDER"),
+        Error::Upstream(error) => of_upstream(error),
+        _ => (ErrorKind::Internal, "GATEWAY_ERROR"),
+    };
+    Failure::new(kind, message::for_caller(agent, error)).with_reason(reason)
+}
+
+fn of_upstream(error: &gateway_upstream::Error) -> (ErrorKind, &'static str) {
+    use gateway_upstream::Error as Upstream;
+    match error {
+        Upstream::QuotaExceeded(_) => (ErrorKind::ResourceExhausted, "QUOTA_EXCEEDED"),
+        Upstream::Timeout { .. } => (ErrorKind::DeadlineExceeded, "AGENT_TIMEOUT"),
+        Upstream::CircuitOpen(_) => (ErrorKind::Unavailable, "CIRCUIT_OPEN"),
+        Upstream::LimitReached(_) | Upstream::ChildLimitReached(_) => {
+            (ErrorKind::Unavailable, "AGENT_OVERLOADED")
+        }
+        Upstream::MissingToken(_) | Upstream::NoSubject { .. } => {
+            (ErrorKind::PermissionDenied, "NO_AGENT_CREDENTIAL")
+        }
+        Upstream::NotConfigured { .. } => (ErrorKind::Unavailable, "AGENT_NOT_CONFIGURED"),
+        Upstream::TooLarge { .. } => (ErrorKind::Internal, "AGENT_ANSWER_TOO_LARGE"),
+        Upstream::Protocol { .. } | Upstream::Rpc { .. } | Upstream::OpenTask { .. } => {
+            (ErrorKind::Internal, "INVALID_AGENT_ANSWER")
+        }
+        _ => (ErrorKind::Unavailable, "AGENT_UNAVAILABLE"),
+    }
+}
+
+fn denied(agent: &str, error: &Error, denial: &PolicyDenial) -> Failure {
+    let PolicyDenial { finding, agent_id, tool_id, invocation_id, .. } = denial;
+    let kind = match finding.reason {
+        Reason::RateLimited { .. }
+        | Reason::TraceLimited { .. }
+        | Reason::BudgetExceeded(_)
+        | Reason::Unpriced { .. } => ErrorKind::ResourceExhausted,
+        Reason::StalePolicy { .. } => ErrorKind::Unavailable,
+        Reason::Unauthorized | Reason::PolicyError(_) | Reason::PiiDetected { .. } => {
+            ErrorKind::PermissionDenied
+        }
+    };
+    let mut failure = Failure::new(kind, message::for_caller(agent, error))
+        .with_reason(finding.reason.as_str())
+        .with_metadata("policy", finding.policy.name.as_str())
+        .with_metadata("policyVersion", finding.policy.version.to_string())
+        .with_metadata("toolId", tool_id.as_str())
+        .with_metadata("invocationId", invocation_id.as_str());
+    if let Some(id) = agent_id {
+        failure = failure.with_metadata("agentId", id.as_str());
+    }
+    if let Reason::PiiDetected { class, pointer, .. } = &finding.reason {
+        failure = failure.with_metadata("class", *class).with_metadata("pointer", pointer.as_str());
+    }
+    failure
+}
+
+/// The first pointer is that of `ErrorInfo`.
+fn violated(kind: ErrorKind, agent: &str, error: &Error, violations: &[Violation]) -> Failure {
+    let reason = if kind == ErrorKind::Internal { "INVALID_OUTPUT" } else { "INVALID_INPUT" };
+    let failure = Failure::new(kind, message::for_caller(agent, error)).with_reason(reason);
+    let shown = violations.iter().take(VIOLATIONS).rev();
+    shown.fold(failure, |failure, Violation { pointer, message }| {
+        failure.with_violation(pointer, message)
+    })
+}
+
+/// A reason code in the form of `ErrorInfo`.
+fn reason(code: &str) -> String {
+    code.to_ascii_uppercase().replace('-', "_")
+}
+
+/// Whole seconds, rounded up.
+fn seconds(after: Duration) -> HeaderValue {
+    HeaderValue::from(u64::try_from(after.as_millis().div_ceil(1_000)).unwrap_or(u64::MAX))
+}
