@@ -41,7 +41,10 @@ pub use self::{
 };
 pub(crate) use self::{
     input::QUESTIONS,
-    invocation::{FeatureSubject, InputHandling, Invocation, Output, StepCall, Target, ToolCall},
+    invocation::{
+        AgentCall, FeatureSubject, InputHandling, Invocation, Output, RequestedAgent, StepCall,
+        Target, ToolCall,
+    },
     moment::check_call_scopes,
     sagas::{recover_sagas, retry_saga},
 };
