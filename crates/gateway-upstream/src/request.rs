@@ -8,7 +8,7 @@ use gateway_protocol::{
     mcp::{Capabilities, Method, Param, TASK_PARAM, TASKS},
     trace_context::TraceContext,
 };
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Value, value::RawValue};
 use tokio::sync::mpsc;
 
 use super::ClientChannel;
@@ -71,14 +71,12 @@ impl<'a> Request<'a> {
     }
 }
 
-/// An operation of a caller at an agent. Parameters, events and results have the form of A2A 1.0,
-/// and the agent's ids.
+/// An operation of a caller at an agent, in the internal form of the crate `a2a` and with the agent's
+/// ids.
 #[derive(Debug, Clone, Copy)]
 pub struct AgentRequest<'a> {
-    /// The operation.
-    pub operation: a2a::Operation,
-    /// The parameters.
-    pub params: &'a Map<String, Value>,
+    /// The operation and its parameters.
+    pub request: &'a a2a::Request,
     /// The requested extensions.
     pub extensions: &'a Extensions,
     /// The context of the caller.

@@ -12,7 +12,7 @@ use gateway_protocol::{
 use gateway_upstream::{ClientChannel, RequestContext, Subscription};
 use http::HeaderMap;
 use registry_core::{Name, Revision, Version};
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Value, value::RawValue};
 use tokio::sync::mpsc;
 
 use super::{Error, Gateway, Task, TaskNames};
@@ -65,13 +65,12 @@ pub(crate) struct ToolCall {
     pub(crate) takes_tasks: bool,
 }
 
-/// An operation of A2A. Parameters, events and results have the form of A2A 1.0.
+/// An operation of A2A. Requests, events and results have the internal form of the crate `a2a`.
 #[derive(Debug)]
 pub(crate) struct AgentCall {
     pub(crate) agent: RequestedAgent,
-    pub(crate) operation: a2a::Operation,
-    /// The parameters, with the caller's ids of tasks and contexts.
-    pub(crate) params: Map<String, Value>,
+    /// The request in its internal form, with the caller's ids of tasks and contexts.
+    pub(crate) request: a2a::Request,
     pub(crate) extensions: Extensions,
     /// Receives all events of a streaming operation, also the last one. The operation continues
     /// without a receiver.
@@ -109,7 +108,7 @@ impl Target {
     pub(super) fn method(&self) -> Option<&'static str> {
         match self {
             Self::Feature { method, .. } => Some(method.as_str()),
-            Self::Agent(call) => Some(call.operation.name()),
+            Self::Agent(call) => Some(call.request.operation.name()),
             Self::Tool(_) | Self::Step(_) => None,
         }
     }
@@ -193,8 +192,8 @@ impl Invocation {
 pub(crate) enum Output {
     Result(OperationResult),
     Subscribed(Subscription),
-    /// The result of an operation of A2A in the form of A2A 1.0, with the caller's ids. For a
-    /// streaming operation, the last event.
+    /// The result of an operation of A2A in its internal form, with the caller's ids. For a streaming
+    /// operation, the last event.
     Agent(Value),
 }
 
