@@ -44,7 +44,10 @@ pub use self::{
 pub(crate) use self::{
     directory::{Directory, VisibleAgent},
     input::QUESTIONS,
-    invocation::{FeatureSubject, InputHandling, Invocation, Output, StepCall, Target, ToolCall},
+    invocation::{
+        AgentCall, FeatureSubject, InputHandling, Invocation, Output, RequestedAgent, StepCall,
+        Target, ToolCall,
+    },
     moment::check_call_scopes,
     sagas::{recover_sagas, retry_saga},
     streams::EventStreamPlace,

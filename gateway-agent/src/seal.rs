@@ -9,8 +9,8 @@ mod key_file;
 use crate::random::NoRandomness;
 use arc_swap::ArcSwap;
 use aws_lc_rs::{
-    aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey},
-    rand,
+    aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, RandomizedNonceKey, UnboundKey},
+    hmac, rand,
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
@@ -18,12 +18,24 @@ pub(crate) use self::key_file::{KeyFile, check as check_key_file};
 
 /// Maximum length of a sealed text, in bytes.
 const MAX_BYTES: usize = 16 * 1024;
+/// The purpose of the key that derives nonces from contents.
+const NONCES: &[u8] = b"nonces of equal sealed texts";
 
 pub(crate) type Key = [u8; 32];
 
 /// Encrypts with the first key, and decrypts with all. Keys can be replaced at run time.
 #[derive(Debug)]
-pub(crate) struct Sealer(ArcSwap<Vec<RandomizedNonceKey>>);
+pub(crate) struct Sealer(ArcSwap<Vec<SealKey>>);
+
+/// One key in its two uses.
+#[derive(Debug)]
+struct SealKey {
+    /// For random nonces.
+    random: RandomizedNonceKey,
+    /// For nonces that are derived from the content.
+    derived: LessSafeKey,
+    nonces: hmac::Key,
+}
 
 impl Sealer {
     /// Creates a sealer with a temporary key. Without random bytes it cannot seal.
@@ -50,11 +62,36 @@ impl Sealer {
         let key = keys.first().ok_or(NoRandomness)?;
         let mut sealed = content.to_vec();
         let nonce = key
+            .random
             .seal_in_place_append_tag(Aad::from(associated_data), &mut sealed)
             .map_err(|_| NoRandomness)?;
-        let mut whole = nonce.as_ref().to_vec();
-        whole.append(&mut sealed);
-        Ok(URL_SAFE_NO_PAD.encode(whole))
+        Ok(encoded(nonce.as_ref(), &sealed))
+    }
+
+    /// Encrypts content so that equal contents have equal texts, until the key is rotated.
+    ///
+    /// AES-GCM is broken by two contents with one nonce. The nonce here is a pseudorandom function
+    /// of the associated data and the content, as in synthetic IVs (RFC 5297): 96 bits of an
+    /// HMAC-SHA256 whose key is derived from the encryption key. A nonce repeats only with the same
+    /// content, whose text then is the same, or by a collision of 96 bits, which random nonces risk
+    /// as well. An observer learns only that two contents are equal.
+    pub(crate) fn seal_equally(
+        &self,
+        associated_data: &[u8],
+        content: &[u8],
+    ) -> Result<String, NoRandomness> {
+        let keys = self.0.load();
+        let key = keys.first().ok_or(NoRandomness)?;
+        let nonce = key.nonce(associated_data, content);
+        let mut sealed = content.to_vec();
+        key.derived
+            .seal_in_place_append_tag(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(associated_data),
+                &mut sealed,
+            )
+            .map_err(|_| NoRandomness)?;
+        Ok(encoded(&nonce, &sealed))
     }
 
     /// Decrypts a text with the same associated data. `None` if it is invalid.
@@ -63,11 +100,11 @@ impl Sealer {
             return None;
         }
         let whole = URL_SAFE_NO_PAD.decode(text).ok()?;
-        let (nonce, sealed) = whole.split_at_checked(12)?;
+        let (nonce, sealed) = whole.split_at_checked(NONCE_LEN)?;
         self.0.load().iter().find_map(|key| {
             let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
             let mut content = sealed.to_vec();
-            let opened = key.open_in_place(nonce, Aad::from(associated_data), &mut content);
+            let opened = key.random.open_in_place(nonce, Aad::from(associated_data), &mut content);
             let length = opened.ok()?.len();
             content.truncate(length);
             Some(content)
@@ -81,8 +118,35 @@ fn random_key() -> Result<Key, NoRandomness> {
     Ok(key)
 }
 
-fn usable(keys: &[Key]) -> Vec<RandomizedNonceKey> {
-    keys.iter().filter_map(|key| RandomizedNonceKey::new(&AES_256_GCM, key).ok()).collect()
+fn usable(keys: &[Key]) -> Vec<SealKey> {
+    keys.iter().filter_map(SealKey::new).collect()
+}
+
+fn encoded(nonce: &[u8], sealed: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode([nonce, sealed].concat())
+}
+
+impl SealKey {
+    fn new(key: &Key) -> Option<Self> {
+        let nonces = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), NONCES);
+        Some(Self {
+            random: RandomizedNonceKey::new(&AES_256_GCM, key).ok()?,
+            derived: LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).ok()?),
+            nonces: hmac::Key::new(hmac::HMAC_SHA256, nonces.as_ref()),
+        })
+    }
+
+    fn nonce(&self, associated_data: &[u8], content: &[u8]) -> [u8; NONCE_LEN] {
+        let mut context = hmac::Context::with_key(&self.nonces);
+        // The length separates the two parts.
+        context.update(&(associated_data.len() as u64).to_be_bytes());
+        context.update(associated_data);
+        context.update(content);
+        let tag = context.sign();
+        let mut nonce = [0; NONCE_LEN];
+        nonce.copy_from_slice(&tag.as_ref()[..NONCE_LEN]);
+        nonce
+    }
 }
 
 #[cfg(test)]
@@ -107,6 +171,22 @@ mod tests {
         for bad in ["", "AAAA", "=", "ä"] {
             assert_eq!(one.open(b"a", bad), None);
         }
+    }
+
+    #[test]
+    fn equal_contents_seal_equally_for_one_purpose() {
+        let (one, other) = (Sealer::with(&[[7; 32]]), Sealer::with(&[[8; 32]]));
+        let sealed = one.seal_equally(b"a", b"content").unwrap();
+        assert_eq!(one.seal_equally(b"a", b"content").unwrap(), sealed);
+        assert_eq!(one.open(b"a", &sealed).unwrap(), b"content");
+        assert_eq!((one.open(b"b", &sealed), other.open(b"a", &sealed)), (None, None));
+        let nonces = [
+            one.seal_equally(b"a", b"contents").unwrap(),
+            one.seal_equally(b"ac", b"ontent").unwrap(),
+            other.seal_equally(b"a", b"content").unwrap(),
+        ]
+        .map(|text| text[..16].to_owned());
+        assert!(nonces.iter().all(|nonce| *nonce != sealed[..16]), "{nonces:?}");
     }
 
     #[test]

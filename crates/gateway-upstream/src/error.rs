@@ -115,6 +115,10 @@ pub enum Error {
         /// The raw data.
         data: Option<Box<RawValue>>,
     },
+    /// The agent responded with an error of A2A. Its message may repeat arguments, so it is for the
+    /// caller and not for logs.
+    #[error("the agent responded with {:?}", .0.kind)]
+    Agent(Box<a2a::Failure>),
 }
 
 /// The phase of a timeout.

@@ -40,6 +40,7 @@ use std::sync::Arc;
 use gateway_policy::{Permit, QuotaKey};
 use gateway_protocol::{mcp::RawResult, naming::Prefix};
 use registry_core::{Key, entity::Exposure};
+use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
@@ -58,7 +59,7 @@ pub use self::{
     events::{UpstreamChange, UpstreamEvent},
     features::{FeatureEntries, Features, renamed},
     http::{Client, Connector},
-    request::{Request, RequestContext, ResendApproval},
+    request::{AgentRequest, Request, RequestContext, ResendApproval},
     routing::{Route, Routing, TargetId},
     secret::{SecretError, SecretSource, redact_url},
     settings::{
@@ -112,12 +113,27 @@ impl Upstreams {
 
     /// Sends a caller's request. Dropping the future cancels the request at the upstream too.
     pub async fn send(&self, permit: Permit, request: Request<'_>) -> Result<RawResult, Error> {
+        self.running_target(&permit)?.send(permit, request).await
+    }
+
+    /// Sends a caller's operation to an agent. Returns its result, or the last event of a stream.
+    /// Dropping the future ends the request, but not the task that it started.
+    pub async fn send_to_agent(
+        &self,
+        permit: Permit,
+        request: AgentRequest<'_>,
+    ) -> Result<Value, Error> {
+        self.running_target(&permit)?.send_to_agent(permit, request).await
+    }
+
+    /// The target of a request, unless the gateway is stopping.
+    fn running_target(&self, permit: &Permit) -> Result<Arc<Target>, Error> {
         let target = self.target(permit.server())?;
         if self.stop.is_cancelled() {
             let source = "the gateway is stopping".into();
             return Err(Error::Unavailable { target: permit.server().into(), source });
         }
-        target.send(permit, request).await
+        Ok(target)
     }
 
     fn target(&self, server: &Key) -> Result<Arc<Target>, Error> {

@@ -2,12 +2,14 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use a2a::extensions::Extensions;
 use gateway_policy::{BufferReservation, QuotaExceeded, QuotaKey, SubjectToken};
 use gateway_protocol::{
     mcp::{Capabilities, Method, Param, TASK_PARAM, TASKS},
     trace_context::TraceContext,
 };
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
+use tokio::sync::mpsc;
 
 use super::ClientChannel;
 
@@ -67,6 +69,28 @@ impl<'a> Request<'a> {
             quota_key,
         }
     }
+}
+
+/// An operation of a caller at an agent, in the internal form of the crate `a2a` and with the agent's
+/// ids.
+#[derive(Debug, Clone, Copy)]
+pub struct AgentRequest<'a> {
+    /// The operation and its parameters.
+    pub request: &'a a2a::Request,
+    /// The requested extensions.
+    pub extensions: &'a Extensions,
+    /// The context of the caller.
+    pub context: &'a RequestContext,
+    /// The time limit of a response, and of the time between two events. `None`: the timeout of all
+    /// calls.
+    pub timeout: Option<Duration>,
+    /// The trace context for the agent.
+    pub trace: &'a TraceContext,
+    /// The key of the quotas that the request uses.
+    pub quota_key: &'a QuotaKey,
+    /// Receives the events of a streaming operation, also the last one. The agent waits while the
+    /// channel is full.
+    pub events: Option<&'a mpsc::Sender<Value>>,
 }
 
 /// The context of a caller.

@@ -106,6 +106,9 @@ pub enum Error {
         /// Whether the tool requires a task.
         is_required: bool,
     },
+    /// The gateway rejects an operation of A2A.
+    #[error(transparent)]
+    Agent(#[from] Box<a2a::Failure>),
     /// The upstream returned no result.
     #[error(transparent)]
     Upstream(#[from] gateway_upstream::Error),

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use a2a::extensions::Extensions;
 use gateway_compose::{RunScope, Steps};
 use gateway_policy::{Denial, QuotaKey};
 use gateway_protocol::{
@@ -10,16 +11,17 @@ use gateway_protocol::{
 };
 use gateway_upstream::{ClientChannel, RequestContext, Subscription};
 use http::HeaderMap;
-use registry_core::Revision;
-use serde_json::value::RawValue;
+use registry_core::{Name, Revision, Version};
+use serde_json::{Value, value::RawValue};
+use tokio::sync::mpsc;
 
 use super::{Error, Gateway, Task, TaskNames};
 use crate::{
     audit, freshness::Freshness, identity::authenticator::Authentication, view::ServedTool,
 };
 
-/// An operation: a tool call, a request for another feature of a server, or a step of a
-/// composition.
+/// An operation: a tool call, a request for another feature of a server, an operation of A2A, or a
+/// step of a composition.
 ///
 /// It owns its data, so execution can outlive the request that started it.
 #[derive(Debug)]
@@ -48,6 +50,7 @@ pub(crate) enum InputHandling {
 pub(crate) enum Target {
     Tool(ToolCall),
     Feature { method: Method, subject: FeatureSubject },
+    Agent(AgentCall),
     Step(StepCall),
 }
 
@@ -60,6 +63,26 @@ pub(crate) struct ToolCall {
     pub(crate) mcp_headers: Option<HeaderMap>,
     /// Whether the client supports tasks of 2025-11-25.
     pub(crate) takes_tasks: bool,
+}
+
+/// An operation of A2A. Requests, events and results have the internal form of the crate `a2a`.
+#[derive(Debug)]
+pub(crate) struct AgentCall {
+    pub(crate) agent: RequestedAgent,
+    /// The request in its internal form, with the caller's ids of tasks and contexts.
+    pub(crate) request: a2a::Request,
+    pub(crate) extensions: Extensions,
+    /// Receives all events of a streaming operation, also the last one. The operation continues
+    /// without a receiver.
+    pub(crate) events: Option<mpsc::Sender<Value>>,
+}
+
+/// An agent as a caller names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RequestedAgent {
+    pub(crate) name: Name,
+    /// `None`: the version that the caller declares, or else the newest active one.
+    pub(crate) version: Option<Version>,
 }
 
 /// A step of a composition. The authorization of the composition covers it.
@@ -77,13 +100,17 @@ impl Target {
         match self {
             Self::Tool(call) => call.arguments.as_deref(),
             Self::Step(step) => Some(&step.arguments),
-            Self::Feature { .. } => None,
+            Self::Feature { .. } | Self::Agent(_) => None,
         }
     }
 
     /// The method of an operation that is no call of a tool.
     pub(super) fn method(&self) -> Option<&'static str> {
-        if let Self::Feature { method, .. } = self { Some(method.as_str()) } else { None }
+        match self {
+            Self::Feature { method, .. } => Some(method.as_str()),
+            Self::Agent(call) => Some(call.request.operation.name()),
+            Self::Tool(_) | Self::Step(_) => None,
+        }
     }
 
     pub(super) fn mcp_headers(&self) -> Option<&HeaderMap> {
@@ -165,6 +192,9 @@ impl Invocation {
 pub(crate) enum Output {
     Result(OperationResult),
     Subscribed(Subscription),
+    /// The result of an operation of A2A in its internal form, with the caller's ids. For a streaming
+    /// operation, the last event.
+    Agent(Value),
 }
 
 /// A result with the facts that its renderer needs.
@@ -204,7 +234,9 @@ impl Output {
             Self::Result(outcome) if outcome.result.is_error => {
                 gateway_policy::CallOutcome::ToolError
             }
-            Self::Result(_) | Self::Subscribed(_) => gateway_policy::CallOutcome::Ok,
+            Self::Result(_) | Self::Subscribed(_) | Self::Agent(_) => {
+                gateway_policy::CallOutcome::Ok
+            }
         }
     }
 
@@ -212,7 +244,7 @@ impl Output {
     pub(crate) fn into_result(self) -> Result<OperationResult, Error> {
         match self {
             Self::Result(outcome) => Ok(outcome),
-            Self::Subscribed(_) => Err(Denial::NoSuchTool.into()),
+            Self::Subscribed(_) | Self::Agent(_) => Err(Denial::NoSuchTool.into()),
         }
     }
 
@@ -220,7 +252,15 @@ impl Output {
     pub(crate) fn into_subscription(self) -> Result<Subscription, Error> {
         match self {
             Self::Subscribed(subscribed) => Ok(subscribed),
-            Self::Result(_) => Err(Denial::NoSuchTool.into()),
+            Self::Result(_) | Self::Agent(_) => Err(Denial::NoSuchTool.into()),
+        }
+    }
+
+    /// The result or the last event of an operation of A2A.
+    pub(crate) fn into_agent_result(self) -> Result<Value, Error> {
+        match self {
+            Self::Agent(result) => Ok(result),
+            Self::Result(_) | Self::Subscribed(_) => Err(Denial::NoSuchTool.into()),
         }
     }
 }
