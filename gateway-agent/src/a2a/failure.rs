@@ -50,6 +50,12 @@ impl From<IngressError> for Refusal {
 }
 
 impl Refusal {
+    /// The error of an operation that the gateway's stop interrupts.
+    pub(super) fn stopping() -> Self {
+        let message = "the gateway is stopping; retry, or request the task from another gateway";
+        Failure::new(ErrorKind::Unavailable, message).with_reason("GATEWAY_STOPPING").into()
+    }
+
     /// The error of an operation of an agent.
     pub(super) fn of_operation(agent: &str, error: &Error) -> Self {
         if let Error::Scopes(refusal) = error {

@@ -1,0 +1,321 @@
+//! The A2A surface: `/a2a/{agent}` with the bindings JSON-RPC and HTTP+JSON in the versions 1.0 and
+//! 0.3, agent cards, and the list of agents.
+//!
+//! Requests are read into the form of A2A 1.0, and answers are written in the version and binding of
+//! their request. Task ids are sealed by the pipeline; lists of tasks come from an index.
+
+mod address;
+mod answer;
+mod calls;
+mod cards;
+mod failure;
+mod listing;
+mod read;
+mod running;
+mod signer;
+mod task_index;
+mod tasks;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use a2a::{
+    Dialect, ErrorKind, Failure, Operation, Request as Operated, Version,
+    extensions::EXTENSIONS_HEADER, version::VERSION_HEADER,
+};
+use axum::{
+    Router,
+    extract::{Request, State},
+    response::Response,
+    routing::{any, get},
+};
+use gateway_protocol::mcp::Era;
+use http::{
+    Method, StatusCode,
+    header::{ALLOW, ETAG, LAST_MODIFIED, RETRY_AFTER, WWW_AUTHENTICATE},
+    request::Parts,
+};
+
+pub(crate) use self::task_index::{TaskIndex, TaskJournal};
+use self::{
+    address::{Address, AgentName, PREFIX},
+    answer::{AnswerForm, reject},
+    calls::AgentOperation,
+    failure::Refusal,
+    read::OperationRequest,
+    running::RunningOperations,
+    signer::CardSigners,
+    tasks::{TaskList, TaskObserver},
+};
+use crate::{
+    audit::{self, CallRecord, REQUEST_ID},
+    buffers,
+    identity::authenticator::Authentication,
+    ingress::{self, CompleteRequest, EnteredRequest, authentication, check_origin},
+    pipeline::{Directory, Gateway, GatewayHandle, VisibleAgent},
+};
+
+/// The A2A surface. Clones share its state.
+#[derive(Debug, Clone)]
+pub(crate) struct A2a {
+    gateway: GatewayHandle,
+    state: Arc<A2aState>,
+}
+
+/// State that survives configuration reloads.
+#[derive(Debug)]
+struct A2aState {
+    index: Arc<TaskIndex>,
+    running: RunningOperations,
+    signers: CardSigners,
+}
+
+impl A2a {
+    /// Creates the surface of a gateway with the tasks that callers started before.
+    pub(crate) fn new(gateway: GatewayHandle, index: Arc<TaskIndex>) -> Self {
+        let (running, signers) = (RunningOperations::default(), CardSigners::default());
+        Self { gateway, state: Arc::new(A2aState { index, running, signers }) }
+    }
+
+    /// The routes of the surface.
+    pub(crate) fn router(&self) -> Router {
+        let mut router = Router::new()
+            .route(listing::PATH, get(listing::agents))
+            .route(a2a::card::WELL_KNOWN_PATH, get(cards::of_gateway))
+            .route(a2a::card::LEGACY_WELL_KNOWN_PATH, get(cards::of_gateway))
+            .route(cards::KEYS_PATH, get(cards::keys));
+        for path in [PREFIX.to_owned(), format!("{PREFIX}/"), format!("{PREFIX}/{{*path}}")] {
+            router = router.route(&path, any(receive));
+        }
+        let methods = [Method::GET, Method::POST, Method::DELETE];
+        let exposed = [
+            VERSION_HEADER,
+            EXTENSIONS_HEADER,
+            ETAG,
+            LAST_MODIFIED,
+            WWW_AUTHENTICATE,
+            RETRY_AFTER,
+            REQUEST_ID,
+        ];
+        let cors = ingress::cors(self.gateway.clone(), &methods, &exposed);
+        router.with_state(self.clone()).layer(cors)
+    }
+
+    /// Waits until no operation is running.
+    pub(crate) async fn drained(&self) {
+        self.state.running.drained().await;
+    }
+
+    /// Cancels the operations that continue without a client.
+    pub(crate) async fn shutdown(&self) {
+        self.state.running.shutdown().await;
+    }
+
+    fn running(&self) -> &RunningOperations {
+        &self.state.running
+    }
+}
+
+/// Serves all requests below [`PREFIX`].
+async fn receive(State(a2a): State<A2a>, request: Request) -> Response {
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let version = Version::of_request(request.headers(), uri.query());
+    let address = Address::parse(uri.path());
+    let is_rpc = address.as_ref().is_ok_and(|address| address.rest.is_empty());
+    let shown = *version.as_ref().unwrap_or(&Version::V1);
+    let dialect = if is_rpc { Dialect::json_rpc(shown) } else { Dialect::http_json(shown) };
+    let form = AnswerForm::new(dialect);
+    let entered = match enter(&a2a, request).await {
+        Ok(entered) => entered,
+        Err(error) => return reject(&form, error.as_str(), &error.into()),
+    };
+    let address = match (address, version) {
+        (Ok(address), Ok(_)) => address,
+        (Err(failure), _) => return reject(&form, "unknown-agent", &failure.into()),
+        (_, Err(failure)) => return reject(&form, "unsupported-version", &failure.into()),
+    };
+    if cards::is_card(address.rest) {
+        return cards::of_agent(&a2a, entered, (&method, address.agent, &form));
+    }
+    if is_rpc && method != Method::POST {
+        return reject(&form, "method", &method_not_allowed());
+    }
+    if !a2a::rest::accepts_media_type(read::content_type(&entered.parts)) {
+        return reject(&form, "content-type", &unsupported_media());
+    }
+    let complete = match entered.read(&a2a.gateway).await {
+        Ok(complete) => complete,
+        Err(error) => return reject(&form, error.as_str(), &error.into()),
+    };
+    Box::pin(serve(&a2a, complete, address, (dialect, &method))).await
+}
+
+async fn enter(a2a: &A2a, request: Request) -> Result<EnteredRequest, ingress::IngressError> {
+    let entered = EnteredRequest::authenticate(&a2a.gateway, request).await?;
+    check_origin(&entered.gateway, &entered.parts)?;
+    Ok(entered)
+}
+
+fn method_not_allowed() -> Refusal {
+    let message = "send JSON-RPC requests by POST; other methods need a path of the HTTP+JSON binding";
+    let mut refusal = Refusal::from(Failure::new(ErrorKind::MethodNotFound, message));
+    refusal.status = Some(StatusCode::METHOD_NOT_ALLOWED);
+    refusal.headers.insert(ALLOW, http::HeaderValue::from_static("POST"));
+    refusal
+}
+
+fn unsupported_media() -> Refusal {
+    let message = "the Content-Type must be application/json or application/a2a+json";
+    let mut refusal = Refusal::from(Failure::new(ErrorKind::InvalidRequest, message));
+    refusal.status = Some(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    refusal
+}
+
+/// Serves a request with its whole body.
+async fn serve(
+    a2a: &A2a,
+    complete: CompleteRequest,
+    address: Address<'_>,
+    (dialect, method): (Dialect, &Method),
+) -> Response {
+    let CompleteRequest { gateway, parts, body, buffered } = complete;
+    let operation = match read::operation(&gateway, &parts, &body, (dialect, method, &address)) {
+        Ok(operation) => operation,
+        Err((form, refusal)) => return reject(&form, "invalid-request", &refusal),
+    };
+    let form = operation.form.clone();
+    let caller = authentication(&parts);
+    let served = Served { a2a, gateway, parts: &parts, caller, bytes: body.len() };
+    let response = match Box::pin(served.dispatch(operation)).await {
+        Ok(response) => response,
+        Err(refusal) => form.refusal(&refusal),
+    };
+    buffers::reserved(response, buffered)
+}
+
+/// The facts of a request that is being served.
+struct Served<'a> {
+    a2a: &'a A2a,
+    gateway: Arc<Gateway>,
+    parts: &'a Parts,
+    caller: Authentication,
+    bytes: usize,
+}
+
+impl Served<'_> {
+    async fn dispatch(&self, operation: OperationRequest) -> Result<Response, Refusal> {
+        let OperationRequest { agent, request, context, extensions, form } = operation;
+        match request.operation {
+            Operation::ListTasks => Box::pin(self.list(agent, &request, &form)).await,
+            Operation::GetExtendedAgentCard => {
+                self.check_scopes(request.operation)?;
+                let visible = self.visible(agent.as_ref().ok_or_else(unaddressed)?)?;
+                cards::extended(self, &visible, &form)
+            }
+            operation => {
+                let agent = agent.ok_or_else(unaddressed)?;
+                let visible = self.visible(&agent)?;
+                check(&visible, &request)?;
+                if operation.sends_message() {
+                    extensions.require(visible.required_extensions())?;
+                }
+                let active = visible.declared_extensions(&extensions);
+                let form = form.with_extensions(active.header_value());
+                let call = self.call(agent, request, (context, extensions));
+                calls::serve(self.a2a, Arc::clone(&self.gateway), call, form).await
+            }
+        }
+    }
+
+    /// Finds an agent that the caller can see.
+    fn visible(&self, agent: &AgentName) -> Result<VisibleAgent, Refusal> {
+        let directory = Directory::of(&self.gateway, &self.caller);
+        if !directory.has_catalog() {
+            return Err(Refusal::no_catalog());
+        }
+        let visible = directory.find(&agent.name, agent.version.as_ref());
+        visible.ok_or_else(|| AgentName::not_found(&agent.to_string()).into())
+    }
+
+    async fn list(
+        &self,
+        agent: Option<AgentName>,
+        request: &Operated,
+        form: &AnswerForm,
+    ) -> Result<Response, Refusal> {
+        self.check_scopes(Operation::ListTasks)?;
+        if let Some(agent) = &agent {
+            self.visible(agent)?;
+        }
+        audit::count_list(era(form.version()));
+        let list = TaskList {
+            index: &self.a2a.state.index,
+            gateway: &self.gateway,
+            caller: &self.caller,
+            agent: agent.as_ref(),
+        };
+        let get = |agent: AgentName, request: Operated| {
+            self.call(agent, request, (read::context(self.parts), Default::default()))
+        };
+        let page = Box::pin(list.page(request, get)).await?;
+        Ok(form.result(Operation::ListTasks, page).0)
+    }
+
+    /// Lists and cards have no operation whose scopes the pipeline could check.
+    fn check_scopes(&self, operation: Operation) -> Result<(), Refusal> {
+        let authenticator = self.gateway.authenticator();
+        let asked = (operation.name(), None);
+        let checked = authenticator.check_scopes(&self.caller, asked, &BTreeSet::new());
+        Ok(checked.map_err(ingress::IngressError::from)?)
+    }
+
+    fn call(
+        &self,
+        agent: AgentName,
+        request: Operated,
+        (context, extensions): (
+            gateway_upstream::RequestContext,
+            a2a::extensions::Extensions,
+        ),
+    ) -> AgentOperation {
+        let span = self.gateway.tracer().begin(&context.trace);
+        let (event, name) = (request.operation.name(), agent.name.as_str());
+        let era = era(Version::of_request(&self.parts.headers, self.parts.uri.query())
+            .unwrap_or(Version::V1));
+        let record = CallRecord::begin(event, era, name, self.bytes, span)
+            .of_request(&self.parts.headers);
+        let tasks = TaskObserver::new(&self.a2a.state.index, &self.caller, &agent);
+        let caller = self.caller.clone();
+        AgentOperation { agent, request, extensions, caller, context, record, tasks }
+    }
+}
+
+/// Rejects operations that the agent does not support, before anything is sent.
+fn check(visible: &VisibleAgent, request: &Operated) -> Result<(), Failure> {
+    let has_push = request.operation.is_push_config() || request.push_config().is_some();
+    if has_push {
+        let message = "the gateway does not deliver push notifications; use SubscribeToTask or GetTask";
+        return Err(Failure::new(ErrorKind::PushNotificationNotSupported, message));
+    }
+    if request.operation.is_streaming() && !visible.has_streaming() {
+        let message = format!("{} does not stream events; use SendMessage or GetTask", visible.key());
+        return Err(Failure::new(ErrorKind::UnsupportedOperation, message));
+    }
+    Ok(())
+}
+
+fn unaddressed() -> Failure {
+    let problem = format!(
+        "name the agent in `tenant` or `metadata.agent`, or send the request to {PREFIX}/AGENT"
+    );
+    Failure::invalid_params("/tenant", problem)
+}
+
+/// The label of a version in the audit and in metrics.
+fn era(version: Version) -> Era {
+    match version {
+        Version::V1 => Era::Modern,
+        Version::V03 => Era::Legacy,
+    }
+}

@@ -1,0 +1,197 @@
+//! Operations of agents: messages and tasks. They run to their end also without their clients.
+
+use std::sync::Arc;
+
+use a2a::{Operation, Request, extensions::Extensions};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream;
+use gateway_upstream::RequestContext;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::{A2a, address::AgentName, answer::AnswerForm, failure::Refusal, tasks::TaskObserver};
+use crate::{
+    audit::CallRecord,
+    identity::authenticator::Authentication,
+    ingress::{IngressError, event_stream},
+    pipeline::{
+        self, AgentCall, EventStreamPlace, Gateway, InputHandling, Invocation, Output,
+        RequestedAgent, Target,
+    },
+};
+
+/// Events of an agent that wait for their client.
+const EVENTS: usize = 16;
+
+/// An operation of one agent.
+pub(super) struct AgentOperation {
+    pub(super) agent: AgentName,
+    pub(super) request: Request,
+    pub(super) extensions: Extensions,
+    pub(super) caller: Authentication,
+    pub(super) context: RequestContext,
+    pub(super) record: CallRecord,
+    pub(super) tasks: TaskObserver,
+}
+
+impl AgentOperation {
+    pub(super) fn operation(&self) -> Operation {
+        self.request.operation
+    }
+
+    /// Runs the operation. Returns its result, or the last event of a stream.
+    pub(super) async fn run(
+        self,
+        gateway: &Arc<Gateway>,
+        events: Option<mpsc::Sender<Value>>,
+    ) -> (Result<Value, Refusal>, CallRecord) {
+        let Self { agent, request, extensions, caller, context, mut record, .. } = self;
+        let name = agent.to_string();
+        let AgentName { name: requested, version } = agent;
+        let agent = RequestedAgent { name: requested, version };
+        let mut invocation = Invocation {
+            caller,
+            target: Target::Agent(AgentCall { agent, request, extensions, events }),
+            params: Vec::new(),
+            context,
+            client: None,
+            input: InputHandling::ReturnToClient,
+        };
+        let output = Box::pin(pipeline::invoke(gateway, &mut invocation, &mut record)).await;
+        let result = output.and_then(Output::into_agent_result);
+        (result.map_err(|error| Refusal::of_operation(&name, &error)), record)
+    }
+}
+
+/// Serves an operation to its client.
+pub(super) async fn serve(
+    a2a: &A2a,
+    gateway: Arc<Gateway>,
+    call: AgentOperation,
+    form: AnswerForm,
+) -> Result<Response, Refusal> {
+    if call.operation().is_streaming() {
+        return stream(a2a, gateway, call, form).await;
+    }
+    let running = a2a.running().run(answer(gateway, call, form));
+    running.await.unwrap_or_else(|| Err(Refusal::stopping()))
+}
+
+async fn answer(
+    gateway: Arc<Gateway>,
+    call: AgentOperation,
+    form: AnswerForm,
+) -> Result<Response, Refusal> {
+    let (operation, tasks) = (call.operation(), call.tasks.clone());
+    let (result, mut record) = Box::pin(call.run(&gateway, None)).await;
+    let result = result?;
+    tasks.saw(operation, &result);
+    let (response, bytes) = form.result(operation, result);
+    record.answered(bytes);
+    Ok(response)
+}
+
+/// What a client's stream receives.
+enum Step {
+    Event(Bytes),
+    Failed(Box<Refusal>),
+}
+
+/// The response is an event stream, unless the operation fails before its first event.
+async fn stream(
+    a2a: &A2a,
+    gateway: Arc<Gateway>,
+    call: AgentOperation,
+    form: AnswerForm,
+) -> Result<Response, Refusal> {
+    let place = gateway.streams().open(&call.caller.payer).map_err(IngressError::TooManyStreams)?;
+    let (client, mut steps) = mpsc::channel(1);
+    drop(a2a.running().run(run_stream(Arc::clone(&gateway), call, form.clone(), client)));
+    match steps.recv().await {
+        Some(Step::Event(first)) => {
+            let first = Some(first);
+            let stream = ClientStream { first, steps, form, gateway, _place: place };
+            Ok(event_stream::respond(stream::unfold(stream, async |mut stream| {
+                let event = stream.next().await?;
+                Some((event, stream))
+            })))
+        }
+        Some(Step::Failed(refusal)) => Err(*refusal),
+        None => Err(Refusal::stopping()),
+    }
+}
+
+async fn run_stream(
+    gateway: Arc<Gateway>,
+    call: AgentOperation,
+    form: AnswerForm,
+    client: mpsc::Sender<Step>,
+) {
+    let (events, received) = mpsc::channel(EVENTS);
+    let tasks = call.tasks.clone();
+    let ((result, mut record), bytes) = tokio::join!(
+        Box::pin(call.run(&gateway, Some(events))),
+        forward(received, &form, &tasks, &client),
+    );
+    record.answered(bytes);
+    if let Err(refusal) = result {
+        // A client that has left misses the error.
+        let _ = client.send(Step::Failed(Box::new(refusal))).await;
+    }
+}
+
+/// Forwards events to the client, and discards them without a client. Returns their size.
+async fn forward(
+    mut events: mpsc::Receiver<Value>,
+    form: &AnswerForm,
+    tasks: &TaskObserver,
+    client: &mpsc::Sender<Step>,
+) -> usize {
+    let mut bytes = 0;
+    while let Some(event) = events.recv().await {
+        tasks.saw(Operation::SubscribeToTask, &event);
+        let step = match form.event(event) {
+            Ok(event) => {
+                bytes += event.len();
+                Step::Event(event)
+            }
+            Err(failure) => Step::Failed(Box::new(failure.into())),
+        };
+        let _ = client.send(step).await;
+    }
+    bytes
+}
+
+/// The stream of a connected client.
+struct ClientStream {
+    first: Option<Bytes>,
+    steps: mpsc::Receiver<Step>,
+    form: AnswerForm,
+    gateway: Arc<Gateway>,
+    _place: EventStreamPlace,
+}
+
+impl ClientStream {
+    /// The next event. `None` at the end, and when the gateway stops: clients subscribe again.
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        loop {
+            tokio::select! {
+                biased;
+                step = self.steps.recv() => return Some(match step? {
+                    Step::Event(event) => event,
+                    Step::Failed(refusal) => {
+                        self.steps.close();
+                        self.form.last_event(&refusal.failure)
+                    }
+                }),
+                () = self.gateway.closing().cancelled() => {
+                    self.gateway = Arc::clone(self.gateway.successor()?);
+                }
+            }
+        }
+    }
+}
