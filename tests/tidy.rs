@@ -176,6 +176,7 @@ const DEPENDENCIES: [(&str, &[&str]); 32] = [
     (
         "gateway-agent",
         &[
+            "a2a",
             "atomic-file",
             "gateway-compose",
             "gateway-policy",
@@ -269,7 +270,7 @@ const LAYERS: &[Layers] = &[
             workers buffers trace identity seal
             findings startup catalog_verifier cache freshness feed sync source contract governance
             inspection spending usage view health audit pipeline ingress
-            mcp bridge admin config check server stdio
+            mcp a2a bridge admin config check server stdio
         ",
     },
     Layers {

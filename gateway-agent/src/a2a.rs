@@ -21,8 +21,9 @@ pub(crate) mod tests;
 use std::{collections::BTreeSet, sync::Arc};
 
 use a2a::{
-    Dialect, ErrorKind, Failure, Operation, Request as Operated, Version,
-    extensions::EXTENSIONS_HEADER, version::VERSION_HEADER,
+    Dialect, ErrorKind, Failure, Operation, Request as AgentRequest, Version,
+    extensions::{EXTENSIONS_HEADER, Extensions},
+    version::VERSION_HEADER,
 };
 use axum::{
     Router,
@@ -31,9 +32,10 @@ use axum::{
     routing::{any, get},
 };
 use gateway_protocol::mcp::Era;
+use gateway_upstream::RequestContext;
 use http::{
-    Method, StatusCode,
-    header::{ALLOW, ETAG, LAST_MODIFIED, RETRY_AFTER, WWW_AUTHENTICATE},
+    Method,
+    header::{ETAG, LAST_MODIFIED, RETRY_AFTER, WWW_AUTHENTICATE},
     request::Parts,
 };
 
@@ -52,7 +54,7 @@ use crate::{
     audit::{self, CallRecord, REQUEST_ID},
     buffers,
     identity::authenticator::Authentication,
-    ingress::{self, CompleteRequest, EnteredRequest, authentication, check_origin},
+    ingress::{self, CompleteRequest, EnteredRequest, IngressError, authentication, check_origin},
     pipeline::{Directory, Gateway, GatewayHandle, VisibleAgent},
 };
 
@@ -139,10 +141,10 @@ async fn receive(State(a2a): State<A2a>, request: Request) -> Response {
         return cards::of_agent(&a2a, entered, (&method, address.agent, &form));
     }
     if is_rpc && method != Method::POST {
-        return reject(&form, "method", &method_not_allowed());
+        return reject(&form, "method", &Refusal::method_not_allowed("POST"));
     }
     if !a2a::rest::accepts_media_type(read::content_type(&entered.parts)) {
-        return reject(&form, "content-type", &unsupported_media());
+        return reject(&form, "content-type", &Refusal::unsupported_media());
     }
     let complete = match entered.read(&a2a.gateway).await {
         Ok(complete) => complete,
@@ -151,25 +153,10 @@ async fn receive(State(a2a): State<A2a>, request: Request) -> Response {
     Box::pin(serve(&a2a, complete, address, (dialect, &method))).await
 }
 
-async fn enter(a2a: &A2a, request: Request) -> Result<EnteredRequest, ingress::IngressError> {
+async fn enter(a2a: &A2a, request: Request) -> Result<EnteredRequest, IngressError> {
     let entered = EnteredRequest::authenticate(&a2a.gateway, request).await?;
     check_origin(&entered.gateway, &entered.parts)?;
     Ok(entered)
-}
-
-fn method_not_allowed() -> Refusal {
-    let message = "send JSON-RPC requests by POST; other methods need a path of the HTTP+JSON binding";
-    let mut refusal = Refusal::from(Failure::new(ErrorKind::MethodNotFound, message));
-    refusal.status = Some(StatusCode::METHOD_NOT_ALLOWED);
-    refusal.headers.insert(ALLOW, http::HeaderValue::from_static("POST"));
-    refusal
-}
-
-fn unsupported_media() -> Refusal {
-    let message = "the Content-Type must be application/json or application/a2a+json";
-    let mut refusal = Refusal::from(Failure::new(ErrorKind::InvalidRequest, message));
-    refusal.status = Some(StatusCode::UNSUPPORTED_MEDIA_TYPE);
-    refusal
 }
 
 /// Serves a request with its whole body.
@@ -186,7 +173,8 @@ async fn serve(
     };
     let form = operation.form.clone();
     let caller = authentication(&parts);
-    let served = Served { a2a, gateway, parts: &parts, caller, bytes: body.len() };
+    let (version, bytes) = (dialect.version, body.len());
+    let served = Served { a2a, gateway, parts: &parts, caller, version, bytes };
     let response = match Box::pin(served.dispatch(operation)).await {
         Ok(response) => response,
         Err(refusal) => form.refusal(&refusal),
@@ -200,6 +188,7 @@ struct Served<'a> {
     gateway: Arc<Gateway>,
     parts: &'a Parts,
     caller: Authentication,
+    version: Version,
     bytes: usize,
 }
 
@@ -210,17 +199,20 @@ impl Served<'_> {
             Operation::ListTasks => Box::pin(self.list(agent, &request, &form)).await,
             Operation::GetExtendedAgentCard => {
                 self.check_scopes(request.operation)?;
-                let visible = self.visible(agent.as_ref().ok_or_else(unaddressed)?)?;
-                cards::extended(self, &visible, &form)
+                let agent = agent.ok_or_else(unaddressed)?;
+                let card = cards::extended(self, &agent, &self.visible(&agent)?)?;
+                Ok(form.result(request.operation, card).0)
             }
             operation => {
                 let agent = agent.ok_or_else(unaddressed)?;
                 let visible = self.visible(&agent)?;
                 check(&visible, &request)?;
+                let required =
+                    visible.extensions().filter(|extension| extension.required == Some(true));
                 if operation.sends_message() {
-                    extensions.require(visible.required_extensions())?;
+                    extensions.require(required.map(|extension| extension.uri.as_str()))?;
                 }
-                let active = visible.declared_extensions(&extensions);
+                let active = extensions.only(visible.extensions().map(|e| e.uri.as_str()));
                 let form = form.with_extensions(active.header_value());
                 let call = self.call(agent, request, (context, extensions));
                 calls::serve(self.a2a, Arc::clone(&self.gateway), call, form).await
@@ -241,22 +233,22 @@ impl Served<'_> {
     async fn list(
         &self,
         agent: Option<AgentName>,
-        request: &Operated,
+        request: &AgentRequest,
         form: &AnswerForm,
     ) -> Result<Response, Refusal> {
         self.check_scopes(Operation::ListTasks)?;
         if let Some(agent) = &agent {
             self.visible(agent)?;
         }
-        audit::count_list(era(form.version()));
+        audit::count_list(era(self.version));
         let list = TaskList {
             index: &self.a2a.state.index,
             gateway: &self.gateway,
             caller: &self.caller,
             agent: agent.as_ref(),
         };
-        let get = |agent: AgentName, request: Operated| {
-            self.call(agent, request, (read::context(self.parts), Default::default()))
+        let get = |agent: AgentName, request: AgentRequest| {
+            self.call(agent, request, (read::context(self.parts), Extensions::default()))
         };
         let page = Box::pin(list.page(request, get)).await?;
         Ok(form.result(Operation::ListTasks, page).0)
@@ -267,23 +259,18 @@ impl Served<'_> {
         let authenticator = self.gateway.authenticator();
         let asked = (operation.name(), None);
         let checked = authenticator.check_scopes(&self.caller, asked, &BTreeSet::new());
-        Ok(checked.map_err(ingress::IngressError::from)?)
+        Ok(checked.map_err(IngressError::from)?)
     }
 
     fn call(
         &self,
         agent: AgentName,
-        request: Operated,
-        (context, extensions): (
-            gateway_upstream::RequestContext,
-            a2a::extensions::Extensions,
-        ),
+        request: AgentRequest,
+        (context, extensions): (RequestContext, Extensions),
     ) -> AgentOperation {
         let span = self.gateway.tracer().begin(&context.trace);
         let (event, name) = (request.operation.name(), agent.name.as_str());
-        let era = era(Version::of_request(&self.parts.headers, self.parts.uri.query())
-            .unwrap_or(Version::V1));
-        let record = CallRecord::begin(event, era, name, self.bytes, span)
+        let record = CallRecord::begin(event, era(self.version), name, self.bytes, span)
             .of_request(&self.parts.headers);
         let tasks = TaskObserver::new(&self.a2a.state.index, &self.caller, &agent);
         let caller = self.caller.clone();
@@ -292,14 +279,16 @@ impl Served<'_> {
 }
 
 /// Rejects operations that the agent does not support, before anything is sent.
-fn check(visible: &VisibleAgent, request: &Operated) -> Result<(), Failure> {
+fn check(visible: &VisibleAgent, request: &AgentRequest) -> Result<(), Failure> {
     let has_push = request.operation.is_push_config() || request.push_config().is_some();
     if has_push {
-        let message = "the gateway does not deliver push notifications; use SubscribeToTask or GetTask";
+        let message =
+            "the gateway does not deliver push notifications; use SubscribeToTask or GetTask";
         return Err(Failure::new(ErrorKind::PushNotificationNotSupported, message));
     }
     if request.operation.is_streaming() && !visible.has_streaming() {
-        let message = format!("{} does not stream events; use SendMessage or GetTask", visible.key());
+        let message =
+            format!("{} does not stream events; use SendMessage or GetTask", visible.key());
         return Err(Failure::new(ErrorKind::UnsupportedOperation, message));
     }
     Ok(())

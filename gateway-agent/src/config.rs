@@ -98,6 +98,8 @@ pub struct Config {
     pub session_key_file: Option<PathBuf>,
     /// `governance.denials`: the form of denials by policies.
     pub denials: DenialForm,
+    /// `a2a.url`: the base URL of A2A for callers. `None`: derived from `Host`.
+    pub a2a_url: Option<String>,
     /// The admin listener. `None`: there is none.
     pub admin: Option<AdminConfig>,
     /// The `tracing` section.
@@ -157,6 +159,7 @@ impl Config {
             identity: self.identity,
             policy: self.registry.runtime,
             denials: self.denials,
+            a2a_url: self.a2a_url.clone(),
             request_bytes: self.request_bytes,
             buffered_bytes: self.buffered_bytes,
             upstream: self.limits,

@@ -9,6 +9,7 @@ mod accepted;
 pub(crate) mod agent_urls;
 mod audit_events;
 pub mod authenticator;
+mod card_security;
 pub mod certificate;
 pub mod challenge;
 pub(crate) mod credential;

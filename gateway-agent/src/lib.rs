@@ -1,6 +1,7 @@
 //! The gateway between agents and tools. It keeps a verified local copy of the registry, exposes to
 //! each agent only its declared tools, and keeps serving while the registry is unavailable.
 
+mod a2a;
 pub mod admin;
 pub mod audit;
 pub mod bridge;

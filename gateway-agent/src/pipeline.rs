@@ -33,14 +33,6 @@ mod validate;
 use std::sync::Arc;
 
 use self::{admit::Governed, moment::Moment, send::send};
-pub use self::{
-    error::{Error, PolicyDenial},
-    gateway::{Gateway, GatewayParts},
-    handle::GatewayHandle,
-    invocation::OperationResult,
-    settings::{DenialForm, Settings, ToolLimits},
-    task::{Task, TaskNames},
-};
 pub(crate) use self::{
     directory::{Directory, VisibleAgent},
     input::QUESTIONS,
@@ -51,6 +43,14 @@ pub(crate) use self::{
     moment::check_call_scopes,
     sagas::{recover_sagas, retry_saga},
     streams::EventStreamPlace,
+};
+pub use self::{
+    error::{Error, PolicyDenial},
+    gateway::{Gateway, GatewayParts},
+    handle::GatewayHandle,
+    invocation::OperationResult,
+    settings::{DenialForm, Settings, ToolLimits},
+    task::{Task, TaskNames},
 };
 use serde_json::Map;
 

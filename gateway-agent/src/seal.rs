@@ -35,6 +35,7 @@ struct SealKey {
     /// For nonces that are derived from the content.
     derived: LessSafeKey,
     nonces: hmac::Key,
+    secrets: hmac::Key,
 }
 
 impl Sealer {
@@ -94,6 +95,12 @@ impl Sealer {
         Ok(encoded(&nonce, &sealed))
     }
 
+    /// The secrets for another purpose, one per key, the current one first. Gateways with the same
+    /// keys have the same secrets.
+    pub(crate) fn secrets(&self, purpose: &[u8]) -> Vec<Key> {
+        self.0.load().iter().filter_map(|key| key.secret(purpose)).collect()
+    }
+
     /// Decrypts a text with the same associated data. `None` if it is invalid.
     pub(crate) fn open(&self, associated_data: &[u8], text: &str) -> Option<Vec<u8>> {
         if text.len() > MAX_BYTES {
@@ -128,12 +135,18 @@ fn encoded(nonce: &[u8], sealed: &[u8]) -> String {
 
 impl SealKey {
     fn new(key: &Key) -> Option<Self> {
-        let nonces = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), NONCES);
+        let secrets = hmac::Key::new(hmac::HMAC_SHA256, key);
+        let nonces = hmac::sign(&secrets, NONCES);
         Some(Self {
             random: RandomizedNonceKey::new(&AES_256_GCM, key).ok()?,
             derived: LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).ok()?),
             nonces: hmac::Key::new(hmac::HMAC_SHA256, nonces.as_ref()),
+            secrets,
         })
+    }
+
+    fn secret(&self, purpose: &[u8]) -> Option<Key> {
+        hmac::sign(&self.secrets, purpose).as_ref().try_into().ok()
     }
 
     fn nonce(&self, associated_data: &[u8], content: &[u8]) -> [u8; NONCE_LEN] {
@@ -187,6 +200,15 @@ mod tests {
         ]
         .map(|text| text[..16].to_owned());
         assert!(nonces.iter().all(|nonce| *nonce != sealed[..16]), "{nonces:?}");
+    }
+
+    #[test]
+    fn secrets_differ_by_key_and_purpose() {
+        let [one, other] = [Sealer::with(&[[7; 32], [8; 32]]), Sealer::with(&[[8; 32]])];
+        let secrets = one.secrets(b"a");
+        assert_eq!((secrets.len(), secrets[1]), (2, other.secrets(b"a")[0]));
+        assert!(secrets[0] != secrets[1] && secrets[0] != one.secrets(b"b")[0]);
+        assert!(!secrets.contains(&[7; 32]));
     }
 
     #[test]

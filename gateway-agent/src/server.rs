@@ -8,9 +8,11 @@ mod connections;
 mod layers;
 mod minimum_rate;
 mod reload;
+mod surfaces;
 
 use std::{future::Future, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
+use atomic_file::with_suffix;
 use axum::Router;
 use gateway_compose::{CompositionState, Sagas};
 use gateway_upstream::{TargetHealth, TargetState, Upstreams, WorkerRuntimes, redact_url};
@@ -29,11 +31,13 @@ use tokio_util::sync::CancellationToken;
 use self::{
     connections::BoundListener,
     reload::{ConfigVersions, Reloader},
+    surfaces::Surfaces,
 };
 use crate::{
+    a2a::{TaskIndex, TaskJournal},
     admin,
     cache::{Cache, CacheError, Writer},
-    capacity,
+    capacity, clock,
     config::Config,
     contract::Contracts,
     feed::{Feed, Status},
@@ -41,7 +45,6 @@ use crate::{
     freshness::StalenessMonitor,
     health::{self, Health},
     identity::authenticator::Authenticator,
-    mcp::Mcp,
     pipeline::{Gateway, GatewayHandle, GatewayParts, recover_sagas},
     seal::{KeyFile, Sealer},
     source::{self, ContentRejected, Discovery, Source},
@@ -108,6 +111,18 @@ pub enum Error {
         /// The file system's error.
         source: std::io::Error,
     },
+    /// The list of A2A tasks cannot be opened.
+    #[error(
+        "cannot open the list of A2A tasks {}: {source}; make it readable, or delete it to start \
+         with an empty list",
+        .path.display()
+    )]
+    Tasks {
+        /// The path of the list.
+        path: PathBuf,
+        /// The failure.
+        source: std::io::Error,
+    },
     /// The identity provider's key file is invalid.
     #[error(transparent)]
     Keys(#[from] registry_jwt::InvalidFile),
@@ -150,11 +165,12 @@ pub async fn run(
         keys,
         sealer,
         tracer,
+        tasks,
         gateway,
     } = Assembly::open(&config).await?;
     let is_cached = cache.has_catalog();
     let start = EmbeddedStart::begin(&config.registry.source.address, &upstreams, is_cached);
-    let mcp = Mcp::new(gateway.clone());
+    let surfaces = Surfaces::start(&gateway, tasks);
     let reloader =
         Arc::new(Reloader::new((config.clone(), versions), gateway.clone(), contracts.clone()));
     let status = Status::new(&name_of(&config), &config.registry.cache);
@@ -182,7 +198,7 @@ pub async fn run(
     let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams));
     let (probes, admin_probes) = (health::router(health.clone()), health::admin_router(health));
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, admin_probes)).await?;
-    let callers = layers::with_layers(mcp.router().merge(probes));
+    let callers = layers::with_layers(surfaces.router().merge(probes));
     let mut shutdown = pin!(shutdown);
     tokio::select! {
         prepared = source::prepare(&config.registry.source, &mut discovery, &feed) => prepared?,
@@ -220,8 +236,8 @@ pub async fn run(
     let limit = if is_embedded { EMBEDDED_DRAIN } else { reloader.config().drain_timeout() };
     tracing::info!(?limit, "stopping: running calls may finish within the limit");
     gateway.current().close_streams();
-    running.stop(limit, mcp.drained()).await;
-    mcp.shutdown().await;
+    running.stop(limit, surfaces.drained()).await;
+    surfaces.shutdown().await;
     end_calls(&compositions, &upstreams, reporting).await;
     // All requests to upstreams have ended.
     drop(lanes);
@@ -307,6 +323,7 @@ struct Assembly {
     keys: KeyFile,
     sealer: Arc<Sealer>,
     tracer: Arc<Tracer>,
+    tasks: (Arc<TaskIndex>, TaskJournal),
     gateway: GatewayHandle,
 }
 
@@ -338,6 +355,10 @@ impl Assembly {
         let compositions = Arc::new(CompositionState::new(sagas));
         let (spending, reporting) = Reporting::open(config, &cache)
             .map_err(|source| Error::Spending { cache: cache_file.clone(), source })?;
+        let tasks = TaskIndex::open(cache_file, clock::timestamp()).map_err(|source| {
+            let path = with_suffix(cache_file, ".tasks");
+            Error::Tasks { path, source }
+        })?;
         let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
         let sealer = Arc::new(keys.open());
         let tracer = Tracer::start(&config.tracing, &config.name);
@@ -365,6 +386,7 @@ impl Assembly {
             keys,
             sealer,
             tracer,
+            tasks,
             gateway,
         })
     }

@@ -57,6 +57,8 @@ pub enum ErrorKind {
     Internal,
     /// Gateway: credentials are missing or invalid.
     Unauthenticated,
+    /// Gateway: the agent does not exist for this caller.
+    AgentNotFound,
     /// Gateway: a policy rejects the request.
     PermissionDenied,
     /// Gateway: a rate, quota or budget is exhausted.
@@ -166,6 +168,7 @@ impl ErrorKind {
         matches!(
             self,
             Self::Unauthenticated
+                | Self::AgentNotFound
                 | Self::PermissionDenied
                 | Self::ResourceExhausted
                 | Self::Unavailable

@@ -34,6 +34,13 @@ impl Extensions {
         self.0.contains(uri)
     }
 
+    /// The extensions that an agent declares.
+    #[must_use]
+    pub fn only<'a>(&self, declared: impl IntoIterator<Item = &'a str>) -> Self {
+        let declared = declared.into_iter().filter(|uri| self.contains(uri));
+        Self(declared.map(str::to_owned).collect())
+    }
+
     /// The URIs in their order.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
@@ -68,6 +75,7 @@ mod tests {
         let active = Extensions::of_headers(&headers);
         assert_eq!(active.iter().collect::<Vec<_>>(), ["urn:a/v1", "urn:b", "urn:c"]);
         assert_eq!(active.header_value().unwrap(), "urn:a/v1,urn:b,urn:c");
+        assert_eq!(active.only(["urn:b", "urn:d"]).iter().collect::<Vec<_>>(), ["urn:b"]);
         assert_eq!(active.require(["urn:b"]), Ok(()));
         let failure = active.require(["urn:b", "urn:a/v2"]).unwrap_err();
         assert_eq!(failure.kind, ErrorKind::ExtensionSupportRequired);

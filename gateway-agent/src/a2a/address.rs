@@ -107,7 +107,11 @@ mod tests {
             ("/a2a/helper%401.2.0/", "helper@1.2.0", ""),
             ("/a2a/office/writer", "office/writer", ""),
             ("/a2a/office%2Fwriter/message:send", "office/writer", "/message:send"),
-            ("/a2a/office/writer@2.0.0/tasks/a%2Fb:cancel", "office/writer@2.0.0", "/tasks/a%2Fb:cancel"),
+            (
+                "/a2a/office/writer@2.0.0/tasks/a%2Fb:cancel",
+                "office/writer@2.0.0",
+                "/tasks/a%2Fb:cancel",
+            ),
             ("/a2a/helper/v1/message:stream", "helper", "/v1/message:stream"),
             ("/a2a/helper/.well-known/agent-card.json", "helper", "/.well-known/agent-card.json"),
         ] {

@@ -1,6 +1,8 @@
 //! Answers in the version and binding of their request.
 
-use a2a::{Binding, Dialect, Failure, Operation, Version, extensions::EXTENSIONS_HEADER, rest, rpc, stream};
+use a2a::{
+    Binding, Dialect, Failure, Operation, Version, extensions::EXTENSIONS_HEADER, rest, rpc, stream,
+};
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use gateway_protocol::jsonrpc::Id;
@@ -51,7 +53,9 @@ impl AnswerForm {
     /// A successful answer and its size.
     pub(super) fn result(&self, operation: Operation, answer: Value) -> (Response, usize) {
         let written = match (self.dialect.binding, self.id()) {
-            (Binding::JsonRpc, Some(id)) => rpc::write_answer(self.version(), id, operation, answer),
+            (Binding::JsonRpc, Some(id)) => {
+                rpc::write_answer(self.version(), id, operation, answer)
+            }
             _ => rest::write_answer(self.version(), operation, answer)
                 .map(|answer| Bytes::from(answer.body)),
         };

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use a2a::{ErrorKind, Failure};
 use gateway_policy::Denial;
-use http::{HeaderMap, HeaderValue, StatusCode, header::RETRY_AFTER};
+use http::{
+    HeaderMap, HeaderValue, StatusCode,
+    header::{ALLOW, RETRY_AFTER},
+};
 use policy::Reason;
 use schema_compat::schema_compile::Violation;
 
@@ -54,6 +57,28 @@ impl Refusal {
     pub(super) fn stopping() -> Self {
         let message = "the gateway is stopping; retry, or request the task from another gateway";
         Failure::new(ErrorKind::Unavailable, message).with_reason("GATEWAY_STOPPING").into()
+    }
+
+    /// The error of another HTTP method.
+    pub(super) fn method_not_allowed(allowed: &'static str) -> Self {
+        let message = format!("the method is not allowed for this path; use {allowed}");
+        let mut refusal = Self::from(Failure::new(ErrorKind::MethodNotFound, message));
+        refusal.status = Some(StatusCode::METHOD_NOT_ALLOWED);
+        refusal.headers.insert(ALLOW, HeaderValue::from_static(allowed));
+        refusal
+    }
+
+    /// The error of a body of another media type.
+    pub(super) fn unsupported_media() -> Self {
+        let message = "the Content-Type must be application/json or application/a2a+json";
+        let mut refusal = Self::from(Failure::new(ErrorKind::InvalidRequest, message));
+        refusal.status = Some(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+        refusal
+    }
+
+    /// The error of a gateway without a catalog.
+    pub(super) fn no_catalog() -> Self {
+        Self::of_operation("", &Error::NoCatalog)
     }
 
     /// The error of an operation of an agent.

@@ -129,6 +129,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         drain_timeout(&root, tool_limits::longest_call(&limits.upstream, &limits.tools));
     let session_key_file = session_key_file(&root);
     let denials = denials(&root);
+    let a2a_url = a2a_url(&root);
     let allowed_origins = root.parsed("allowedOrigins", origins::origin);
     let allowed_hosts = root.parsed("allowedHosts", origins::host);
     root.finish();
@@ -154,6 +155,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         drain_timeout,
         session_key_file,
         denials,
+        a2a_url,
         admin,
         tracing,
     })
@@ -177,6 +179,13 @@ fn denials(root: &Section<'_>) -> DenialForm {
     let denials = section.choice("denials", DENIAL_FORMS, DenialForm::default());
     section.finish();
     denials
+}
+
+fn a2a_url(root: &Section<'_>) -> Option<String> {
+    let section = root.section("a2a");
+    let url = section.find("url").and_then(|field| field.parse(origins::base_url));
+    section.finish();
+    url
 }
 
 /// Reads the file once, so that an invalid file is a problem of the configuration.

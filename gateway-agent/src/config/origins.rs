@@ -1,4 +1,4 @@
-//! The grammar of `allowedOrigins` and `allowedHosts`.
+//! The grammar of `allowedOrigins`, `allowedHosts` and `a2a.url`.
 
 use http::uri::Authority;
 
@@ -23,6 +23,20 @@ pub(super) fn host(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!("`{text}` is not a host name; use the form gateway.example.com, without a scheme"))
+}
+
+/// Accepts the URL of the gateway, optionally with the path that a proxy removes.
+pub(super) fn base_url(text: &str) -> Result<String, String> {
+    let uri = text.parse::<http::Uri>().ok();
+    let is_base = uri.is_some_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.query().is_none()
+            && uri.authority().is_some_and(|authority| is_authority(authority.as_str()))
+    });
+    if is_base && !text.contains('#') {
+        return Ok(text.trim_end_matches('/').to_owned());
+    }
+    Err(format!("`{text}` is not a base URL; use the form https://gateway.example.com"))
 }
 
 fn is_authority(text: &str) -> bool {

@@ -22,6 +22,7 @@ use super::{
     ClientInfo,
     accepted::AcceptedCredentials,
     audit_events,
+    card_security::CardSecurity,
     challenge::{AuthenticationError, Challenge},
     credential::{self, Credential, PeerCertificate},
     read_claim,
@@ -202,6 +203,11 @@ impl Authenticator {
             }
         }
         Credentials(taken)
+    }
+
+    /// The accepted credentials, for agent cards.
+    pub(crate) fn card_security(&self) -> CardSecurity {
+        CardSecurity::of(&self.authentication)
     }
 
     /// Whether any method or tool requires scopes.

@@ -9,7 +9,7 @@ use std::{
 use gateway_policy::{RuntimeValidation, check_standing};
 use registry_core::{
     Entity, Key, Kind, Name, Record, Version,
-    entity::{Agent, DependencyTarget},
+    entity::{Agent, DependencyTarget, Extension, agent::SBOM_EXTENSION},
 };
 
 use super::{Gateway, route};
@@ -123,13 +123,30 @@ impl VisibleAgent {
         &self.record
     }
 
-    /// The registered agent with the visible skills only.
+    fn entity(&self) -> Option<&Agent> {
+        if let Entity::Agent(agent) = self.record.document.entity() { Some(agent) } else { None }
+    }
+
+    /// Whether the agent streams events.
+    pub(crate) fn has_streaming(&self) -> bool {
+        self.entity().is_some_and(|agent| agent.capabilities.streaming == Some(true))
+    }
+
+    /// The extensions of A2A that the agent declares.
+    pub(crate) fn extensions(&self) -> impl Iterator<Item = &Extension> {
+        let agent = self.entity().into_iter();
+        let extensions = agent.flat_map(|agent| &agent.capabilities.extensions);
+        // Dependencies are for the registry, not for callers.
+        extensions.filter(|extension| extension.uri != SBOM_EXTENSION)
+    }
+
+    /// The registered agent as callers see it: the visible skills, and no dependencies.
     pub(crate) fn agent(&self) -> Option<Agent> {
-        let Entity::Agent(agent) = self.record.document.entity() else { return None };
-        let mut agent = agent.clone();
+        let mut agent = self.entity()?.clone();
         if let Some(skills) = &self.skills {
             agent.skills.retain(|skill| skills.contains(&skill.id));
         }
+        agent.capabilities.extensions.retain(|extension| extension.uri != SBOM_EXTENSION);
         Some(agent)
     }
 }

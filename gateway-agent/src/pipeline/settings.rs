@@ -19,6 +19,8 @@ pub struct Settings {
     pub policy: RuntimeValidation,
     /// The form of denials by policies (`governance.denials`).
     pub denials: DenialForm,
+    /// The base URL of A2A for callers (`a2a.url`). `None`: derived from `Host`.
+    pub a2a_url: Option<String>,
     /// Maximum size of a request from a caller, in bytes.
     pub request_bytes: usize,
     /// Maximum size of all buffered requests and results, in bytes. One caller can use a quarter.

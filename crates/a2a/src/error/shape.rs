@@ -172,6 +172,9 @@ impl ErrorKind {
                 Some("UNAUTHENTICATED"),
                 "UnauthenticatedError",
             ),
+            Self::AgentNotFound => {
+                (GATEWAY_CODE, 404, G::NotFound, Some("AGENT_NOT_FOUND"), "AgentNotFoundError")
+            }
             Self::PermissionDenied => (
                 GATEWAY_CODE,
                 403,

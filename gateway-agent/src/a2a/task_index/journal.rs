@@ -247,7 +247,10 @@ async fn pause(time: Duration, stop: &CancellationToken) {
 mod tests {
     use std::fs;
 
-    use super::{super::tests::{at, owner, task}, *};
+    use super::{
+        super::tests::{at, owner, task},
+        *,
+    };
 
     fn listed(index: &TaskIndex) -> Vec<ListedTask> {
         index.tasks(owner("a"), at(100))

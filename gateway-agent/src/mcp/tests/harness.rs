@@ -42,6 +42,7 @@ pub(crate) struct Setup {
     pub(crate) identity: IdentityConfig,
     pub(crate) authentication: AuthenticationConfig,
     pub(crate) denials: DenialForm,
+    pub(crate) a2a_url: Option<String>,
     pub(crate) request_bytes: usize,
     pub(crate) buffered_bytes: usize,
     pub(crate) limits: UpstreamLimits,
@@ -69,6 +70,7 @@ impl Default for Setup {
             identity: IdentityConfig { trust_headers: true, scope_by_client_info: false },
             authentication: AuthenticationConfig::default(),
             denials: DenialForm::default(),
+            a2a_url: None,
             request_bytes: 64 * 1024,
             buffered_bytes: 512 * 1024 * 1024,
             limits: UpstreamLimits {
@@ -155,6 +157,7 @@ impl Bench {
             identity: setup.identity,
             policy: setup.policy,
             denials: setup.denials,
+            a2a_url: setup.a2a_url,
             request_bytes: setup.request_bytes,
             buffered_bytes: setup.buffered_bytes,
             upstream: setup.limits,

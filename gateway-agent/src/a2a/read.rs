@@ -1,0 +1,110 @@
+//! Reads requests in both bindings.
+
+use a2a::{Binding, Dialect, Failure, Request, extensions::Extensions, rest, rpc};
+use bytes::Bytes;
+use gateway_protocol::{jsonrpc::Limits, mcp::HOPS, trace_context::TraceContext};
+use gateway_upstream::RequestContext;
+use http::{Method, header::CONTENT_TYPE, request::Parts};
+use serde_json::Value;
+
+use super::{
+    address::{Address, AgentName},
+    answer::AnswerForm,
+    failure::Refusal,
+};
+use crate::pipeline::Gateway;
+
+/// A request that was read.
+pub(super) struct OperationRequest {
+    /// `None`: the request names no agent.
+    pub(super) agent: Option<AgentName>,
+    pub(super) request: Request,
+    pub(super) extensions: Extensions,
+    pub(super) context: RequestContext,
+    pub(super) form: AnswerForm,
+}
+
+/// The media type of a body, if the request has one.
+pub(super) fn content_type(parts: &Parts) -> Option<&str> {
+    parts.headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"))
+}
+
+/// Reads a request. An error has the form of its answer.
+pub(super) fn operation(
+    gateway: &Gateway,
+    parts: &Parts,
+    body: &Bytes,
+    (dialect, method, address): (Dialect, &Method, &Address<'_>),
+) -> Result<OperationRequest, (AnswerForm, Refusal)> {
+    let limits = Limits::with_max_bytes(gateway.settings().request_bytes);
+    let form = AnswerForm::new(dialect);
+    let (form, request) = if dialect.binding == Binding::JsonRpc {
+        match rpc::read_call(dialect.version, body, limits) {
+            Ok(call) => (form.with_id(Some(call.id)), call.request),
+            Err(invalid) => return Err((form.with_id(invalid.id), invalid.failure.into())),
+        }
+    } else {
+        let query = parts.uri.query();
+        let request = rest::route(dialect.version, method, address.rest)
+            .and_then(|route| rest::read_call(dialect.version, route, query, body, limits));
+        match request {
+            Ok(request) => (form, request),
+            Err(failure) => return Err((form, failure.into())),
+        }
+    };
+    match completed(parts, request, address) {
+        Ok((agent, request, context)) => {
+            let extensions = Extensions::of_headers(&parts.headers);
+            Ok(OperationRequest { agent, request, extensions, context, form })
+        }
+        Err(failure) => Err((form, failure.into())),
+    }
+}
+
+/// Finds the agent, and takes the members that are for this gateway out of a request.
+fn completed(
+    parts: &Parts,
+    mut request: Request,
+    address: &Address<'_>,
+) -> Result<(Option<AgentName>, Request, RequestContext), Failure> {
+    let agent = match &address.agent {
+        Some(agent) => Some(agent.clone()),
+        None => named(&request)?,
+    };
+    request.set_tenant(None);
+    let hops = hops(&mut request)?;
+    Ok((agent, request, RequestContext { hops, ..context(parts) }))
+}
+
+/// The agent that a request to the gateway itself names: `tenant`, else `agent` in the metadata of
+/// the request or its message.
+fn named(request: &Request) -> Result<Option<AgentName>, Failure> {
+    let metadata = || request.params.get("metadata")?.get("agent")?.as_str();
+    let of_message = || request.message()?.metadata("agent")?.as_str();
+    let named = request.tenant().or_else(metadata).or_else(of_message);
+    let parse = |text| AgentName::parse(text).ok_or_else(|| AgentName::not_found(text));
+    named.map(parse).transpose()
+}
+
+/// Takes the number of hops. A malformed number must not reset the count, which would evade limits.
+fn hops(request: &mut Request) -> Result<Option<u32>, Failure> {
+    let metadata = request.params.get_mut("metadata").and_then(Value::as_object_mut);
+    let Some(hops) = metadata.and_then(|metadata| metadata.remove(HOPS)) else { return Ok(None) };
+    let count = hops.as_u64().and_then(|hops| u32::try_from(hops).ok());
+    let invalid = || {
+        let problem = "a whole number from 0 to 4294967295 is required";
+        Failure::invalid_params("/metadata/registry~1hops", problem)
+    };
+    count.map(Some).ok_or_else(invalid)
+}
+
+/// The context of a request's sender.
+pub(super) fn context(parts: &Parts) -> RequestContext {
+    let header = |name: &str| Some(parts.headers.get(name)?.to_str().ok()?.into());
+    let trace = TraceContext {
+        parent: header("traceparent"),
+        state: header("tracestate"),
+        baggage: header("baggage"),
+    };
+    RequestContext { trace, buffered: parts.extensions.get().cloned(), ..RequestContext::default() }
+}
