@@ -121,7 +121,7 @@ fn modules_have_one_layout() {
 }
 
 /// Workspace crates that each crate may depend on, except for tests (docs/architecture.md).
-const DEPENDENCIES: [(&str, &[&str]); 31] = [
+const DEPENDENCIES: [(&str, &[&str]); 32] = [
     ("schema-compat", &[]),
     ("registry-core", &["schema-compat"]),
     ("registry-proto", &["ledger", "registry-core", "schema-compat"]),
@@ -138,6 +138,7 @@ const DEPENDENCIES: [(&str, &[&str]); 31] = [
     ("ledger", &["registry-core"]),
     ("inspection", &["registry-core"]),
     ("gateway-protocol", &[]),
+    ("a2a", &["gateway-protocol", "registry-core", "schema-compat"]),
     ("gateway-policy", &["policy", "registry-core"]),
     (
         "gateway-compose",
@@ -222,8 +223,8 @@ const DEPENDENCIES: [(&str, &[&str]); 31] = [
 ];
 
 /// The crates without I/O.
-const PURE: [&str; 6] =
-    ["registry-core", "policy", "ledger", "inspection", "gateway-protocol", "gateway-policy"];
+const PURE: [&str; 7] =
+    ["registry-core", "policy", "ledger", "inspection", "gateway-protocol", "a2a", "gateway-policy"];
 
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))

@@ -1,0 +1,129 @@
+//! Removes the addresses of an agent from its card.
+
+use http::Uri;
+use serde_json::Value;
+
+/// The hosts to remove and their replacement.
+pub(super) struct Hidden {
+    hosts: Vec<String>,
+    /// The host and port of the gateway.
+    replacement: String,
+}
+
+/// Host and port of a URL, or of a bare host.
+fn authority(address: &str) -> Option<String> {
+    let after_scheme = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let end = after_scheme.find(['/', '?', '#']).unwrap_or(after_scheme.len());
+    let authority = &after_scheme[..end];
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let authority = authority.trim().to_ascii_lowercase();
+    (!authority.is_empty() && authority.parse::<http::uri::Authority>().is_ok())
+        .then_some(authority)
+}
+
+/// The host of an authority, without its port.
+fn host(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    }
+}
+
+impl Hidden {
+    pub(super) fn new(addresses: &[String], own_url: &str) -> Self {
+        let replacement = authority(own_url).unwrap_or_else(|| "gateway.invalid".to_owned());
+        let own_host = host(&replacement);
+        let authorities = addresses.iter().filter_map(|address| authority(address));
+        // The agent and the gateway may share a host; then only the agent's port is hidden.
+        let hidden = authorities.map(|authority| {
+            if host(&authority) == own_host { authority } else { host(&authority).to_owned() }
+        });
+        let mut hosts: Vec<_> = hidden.filter(|hidden| *hidden != replacement).collect();
+        hosts.sort_by_key(|host| std::cmp::Reverse(host.len()));
+        hosts.dedup();
+        Self { hosts, replacement }
+    }
+
+    /// Removes links to the hosts with their members and items, and replaces the hosts in other
+    /// texts.
+    pub(super) fn remove_from(&self, value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                members.retain(|name, value| !self.is_in(name) && !self.is_link(value));
+                members.values_mut().for_each(|value| self.remove_from(value));
+            }
+            Value::Array(items) => {
+                items.retain(|item| !self.is_link(item));
+                items.iter_mut().for_each(|item| self.remove_from(item));
+            }
+            Value::String(text) => {
+                if let Some(replaced) = self.replaced(text) {
+                    *text = replaced;
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn is_link(&self, value: &Value) -> bool {
+        let is_url = |text: &str| {
+            !text.contains(char::is_whitespace)
+                && (text.contains("://") || text.parse::<Uri>().is_ok_and(|u| u.host().is_some()))
+        };
+        value.as_str().is_some_and(|text| is_url(text) && self.is_in(text))
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        self.replaced(text).is_some()
+    }
+
+    /// The text with the gateway's host in place of the hidden ones. `None`: it has none.
+    fn replaced(&self, text: &str) -> Option<String> {
+        let mut result: Option<String> = None;
+        for hidden in &self.hosts {
+            let text = result.as_deref().unwrap_or(text);
+            let lower = text.to_ascii_lowercase();
+            let (mut out, mut copied, mut from) = (String::new(), 0, 0);
+            while let Some(found) = lower[from..].find(hidden.as_str()) {
+                let (start, mut end) = (from + found, from + found + hidden.len());
+                from = end;
+                if !is_host(&lower, hidden, start..end) {
+                    continue;
+                }
+                let port = lower[end..].strip_prefix(':').unwrap_or_default();
+                let digits = port.bytes().take_while(u8::is_ascii_digit).count();
+                end += if digits == 0 { 0 } else { digits + 1 };
+                out.push_str(&text[copied..start]);
+                out.push_str(&self.replacement);
+                (copied, from) = (end, end);
+            }
+            if copied > 0 {
+                out.push_str(&text[copied..]);
+                result = Some(out);
+            }
+        }
+        result
+    }
+}
+
+/// Whether the text at this place is the whole host, also after a percent-encoded character.
+fn is_host(lower: &str, hidden: &str, place: std::ops::Range<usize>) -> bool {
+    let (before, after) = (&lower.as_bytes()[..place.start], &lower.as_bytes()[place.end..]);
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let is_escaped = matches!(before, [.., b'%', high, low]
+        if high.is_ascii_hexdigit() && low.is_ascii_hexdigit());
+    let starts = is_escaped || !before.last().is_some_and(|byte| is_name(*byte) || *byte == b'.');
+    let ends = match after {
+        [b'.', next, ..] => !is_name(*next),
+        [next, ..] => !is_name(*next),
+        [] => true,
+    };
+    if hidden.contains(['.', ':']) {
+        return starts && ends;
+    }
+    // A host such as `agent` is also a word.
+    let is_in_url =
+        before.ends_with(b"//") || before.ends_with(b"%2f%2f") || before.ends_with(b"@");
+    let has_port = matches!(after, [b':', digit, ..] if digit.is_ascii_digit());
+    starts && ends && (is_in_url || has_port)
+}

@@ -1,0 +1,381 @@
+//! The shape of errors in each binding.
+
+use std::borrow::Cow;
+
+use gateway_protocol::jsonrpc::code;
+use serde_json::{Value, json};
+
+use super::{A2A_DOMAIN, ERROR_INFO, ErrorKind, Failure, GATEWAY_CODE, GATEWAY_DOMAIN};
+use crate::{
+    json::{Object, items, text},
+    version::Version,
+};
+
+/// Maximum details that are read from an answer.
+const MAX_DETAILS: usize = 32;
+/// Maximum length of a message that is read from an answer, in bytes.
+const MAX_MESSAGE_BYTES: usize = 4096;
+
+/// The status codes of gRPC that A2A uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GrpcCode {
+    /// 2.
+    Unknown = 2,
+    /// 3.
+    InvalidArgument = 3,
+    /// 4.
+    DeadlineExceeded = 4,
+    /// 5.
+    NotFound = 5,
+    /// 7.
+    PermissionDenied = 7,
+    /// 8.
+    ResourceExhausted = 8,
+    /// 9.
+    FailedPrecondition = 9,
+    /// 12.
+    Unimplemented = 12,
+    /// 13.
+    Internal = 13,
+    /// 14.
+    Unavailable = 14,
+    /// 16.
+    Unauthenticated = 16,
+}
+
+/// An error of the gRPC binding. The details are in their JSON form.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GrpcStatus {
+    /// The code.
+    pub code: GrpcCode,
+    /// The message.
+    pub message: String,
+    /// The details, `ErrorInfo` first.
+    pub details: Vec<Value>,
+}
+
+/// An error of the HTTP+JSON binding.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RestError {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body.
+    pub body: Value,
+}
+
+/// The codes of one kind.
+struct Codes {
+    json_rpc: i64,
+    http: u16,
+    grpc: GrpcCode,
+    /// The reason of `ErrorInfo`. The specification has none for the errors of JSON-RPC; these
+    /// are the ones that the SDKs use.
+    reason: Option<&'static str>,
+    /// The type name of 0.3.
+    name: &'static str,
+}
+
+impl ErrorKind {
+    fn codes(self) -> Codes {
+        use GrpcCode as G;
+        let (json_rpc, http, grpc, reason, name) = match self {
+            Self::TaskNotFound => {
+                (-32001, 404, G::NotFound, Some("TASK_NOT_FOUND"), "TaskNotFoundError")
+            }
+            Self::TaskNotCancelable => (
+                -32002,
+                400,
+                G::FailedPrecondition,
+                Some("TASK_NOT_CANCELABLE"),
+                "TaskNotCancelableError",
+            ),
+            Self::PushNotificationNotSupported => (
+                -32003,
+                400,
+                G::FailedPrecondition,
+                Some("PUSH_NOTIFICATION_NOT_SUPPORTED"),
+                "PushNotificationNotSupportedError",
+            ),
+            Self::UnsupportedOperation => (
+                -32004,
+                400,
+                G::FailedPrecondition,
+                Some("UNSUPPORTED_OPERATION"),
+                "UnsupportedOperationError",
+            ),
+            Self::ContentTypeNotSupported => (
+                -32005,
+                400,
+                G::InvalidArgument,
+                Some("CONTENT_TYPE_NOT_SUPPORTED"),
+                "ContentTypeNotSupportedError",
+            ),
+            Self::InvalidAgentResponse => (
+                -32006,
+                500,
+                G::Internal,
+                Some("INVALID_AGENT_RESPONSE"),
+                "InvalidAgentResponseError",
+            ),
+            Self::ExtendedAgentCardNotConfigured => (
+                -32007,
+                400,
+                G::FailedPrecondition,
+                Some("EXTENDED_AGENT_CARD_NOT_CONFIGURED"),
+                "AuthenticatedExtendedCardNotConfiguredError",
+            ),
+            Self::ExtensionSupportRequired => (
+                -32008,
+                400,
+                G::FailedPrecondition,
+                Some("EXTENSION_SUPPORT_REQUIRED"),
+                "ExtensionSupportRequiredError",
+            ),
+            Self::VersionNotSupported => (
+                -32009,
+                400,
+                G::FailedPrecondition,
+                Some("VERSION_NOT_SUPPORTED"),
+                "VersionNotSupportedError",
+            ),
+            Self::ParseError => {
+                (code::PARSE_ERROR, 400, G::InvalidArgument, Some("PARSE_ERROR"), "JSONParseError")
+            }
+            Self::InvalidRequest => (
+                code::INVALID_REQUEST,
+                400,
+                G::InvalidArgument,
+                Some("INVALID_REQUEST"),
+                "InvalidRequestError",
+            ),
+            Self::MethodNotFound => (
+                code::METHOD_NOT_FOUND,
+                404,
+                G::Unimplemented,
+                Some("METHOD_NOT_FOUND"),
+                "MethodNotFoundError",
+            ),
+            Self::InvalidParams => (
+                code::INVALID_PARAMS,
+                400,
+                G::InvalidArgument,
+                Some("INVALID_PARAMS"),
+                "InvalidParamsError",
+            ),
+            Self::Internal => {
+                (code::INTERNAL_ERROR, 500, G::Internal, Some("INTERNAL_ERROR"), "InternalError")
+            }
+            Self::Unauthenticated => (
+                GATEWAY_CODE,
+                401,
+                G::Unauthenticated,
+                Some("UNAUTHENTICATED"),
+                "UnauthenticatedError",
+            ),
+            Self::PermissionDenied => (
+                GATEWAY_CODE,
+                403,
+                G::PermissionDenied,
+                Some("PERMISSION_DENIED"),
+                "PermissionDeniedError",
+            ),
+            Self::ResourceExhausted => (
+                GATEWAY_CODE,
+                429,
+                G::ResourceExhausted,
+                Some("RESOURCE_EXHAUSTED"),
+                "ResourceExhaustedError",
+            ),
+            Self::Unavailable => {
+                (GATEWAY_CODE, 503, G::Unavailable, Some("UNAVAILABLE"), "UnavailableError")
+            }
+            Self::DeadlineExceeded => (
+                GATEWAY_CODE,
+                504,
+                G::DeadlineExceeded,
+                Some("DEADLINE_EXCEEDED"),
+                "DeadlineExceededError",
+            ),
+            Self::Other(code) => (code, 500, G::Unknown, None, "UnknownError"),
+        };
+        Codes { json_rpc, http, grpc, reason, name }
+    }
+
+    /// The JSON-RPC code.
+    pub fn code(self) -> i64 {
+        self.codes().json_rpc
+    }
+
+    /// The HTTP status of the HTTP+JSON binding.
+    pub fn http_status(self) -> u16 {
+        self.codes().http
+    }
+
+    /// The status of the gRPC binding.
+    pub fn grpc_code(self) -> GrpcCode {
+        self.codes().grpc
+    }
+
+    /// The reason of `ErrorInfo`.
+    pub fn reason(self) -> Option<&'static str> {
+        self.codes().reason
+    }
+
+    /// The kind of a JSON-RPC code.
+    pub fn of_code(code: i64) -> Self {
+        let mut known = Self::A2A.into_iter().chain(Self::JSON_RPC);
+        known.find(|kind| kind.code() == code).unwrap_or(Self::Other(code))
+    }
+
+    fn of_reason(domain: &str, reason: &str) -> Option<Self> {
+        let mut known = Self::A2A.into_iter().chain(Self::JSON_RPC);
+        known.find(|kind| domain == A2A_DOMAIN && kind.reason() == Some(reason))
+    }
+
+    fn of_name(name: &str) -> Option<Self> {
+        let mut known = Self::A2A.into_iter().chain(Self::JSON_RPC);
+        known.find(|kind| kind.codes().name == name)
+    }
+
+    fn of_status(status: u16) -> Self {
+        match status {
+            400 | 413 | 415 | 422 => Self::InvalidRequest,
+            401 => Self::Unauthenticated,
+            403 => Self::PermissionDenied,
+            404 | 405 | 501 => Self::MethodNotFound,
+            408 | 504 => Self::DeadlineExceeded,
+            429 => Self::ResourceExhausted,
+            502 | 503 => Self::Unavailable,
+            _ => Self::Internal,
+        }
+    }
+}
+
+impl GrpcCode {
+    /// The name, as `error.status` of the HTTP+JSON binding has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "UNKNOWN",
+            Self::InvalidArgument => "INVALID_ARGUMENT",
+            Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
+            Self::NotFound => "NOT_FOUND",
+            Self::PermissionDenied => "PERMISSION_DENIED",
+            Self::ResourceExhausted => "RESOURCE_EXHAUSTED",
+            Self::FailedPrecondition => "FAILED_PRECONDITION",
+            Self::Unimplemented => "UNIMPLEMENTED",
+            Self::Internal => "INTERNAL",
+            Self::Unavailable => "UNAVAILABLE",
+            Self::Unauthenticated => "UNAUTHENTICATED",
+        }
+    }
+}
+
+impl Failure {
+    /// The details, `ErrorInfo` first.
+    pub fn all_details(&self) -> Vec<Value> {
+        let info = self.reason().map(|reason| {
+            let is_own = self.kind.is_own() || self.reason.is_some();
+            let domain = if is_own { GATEWAY_DOMAIN } else { A2A_DOMAIN };
+            let mut info = json!({ "@type": ERROR_INFO, "reason": reason, "domain": domain });
+            if !self.metadata.is_empty() {
+                info["metadata"] = json!(self.metadata);
+            }
+            info
+        });
+        info.into_iter().chain(self.details.iter().cloned()).collect()
+    }
+
+    /// The error object of JSON-RPC.
+    pub fn to_json_rpc(&self) -> Value {
+        let mut error = json!({ "code": self.kind.code(), "message": self.message });
+        let details = self.all_details();
+        if !details.is_empty() {
+            error["data"] = details.into();
+        }
+        error
+    }
+
+    /// The answer of the HTTP+JSON binding: `google.rpc.Status` in 1.0. Version 0.3 defines no
+    /// shape; its SDKs read `type` or `code`, and `message`.
+    pub fn to_rest(&self, version: Version) -> RestError {
+        let codes = self.kind.codes();
+        let details = self.all_details();
+        let body = match version {
+            Version::V1 => json!({ "error": {
+                "code": codes.http, "status": codes.grpc.name(), "message": self.message,
+                "details": details,
+            }}),
+            Version::V03 => json!({
+                "type": codes.name, "code": codes.json_rpc, "message": self.message,
+                "data": details,
+            }),
+        };
+        RestError { status: codes.http, body }
+    }
+
+    /// The status of the gRPC binding.
+    pub fn to_grpc(&self) -> GrpcStatus {
+        let (code, message) = (self.kind.grpc_code(), self.message.clone());
+        GrpcStatus { code, message, details: self.all_details() }
+    }
+
+    /// Reads the JSON-RPC error of an agent.
+    pub fn of_json_rpc(code: i64, message: &str, data: Option<&Value>) -> Self {
+        let mut failure = Self::new(ErrorKind::of_code(code), shortened(message));
+        match data {
+            Some(Value::Array(details)) => failure.read_details(details),
+            // 0.3 has data of any form.
+            Some(Value::Object(data)) if data.contains_key("@type") => {
+                failure.read_details(std::slice::from_ref(&Value::Object(data.clone())));
+            }
+            _ => {}
+        }
+        failure
+    }
+
+    /// Reads the error of an agent over HTTP+JSON in any version. The reason of A2A decides, else
+    /// the name or code of 0.3, else the HTTP status.
+    pub fn of_rest(status: u16, body: &Value) -> Self {
+        let nothing = Object::new();
+        let error = body.get("error").and_then(Value::as_object).or(body.as_object());
+        let error = error.unwrap_or(&nothing);
+        let message = text(error, "message").or_else(|| text(error, "detail"));
+        let message = message.map_or_else(|| format!("HTTP status {status}").into(), shortened);
+        let mut failure = Self::new(ErrorKind::of_status(status), message);
+        let code = error.get("code").and_then(Value::as_i64).filter(|code| *code < 0);
+        let name = text(error, "type").and_then(ErrorKind::of_name);
+        if let Some(kind) = name.or(code.map(ErrorKind::of_code)) {
+            failure.kind = kind;
+        }
+        failure.read_details(items(error, "details"));
+        failure.read_details(items(error, "data"));
+        failure
+    }
+
+    /// Reads details. The reason of A2A determines the kind; a foreign one is kept as a detail.
+    fn read_details(&mut self, details: &[Value]) {
+        for detail in details.iter().take(MAX_DETAILS) {
+            let Some(object) = detail.as_object().filter(|object| object.contains_key("@type"))
+            else {
+                continue;
+            };
+            let (domain, reason) = (text(object, "domain"), text(object, "reason"));
+            let kind = ErrorKind::of_reason(domain.unwrap_or_default(), reason.unwrap_or_default());
+            match kind.filter(|_| text(object, "@type") == Some(ERROR_INFO)) {
+                Some(kind) => {
+                    self.kind = kind;
+                    let metadata = object.get("metadata").and_then(Value::as_object);
+                    let texts = metadata.into_iter().flatten().filter_map(|(name, value)| {
+                        Some((name.clone(), value.as_str()?.to_owned()))
+                    });
+                    self.metadata.extend(texts);
+                }
+                None => self.details.push(detail.clone()),
+            }
+        }
+    }
+}
+
+fn shortened(text: &str) -> Cow<'_, str> {
+    text[..text.floor_char_boundary(MAX_MESSAGE_BYTES)].into()
+}

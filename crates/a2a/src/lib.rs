@@ -1,0 +1,44 @@
+//! The A2A protocol in its versions 0.3 and 1.0, without I/O, clocks and gateway state.
+//!
+//! The internal form of every request, answer and event is the JSON of A2A 1.0. [`rpc`], [`rest`]
+//! and [`stream`] read and write a [`Dialect`], that is a version and a binding; [`translate`]
+//! converts single values. Members that the protocol does not define are kept.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`version`], [`extensions`] | the service parameters `A2A-Version` and `A2A-Extensions` |
+//! | [`operation`] | operations and their names |
+//! | [`request`], [`model`] | requests, messages, parts and tasks in their internal form |
+//! | [`rpc`], [`rest`], [`stream`] | the bindings JSON-RPC and HTTP+JSON, and their event streams |
+//! | [`translate`] | conversion between the internal form and a dialect |
+//! | [`error`] | errors and their shape in each binding |
+//! | [`card`], [`signature`] | agent cards: parsing, interfaces, rewriting, signatures |
+//! | [`skill`], [`task`] | skill selection, media types, data parts; lists and ids of tasks |
+//! | [`tool`] | skills as tools: arguments to messages, tasks to tool results |
+
+pub mod card;
+pub mod error;
+pub mod extensions;
+mod json;
+mod legacy;
+pub mod model;
+pub mod operation;
+pub mod request;
+pub mod rest;
+pub mod rpc;
+pub mod signature;
+pub mod skill;
+pub mod stream;
+pub mod task;
+pub mod tool;
+pub mod translate;
+pub mod version;
+
+pub use self::{
+    error::{ErrorKind, Failure},
+    model::TaskState,
+    operation::Operation,
+    request::Request,
+    translate::Untranslatable,
+    version::{Binding, Dialect, Version},
+};

@@ -1,0 +1,246 @@
+//! The HTTP+JSON binding: paths, queries, bodies and answers of both versions.
+//!
+//! Paths are relative to the URL of the interface. 0.3 has the prefix `/v1`.
+
+mod route;
+#[cfg(test)]
+mod tests;
+
+use gateway_protocol::jsonrpc::Limits;
+use http::Method;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+
+pub use self::route::{Route, route};
+use crate::{
+    error::{ErrorKind, Failure},
+    json::{self, Object},
+    operation::Operation,
+    request::Request,
+    translate::{self, Problem, Untranslatable},
+    version::{Dialect, Version, is_parameter},
+};
+
+/// Everything in an id except unreserved characters (RFC 3986, section 2.3).
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Query parameters that are integers, and those that are booleans.
+const INTEGERS: [&str; 3] = ["historyLength", "pageSize", "lastUpdatedAfter"];
+const BOOLEANS: [&str; 1] = ["includeArtifacts"];
+/// Maximum query parameters.
+const MAX_PARAMETERS: usize = 64;
+
+/// A request to an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The method.
+    pub method: Method,
+    /// The path after the interface's URL and the query, for instance `/tasks/1?historyLength=0`.
+    pub path: String,
+    /// The body, if the method has one.
+    pub body: Option<String>,
+}
+
+/// An answer to a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The media type of the body.
+    pub media_type: &'static str,
+    /// The body.
+    pub body: String,
+}
+
+/// Reads the request of a client on a [`Route`].
+pub fn read_call(
+    version: Version,
+    route: Route,
+    query: Option<&str>,
+    body: &[u8],
+    limits: Limits,
+) -> Result<Request, Failure> {
+    let mut params = match route.has_body && !body.iter().all(u8::is_ascii_whitespace) {
+        true => match json::parse(body, limits)? {
+            Value::Object(params) => params,
+            _ => {
+                let message = "the body is not a JSON object";
+                return Err(Failure::new(ErrorKind::InvalidRequest, message));
+            }
+        },
+        false => Object::new(),
+    };
+    if !route.has_body {
+        read_query(query.unwrap_or_default(), &mut params)?;
+    }
+    let mut request =
+        translate::request_in(Dialect::http_json(version), route.operation, params.into())
+            .map_err(Untranslatable::into_request_failure)?;
+    // The path takes precedence over members of the body.
+    request.set_tenant(route.tenant.as_deref());
+    if let Some(task) = &route.task {
+        request.set_task_id(task);
+    }
+    if let Some(config) = route.config {
+        request.params.insert("id".to_owned(), config.into());
+    }
+    request.check()?;
+    Ok(request)
+}
+
+fn read_query(query: &str, params: &mut Object) -> Result<(), Failure> {
+    for (name, value) in form_urlencoded::parse(query.as_bytes()).take(MAX_PARAMETERS) {
+        if is_parameter(&name) {
+            continue;
+        }
+        let at = || format!("/{name}");
+        let value = if INTEGERS.contains(&&*name) {
+            let number = value.parse::<i64>();
+            number.map_err(|_| Failure::invalid_params(&at(), "an integer is required"))?.into()
+        } else if BOOLEANS.contains(&&*name) {
+            let flag = value.parse::<bool>();
+            flag.map_err(|_| Failure::invalid_params(&at(), "true or false is required"))?.into()
+        } else {
+            Value::from(&*value)
+        };
+        if params.insert(name.clone().into_owned(), value).is_some() {
+            return Err(Failure::invalid_params(&at(), "the parameter is repeated"));
+        }
+    }
+    Ok(())
+}
+
+/// Writes a request to an agent.
+pub fn write_call(version: Version, request: &Request) -> Result<Outgoing, Untranslatable> {
+    let prefix = match (version, request.tenant()) {
+        (Version::V03, _) => "/v1".to_owned(),
+        (Version::V1, None) => String::new(),
+        (Version::V1, Some(tenant)) => format!("/{}", segment(tenant)),
+    };
+    let missing = || Untranslatable::new(Problem::Type("an id"));
+    let (task, config) = match request.operation {
+        operation if operation.sends_message() => (String::new(), String::new()),
+        Operation::ListTasks | Operation::GetExtendedAgentCard => (String::new(), String::new()),
+        Operation::GetPushConfig | Operation::DeletePushConfig => (
+            segment(request.task_id().ok_or_else(missing)?),
+            segment(request.push_config_id().ok_or_else(missing)?),
+        ),
+        _ => (segment(request.task_id().ok_or_else(missing)?), String::new()),
+    };
+    let path = match request.operation {
+        Operation::SendMessage => "/message:send".to_owned(),
+        Operation::SendStreamingMessage => "/message:stream".to_owned(),
+        Operation::GetTask => format!("/tasks/{task}"),
+        Operation::ListTasks => "/tasks".to_owned(),
+        Operation::CancelTask => format!("/tasks/{task}:cancel"),
+        Operation::SubscribeToTask => format!("/tasks/{task}:subscribe"),
+        Operation::CreatePushConfig | Operation::ListPushConfigs => {
+            format!("/tasks/{task}/pushNotificationConfigs")
+        }
+        Operation::GetPushConfig | Operation::DeletePushConfig => {
+            format!("/tasks/{task}/pushNotificationConfigs/{config}")
+        }
+        Operation::GetExtendedAgentCard => match version {
+            Version::V1 => "/extendedAgentCard".to_owned(),
+            Version::V03 => "/card".to_owned(),
+        },
+    };
+    let method = route::method(request.operation);
+    let mut params = match translate::request_out(Dialect::http_json(version), request)? {
+        Value::Object(params) => params,
+        _ => Object::new(),
+    };
+    let (mut path, mut body) = (format!("{prefix}{path}"), None);
+    if method == Method::POST {
+        body = Some(match request.operation {
+            // The path has the id and the tenant.
+            Operation::CancelTask => {
+                params.remove("id");
+                params.remove("tenant");
+                Value::Object(params).to_string()
+            }
+            _ => Value::Object(params).to_string(),
+        });
+    } else {
+        let query = write_query(&params);
+        if !query.is_empty() {
+            path = format!("{path}?{query}");
+        }
+    }
+    Ok(Outgoing { method, path, body })
+}
+
+fn segment(id: &str) -> String {
+    // A segment of dots would be resolved against its parents.
+    match id {
+        "." => "%2E".to_owned(),
+        ".." => "%2E%2E".to_owned(),
+        id => utf8_percent_encode(id, SEGMENT).to_string(),
+    }
+}
+
+/// The parameters that are not in the path. Nested values have no form in queries.
+fn write_query(params: &Object) -> String {
+    let in_path = ["id", "taskId", "tenant", "pushNotificationConfigId"];
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in params.iter().filter(|(name, _)| !in_path.contains(&name.as_str())) {
+        match value {
+            Value::String(text) if !text.is_empty() => drop(query.append_pair(name, text)),
+            Value::Number(_) | Value::Bool(_) => drop(query.append_pair(name, &value.to_string())),
+            _ => {}
+        }
+    }
+    query.finish()
+}
+
+/// Writes a successful answer.
+pub fn write_answer(
+    version: Version,
+    operation: Operation,
+    answer: Value,
+) -> Result<Answer, Untranslatable> {
+    let dialect = Dialect::http_json(version);
+    let body = translate::answer_out(dialect, operation, answer)?.to_string();
+    let media_type = dialect.media_type();
+    Ok(Answer { status: 200, media_type, body })
+}
+
+/// Writes an error.
+pub fn write_failure(version: Version, failure: &Failure) -> Answer {
+    let error = failure.to_rest(version);
+    // `google.rpc.Status` is no message of A2A.
+    Answer { status: error.status, media_type: "application/json", body: error.body.to_string() }
+}
+
+/// Reads the answer of an agent.
+pub fn read_answer(
+    version: Version,
+    operation: Operation,
+    status: u16,
+    body: &[u8],
+    limits: Limits,
+) -> Result<Value, Failure> {
+    let is_success = (200..300).contains(&status);
+    if is_success && operation == Operation::DeletePushConfig {
+        return Ok(Value::Object(Object::new())); // the body may be empty
+    }
+    match json::parse(body, limits) {
+        Ok(body) if is_success => {
+            translate::answer_in(Dialect::http_json(version), operation, body)
+                .map_err(Untranslatable::into_answer_failure)
+        }
+        Ok(body) => Err(Failure::of_rest(status, &body)),
+        Err(_) if !is_success => Err(Failure::of_rest(status, &Value::Null)),
+        Err(failure) => {
+            let message = format!("the agent's answer is invalid: {}", failure.message);
+            Err(Failure::new(ErrorKind::InvalidAgentResponse, message))
+        }
+    }
+}
+
+/// Whether the media type of a request is one of the binding, or missing.
+pub fn accepts_media_type(content_type: Option<&str>) -> bool {
+    let Some(text) = content_type else { return true };
+    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    matches!(essence.as_str(), "application/json" | "application/a2a+json")
+}

@@ -1,0 +1,135 @@
+//! The JSON-RPC binding: requests and answers of both versions.
+
+use bytes::Bytes;
+use gateway_protocol::jsonrpc::{
+    self, Id, InvalidMessage, Limits, Message, ObjectWriter, Response, ResponsePayload,
+};
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    error::{ErrorKind, Failure},
+    json,
+    operation::Operation,
+    request::Request,
+    translate::{self, Untranslatable},
+    version::{Dialect, Version},
+};
+
+/// The request of a client.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// The id, which the answer repeats.
+    pub id: Id<'a>,
+    /// The request in its internal form.
+    pub request: Request,
+}
+
+/// A body that is not a valid request.
+#[derive(Debug)]
+pub struct InvalidCall<'a> {
+    /// The id, if it is readable.
+    pub id: Option<Id<'a>>,
+    /// The error.
+    pub failure: Failure,
+}
+
+/// Reads the request of a client.
+pub fn read_call(
+    version: Version,
+    body: &[u8],
+    limits: Limits,
+) -> Result<Call<'_>, InvalidCall<'_>> {
+    let message = jsonrpc::parse(body, limits).map_err(|error| {
+        let kind = match error {
+            InvalidMessage::Syntax { .. } => ErrorKind::ParseError,
+            InvalidMessage::Params => ErrorKind::InvalidParams,
+            _ => ErrorKind::InvalidRequest,
+        };
+        InvalidCall { id: None, failure: Failure::new(kind, error.to_string()) }
+    })?;
+    let Message::Request(call) = message else {
+        let failure = Failure::new(ErrorKind::InvalidRequest, "the message is not a request");
+        return Err(InvalidCall { id: None, failure });
+    };
+    let id = call.id;
+    let invalid = |failure| InvalidCall { id: Some(id), failure };
+    let operation = Operation::of_method(version, &call.method).ok_or_else(|| {
+        let shown: String = call.method.chars().take(64).collect();
+        let message = format!("method {shown:?} does not exist in A2A {}", version.as_str());
+        invalid(Failure::new(ErrorKind::MethodNotFound, message))
+    })?;
+    let params = call.params.map_or(Ok(Value::Null), |raw| value(raw, limits)).map_err(invalid)?;
+    let request = translate::request_in(Dialect::json_rpc(version), operation, params)
+        .map_err(|error| invalid(error.into_request_failure()))?;
+    request.check().map_err(invalid)?;
+    Ok(Call { id, request })
+}
+
+/// Writes a request to an agent.
+pub fn write_call(
+    version: Version,
+    id: Id<'_>,
+    request: &Request,
+) -> Result<Bytes, Untranslatable> {
+    let params = translate::request_out(Dialect::json_rpc(version), request)?;
+    Ok(jsonrpc::request(id, request.operation.method(version), &params.to_string()))
+}
+
+/// Writes a successful answer. Events of streams have the same form.
+pub fn write_answer(
+    version: Version,
+    id: Id<'_>,
+    operation: Operation,
+    answer: Value,
+) -> Result<Bytes, Untranslatable> {
+    let answer = translate::answer_out(Dialect::json_rpc(version), operation, answer)?;
+    Ok(jsonrpc::result(id, &answer.to_string()))
+}
+
+/// Writes an error. Without a readable id it is `null`, as JSON-RPC requires.
+pub fn write_failure(id: Option<Id<'_>>, failure: &Failure) -> Bytes {
+    let error = failure.to_json_rpc().to_string();
+    let mut message = ObjectWriter::with_capacity(error.len() + 64);
+    message.raw("jsonrpc", "\"2.0\"").raw("id", id.map_or("null", Id::as_raw)).raw("error", &error);
+    message.finish()
+}
+
+/// Reads the answer of an agent.
+pub fn read_answer(
+    version: Version,
+    operation: Operation,
+    body: &[u8],
+    limits: Limits,
+) -> Result<Value, Failure> {
+    let answer = read_result(body, limits)?;
+    translate::answer_in(Dialect::json_rpc(version), operation, answer)
+        .map_err(Untranslatable::into_answer_failure)
+}
+
+/// Reads the result of a response in its version, or its error.
+pub(crate) fn read_result(body: &[u8], limits: Limits) -> Result<Value, Failure> {
+    let invalid = |what: String| {
+        let message = format!("the agent's answer is invalid: {what}");
+        Failure::new(ErrorKind::InvalidAgentResponse, message)
+    };
+    let message = jsonrpc::parse(body, limits).map_err(|error| invalid(error.to_string()))?;
+    let Message::Response(Response { outcome, .. }) = message else {
+        return Err(invalid("the message is not a response".to_owned()));
+    };
+    match outcome {
+        ResponsePayload::Result(raw) => {
+            value(raw, limits).map_err(|failure| invalid(failure.message))
+        }
+        ResponsePayload::Error(error) => {
+            let data = error.data.and_then(|raw| value(raw, limits).ok());
+            Err(Failure::of_json_rpc(error.code, &error.message, data.as_ref()))
+        }
+    }
+}
+
+fn value(raw: &RawValue, limits: Limits) -> Result<Value, Failure> {
+    json::parse(raw.get().as_bytes(), limits)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! Event streams (server-sent events) of both versions and bindings.
+
+use bytes::Bytes;
+use gateway_protocol::{
+    jsonrpc::{Id, Limits},
+    sse::Events,
+};
+use serde_json::Value;
+
+use crate::{
+    error::{ErrorKind, Failure},
+    json,
+    operation::Operation,
+    rpc,
+    translate::{self, Untranslatable},
+    version::{Binding, Dialect, Version},
+};
+
+/// The media type of streams.
+pub const MEDIA_TYPE: &str = "text/event-stream";
+
+/// A comment that keeps a connection open.
+pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
+/// Reads the stream of an agent from chunks of any size.
+#[derive(Debug)]
+pub struct EventReader {
+    dialect: Dialect,
+    limits: Limits,
+    events: Events,
+}
+
+impl EventReader {
+    /// Creates a reader. The limits apply to each event.
+    pub fn new(dialect: Dialect, limits: Limits) -> Self {
+        Self { dialect, limits, events: Events::new(limits.bytes) }
+    }
+
+    /// Adds the next bytes. Take all events before the next chunk, so that the memory is bounded by
+    /// a chunk and an event. After an error the stream is unusable.
+    pub fn push(&mut self, chunk: &[u8]) -> Result<(), Failure> {
+        self.events.push(chunk).map_err(|_| {
+            let message = format!("an event is longer than {} bytes", self.limits.bytes);
+            Failure::new(ErrorKind::InvalidAgentResponse, message)
+        })
+    }
+
+    /// The next event in its internal form, or the error that the agent or an invalid event
+    /// caused, which ends the stream.
+    pub fn next_event(&mut self) -> Option<Result<Value, Failure>> {
+        let data = self.events.pop()?;
+        Some(self.read(&data))
+    }
+
+    /// The bytes that are held.
+    pub fn held_bytes(&self) -> usize {
+        self.events.held_bytes()
+    }
+
+    fn read(&self, data: &[u8]) -> Result<Value, Failure> {
+        let event = if self.dialect.binding == Binding::JsonRpc {
+            rpc::read_result(data, self.limits)?
+        } else {
+            let event = json::parse(data, self.limits).map_err(|failure| {
+                let message = format!("the agent's event is invalid: {}", failure.message);
+                Failure::new(ErrorKind::InvalidAgentResponse, message)
+            })?;
+            if let Some(failure) = failure_of(&event) {
+                return Err(failure);
+            }
+            event
+        };
+        translate::event_in(self.dialect, event).map_err(Untranslatable::into_answer_failure)
+    }
+}
+
+/// The error in a stream over HTTP+JSON: `google.rpc.Status`, or the shape of 0.3.
+fn failure_of(event: &Value) -> Option<Failure> {
+    let is_status = event.get("error").is_some_and(Value::is_object);
+    let is_legacy = event.get("message").is_some_and(Value::is_string);
+    let code = event.get("error").and_then(|error| error.get("code")).and_then(Value::as_u64);
+    let status = code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
+    (is_status || is_legacy).then(|| Failure::of_rest(status, event))
+}
+
+/// Writes an event. The id is the one of the JSON-RPC request.
+pub fn write_event(
+    version: Version,
+    rpc_id: Option<Id<'_>>,
+    event: Value,
+) -> Result<Bytes, Untranslatable> {
+    Ok(match rpc_id {
+        Some(id) => framed(&rpc::write_answer(version, id, Operation::SubscribeToTask, event)?),
+        None => {
+            let event = translate::event_out(Dialect::http_json(version), event)?;
+            framed(event.to_string().as_bytes())
+        }
+    })
+}
+
+/// Writes an error as the last event.
+pub fn write_failure(version: Version, rpc_id: Option<Id<'_>>, failure: &Failure) -> Bytes {
+    match rpc_id {
+        Some(_) => framed(&rpc::write_failure(rpc_id, failure)),
+        None => framed(failure.to_rest(version).body.to_string().as_bytes()),
+    }
+}
+
+/// JSON on one line as an event.
+fn framed(json: &[u8]) -> Bytes {
+    let mut event = Vec::with_capacity(json.len() + 8);
+    event.extend_from_slice(b"data: ");
+    event.extend_from_slice(json);
+    event.extend_from_slice(b"\n\n");
+    event.into()
+}
+
+#[cfg(test)]
+mod tests;
