@@ -31,7 +31,10 @@ use arc_swap::ArcSwap;
 use foldhash::{HashMap, HashSet};
 use gateway_policy::CallerIdentity;
 use gateway_upstream::Definitions;
-use registry_core::{Catalog, Entity, Key, Kind, Name, entity::DependencyTarget};
+use registry_core::{
+    Catalog, Entity, Key, Kind, Name,
+    entity::{Agent, Dependency, DependencyTarget, Skill},
+};
 use tokio::sync::watch;
 
 pub(crate) use self::backend::Backend;
@@ -407,5 +410,50 @@ impl ToolLookup<'_> {
     /// The newest version with a target.
     pub fn newest(&self, name: &Name) -> Option<Arc<ServedTool>> {
         self.views.newest(self.snapshot, name)
+    }
+
+    /// The skills of an agent that another agent declares.
+    pub fn declared_skills(&self, caller: &Key, agent: &Name) -> Vec<Dependency> {
+        let Some(caller) = self.agent(caller) else { return Vec::new() };
+        let (depends, _) = caller.depends();
+        let is_of = |dependency: &&Dependency| {
+            dependency.target == DependencyTarget::Agent && dependency.name == *agent
+        };
+        depends.iter().filter(is_of).cloned().collect()
+    }
+
+    /// All skills of an agent version.
+    pub fn skills_of(&self, key: &Key) -> Vec<Dependency> {
+        let Some(agent) = self.agent(key) else { return Vec::new() };
+        let skill = |skill: &Skill| Dependency {
+            target: DependencyTarget::Agent,
+            name: key.name.clone(),
+            version: key.version.clone(),
+            skill: Some(skill.id.clone()),
+        };
+        agent.skills.iter().map(skill).collect()
+    }
+
+    /// A skill of an agent version that is not retired.
+    pub fn skill(&self, skill: &Dependency) -> Option<Arc<ServedTool>> {
+        self.views.tool_cache.skill(self.snapshot, skill)
+    }
+
+    /// The newest version of an agent with its own target, else the newest one that uses the target of
+    /// a lower version: a registration alone must not change the agent that callers reach.
+    pub fn newest_agent(&self, name: &Name) -> Option<Key> {
+        let usable = self.snapshot.catalog.usable_versions(Kind::Agent, name);
+        let keys: Vec<_> = usable.into_iter().map(|record| record.document.key()).collect();
+        let has_own_target = |key: &&&Key| {
+            self.snapshot.definitions.route(key).is_some_and(|route| !route.is_fallback)
+        };
+        keys.iter().find(has_own_target).or(keys.first()).map(|key| Key::clone(key))
+    }
+
+    fn agent(&self, key: &Key) -> Option<&Agent> {
+        match self.snapshot.catalog.find(key)?.document.entity() {
+            Entity::Agent(agent) => Some(agent),
+            _ => None,
+        }
     }
 }

@@ -5,6 +5,7 @@ mod credentials;
 
 use std::{fmt, sync::Arc};
 
+use a2a::{ErrorKind, Failure};
 use gateway_protocol::jsonrpc::InvalidMessage;
 use registry_core::Key;
 use serde_json::value::RawValue;
@@ -117,8 +118,8 @@ pub enum Error {
     },
     /// The agent responded with an error of A2A. Its message may repeat arguments, so it is for the
     /// caller and not for logs.
-    #[error("the agent responded with {:?}", .0.kind)]
-    Agent(Box<a2a::Failure>),
+    #[error("the agent responded with error {}", .0.kind.code())]
+    Agent(Box<Failure>),
 }
 
 /// The phase of a timeout.
@@ -265,6 +266,12 @@ impl From<InvalidMessage> for ProtocolViolation {
     }
 }
 
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::Agent(Box::new(failure))
+    }
+}
+
 impl From<ProtocolViolation> for Error {
     fn from(what: ProtocolViolation) -> Self {
         Self::Protocol { what }
@@ -309,6 +316,8 @@ impl Error {
             // The tool had started when it sent the question.
             | Self::QuotaExceeded(_) => true,
             Self::Protocol { what } => what.may_have_run(),
+            // The skill ran, and nothing is known about its outcome.
+            Self::Agent(failure) => failure.kind == ErrorKind::InvalidAgentResponse,
             Self::Timeout { phase: Phase::Connect | Phase::Handshake | Phase::HealthCheck | Phase::List, .. }
             | Self::NotConfigured { .. }
             | Self::Stopped { .. }

@@ -40,14 +40,16 @@ use gateway_protocol::{
 use tokio::time::timeout;
 
 use self::{
-    answer::PostResponse,
+    answer::{Expected, PostResponse},
     caller_sessions::{CallerSessions, Lease},
     cancel::CancelOnDrop,
     message_sink::MessageSink,
     session::Session,
 };
 pub(super) use self::{
-    answer::{Expected, read_one},
+    answer::{
+        is_event_stream, is_media_type, is_refusal, next_chunk, read_rest, read_whole, status_error,
+    },
     client::InvalidAddress,
     transport::{Subject, Transport},
 };
@@ -296,7 +298,7 @@ impl HttpLink {
         session.set_subject(subject);
         let request = self.transport.address.post(session.headers.clone(), message::initialized());
         let status = answer::acknowledgement(self.transport.send(request, subject).await?).await?;
-        if status.is_success() { Ok((session, about)) } else { Err(answer::no(status)) }
+        if status.is_success() { Ok((session, about)) } else { Err(answer::status_error(status)) }
     }
 
     /// Sends one POST and reads its response. Dropping the future closes the connection, which

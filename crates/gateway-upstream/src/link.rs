@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     a2a::AgentLink,
-    error::{Error, Phase},
+    error::{Error, Phase, ProtocolViolation},
     events::EventPublisher,
     handshake::UpstreamInfo,
     http::{Client, HttpLink},
@@ -83,6 +83,18 @@ impl Link {
             Self::Broken(server, reason) => {
                 Err(Error::Unavailable { target: server.clone(), source: reason.as_str().into() })
             }
+        }
+    }
+
+    /// The link to an agent.
+    pub(super) fn agent(&self) -> Result<&Arc<AgentLink>, Error> {
+        match self {
+            Self::Agent(link) => Ok(link),
+            Self::Broken(server, reason) => {
+                Err(Error::Unavailable { target: server.clone(), source: reason.as_str().into() })
+            }
+            // The kind of the target selects the link.
+            Self::Http(_) | Self::Stdio(_) => Err(ProtocolViolation::NoCommonVersion.into()),
         }
     }
 

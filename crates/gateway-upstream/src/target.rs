@@ -1,5 +1,6 @@
 //! One target: its link, its definitions, its state, and the task that updates them.
 
+mod agent;
 mod lists;
 mod send;
 

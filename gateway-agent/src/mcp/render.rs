@@ -265,6 +265,7 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
         | Error::Composition(_)
         | Error::Projection(_)
         | Error::TooManyInputRounds { .. }
+        | Error::Agent(_)
         | Error::Upstream(_) => Form::Result(message),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use a2a::Failure;
 use gateway_compose::{CompositionError, Effects, StepError};
 use gateway_policy::{CallOutcome, Denial};
 use policy::{Finding, Reason};
@@ -108,7 +109,7 @@ pub enum Error {
     },
     /// The gateway rejects an operation of A2A.
     #[error(transparent)]
-    Agent(#[from] Box<a2a::Failure>),
+    Agent(#[from] Box<Failure>),
     /// The upstream returned no result.
     #[error(transparent)]
     Upstream(#[from] gateway_upstream::Error),
@@ -150,6 +151,12 @@ impl PolicyDenial {
     }
 }
 
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::Agent(Box::new(failure))
+    }
+}
+
 impl From<DefaultError> for Error {
     fn from(error: DefaultError) -> Self {
         match error {
@@ -181,6 +188,7 @@ impl Error {
             | Self::MissingCapability { .. }
             | Self::UnknownInput
             | Self::TaskSupport { .. }
+            | Self::Agent(_)
             | Self::InvalidInput { .. } => CallOutcome::InvalidInput,
             Self::Composition(failed) => failed.failure.outcome(),
             Self::NoCatalog
@@ -209,6 +217,7 @@ impl Error {
                 | gateway_upstream::Error::TooLarge { .. }
                 | gateway_upstream::Error::Protocol { .. }
                 | gateway_upstream::Error::OpenTask { .. }
+                | gateway_upstream::Error::Agent(_)
                 | gateway_upstream::Error::Rpc { .. },
             ) => CallOutcome::UpstreamFailed,
         }
@@ -235,6 +244,7 @@ impl Error {
             | Self::UnknownPlaceholder { .. }
             | Self::InvalidInput { .. }
             | Self::TaskSupport { .. }
+            | Self::Agent(_)
             | Self::UnusableSchema { .. }
             | Self::MissingVariable { .. } => false,
         };
@@ -243,7 +253,10 @@ impl Error {
 
     /// Whether the operation reached its upstream, or may have.
     pub(super) fn was_sent(&self) -> bool {
-        let is_answer = matches!(self, Self::Upstream(gateway_upstream::Error::Rpc { .. }));
+        let is_answer = matches!(
+            self,
+            Self::Upstream(gateway_upstream::Error::Rpc { .. } | gateway_upstream::Error::Agent(_))
+        );
         is_answer || self.effects() != Effects::None
     }
 

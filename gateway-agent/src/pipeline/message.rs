@@ -65,6 +65,7 @@ pub(crate) fn for_caller<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
         Error::TaskSupport { is_required: false } => {
             format!("{tool} cannot be called as a task: send the call without params.task").into()
         }
+        Error::Agent(failure) => failure.message.as_str().into(),
         Error::Upstream(error) => upstream_error(tool, error),
     }
 }
@@ -77,6 +78,7 @@ fn upstream_error<'a>(tool: &str, error: &'a gateway_upstream::Error) -> Cow<'a,
             )
         }
         gateway_upstream::Error::Rpc { message, .. } => return message.as_str().into(),
+        gateway_upstream::Error::Agent(failure) => return failure.message.as_str().into(),
         gateway_upstream::Error::QuotaExceeded(why) => words::quota_exceeded(tool, why),
         gateway_upstream::Error::CircuitOpen(open) => format!(
             "{tool} is temporarily unavailable: its server keeps failing and the circuit breaker is \

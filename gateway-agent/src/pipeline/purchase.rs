@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use a2a::ErrorKind;
 use gateway_policy::{QuotaKey, Traces};
 use gateway_protocol::mcp::{RawResult, ResultType};
 use gateway_upstream::ResendApproval;
@@ -323,6 +324,12 @@ impl From<&Error> for Outcome<'_> {
     fn from(error: &Error) -> Self {
         match error {
             Error::Upstream(gateway_upstream::Error::Rpc { .. }) => Self::Failed,
+            // The result of a skill that ran is unknown if the answer is invalid.
+            Error::Upstream(gateway_upstream::Error::Agent(failure))
+                if failure.kind != ErrorKind::InvalidAgentResponse =>
+            {
+                Self::Failed
+            }
             error if error.was_sent() => Self::Sent,
             _ => Self::NotSent,
         }

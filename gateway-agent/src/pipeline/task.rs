@@ -41,7 +41,7 @@ pub struct Task {
 impl Task {
     /// Decrypts an id. `None` if it is invalid or belongs to another caller.
     pub fn open(gateway: &Gateway, caller: &CallerIdentity, known: &str) -> Option<Self> {
-        let content = gateway.sealer().open(&owner(caller), known)?;
+        let content = gateway.sealer().open(&owner(PURPOSE, caller), known)?;
         serde_json::from_slice(&content).ok()
     }
 }
@@ -125,8 +125,8 @@ pub(super) fn started<'a>(
 }
 
 /// The identity of a task. Servers choose ids of any length, also the same one for several callers.
-fn key(caller: &CallerIdentity, server: &Key, id: &str) -> Digest {
-    let mut text = owner(caller);
+pub(super) fn key(caller: &CallerIdentity, server: &Key, id: &str) -> Digest {
+    let mut text = owner(PURPOSE, caller);
     text.extend_from_slice(format!("\n{server}\n{id}").as_bytes());
     Digest::compute(&text)
 }
@@ -137,10 +137,11 @@ struct IsError {
     is_error: bool,
 }
 
-fn owner(caller: &CallerIdentity) -> Vec<u8> {
+/// The associated data of the seal of a caller's ids.
+pub(super) fn owner(purpose: &str, caller: &CallerIdentity) -> Vec<u8> {
     // A claim consists of texts, so serialization cannot fail.
     let caller = serde_json::to_string(caller).unwrap_or_default();
-    format!("{PURPOSE} {caller}").into_bytes()
+    format!("{purpose} {caller}").into_bytes()
 }
 
 /// Translates the server's task ids in one result to the caller's ids.
@@ -182,7 +183,7 @@ impl TaskNames {
     }
 
     fn new(gateway: &Gateway, caller: &CallerIdentity, (tool, server): (&str, &Key)) -> Self {
-        let (sealer, owner) = (Arc::clone(gateway.sealer()), owner(caller));
+        let (sealer, owner) = (Arc::clone(gateway.sealer()), owner(PURPOSE, caller));
         Self { sealer, owner, tool: tool.into(), server: server.clone(), asked: None }
     }
 

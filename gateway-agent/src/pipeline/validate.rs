@@ -4,11 +4,15 @@
 
 use std::sync::{Arc, LazyLock};
 
+use a2a::skill::DataPart;
 use gateway_policy::{QuotaKey, ValidationMode};
 use gateway_protocol::jsonrpc::Object;
 use gateway_upstream::RequestContext;
 use schema_compat::schema_compile::{Instance, Unreadable, Validator, Violation};
-use serde_json::value::RawValue;
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
 use super::{
     Error, Gateway,
@@ -36,16 +40,61 @@ pub(super) async fn input(
     (arguments, context, mode): (&Arguments<'_>, &RequestContext, ValidationMode),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
-    if mode == ValidationMode::Ignore {
+    let Some(schema) = input_schema(served, mode, record)? else { return Ok(()) };
+    let raw = arguments.raw().unwrap_or(&EMPTY);
+    let checked = check(gateway, schema, (raw, context)).await;
+    judge_input(checked, mode, record)
+}
+
+/// Validates the data of a message against the input schema of its skill.
+pub(super) async fn message(
+    gateway: &Gateway,
+    served: &ServedTool,
+    (data, context, mode): (&[DataPart<'_>], &RequestContext, ValidationMode),
+    record: &mut CallRecord,
+) -> Result<(), Error> {
+    if data.is_empty() {
         return Ok(());
     }
+    let Some(schema) = input_schema(served, mode, record)? else { return Ok(()) };
+    let checked = check_parts(gateway, schema, (data, context)).await;
+    judge_input(checked, mode, record)
+}
+
+/// Whether data conforms to the input schema of a skill. Long texts and costly schemas do not count:
+/// the caller can name the skill.
+pub(super) fn matches(gateway: &Gateway, served: &ServedTool, data: &Value) -> bool {
+    let Ok(text) = to_raw_value(data) else { return false };
     let input = served.input();
-    if let Some(problem) = &input.problem {
-        record.input(Check::Unusable);
-        return reject_in_mode(mode, Error::UnusableSchema { reason: problem.to_string() });
+    if input.problem.is_some() || text.get().len() > MAX_INLINE_BYTES {
+        return false;
     }
-    let raw = arguments.raw().unwrap_or(&EMPTY);
-    let (check, error) = match check(gateway, &input.schema, (raw, context)).await {
+    let validator = gateway.validators().get(&input.schema);
+    matches!(validate_within_budget(&validator, &text), Some(Ok(())))
+}
+
+/// The input schema to validate by. `None`: the mode accepts anything.
+fn input_schema<'s>(
+    served: &'s ServedTool,
+    mode: ValidationMode,
+    record: &mut CallRecord,
+) -> Result<Option<&'s ServedSchema>, Error> {
+    if mode == ValidationMode::Ignore {
+        return Ok(None);
+    }
+    let input = served.input();
+    let Some(problem) = &input.problem else { return Ok(Some(&input.schema)) };
+    record.input(Check::Unusable);
+    let error = Error::UnusableSchema { reason: problem.to_string() };
+    reject_in_mode(mode, error).map(|()| None)
+}
+
+fn judge_input(
+    checked: Result<(), ValidationFailure>,
+    mode: ValidationMode,
+    record: &mut CallRecord,
+) -> Result<(), Error> {
+    let (check, error) = match checked {
         Ok(()) => (Check::Valid, None),
         Err(ValidationFailure::Unusable(reason)) => {
             (Check::Unusable, Some(Error::UnusableSchema { reason }))
@@ -78,6 +127,39 @@ pub(super) async fn output(
         Err(ValidationFailure::Ambiguous(what)) => violation(&what),
         checked => checked,
     };
+    judge_output(served, checked, record)
+}
+
+/// Validates the data of an agent's answer or event against the output schema of the skill. An invalid
+/// schema rejects nothing.
+pub(super) async fn answer(
+    gateway: &Gateway,
+    served: &ServedTool,
+    (data, context): (&[DataPart<'_>], &RequestContext),
+    record: &mut CallRecord,
+) -> Result<(), Error> {
+    let Some(schema) = served.output().filter(|_| !data.is_empty()) else { return Ok(()) };
+    let checked = check_parts(gateway, schema, (data, context)).await;
+    judge_output(served, checked, record)
+}
+
+/// Whether the changed data of an answer conforms to the output schema. An invalid schema rejects
+/// nothing.
+pub(super) async fn answer_fits(
+    gateway: &Gateway,
+    served: &ServedTool,
+    (data, context): (&[DataPart<'_>], &RequestContext),
+) -> bool {
+    let Some(schema) = served.output().filter(|_| !data.is_empty()) else { return true };
+    let checked = check_parts(gateway, schema, (data, context)).await;
+    matches!(checked, Ok(()) | Err(ValidationFailure::Unusable(_)))
+}
+
+fn judge_output(
+    served: &ServedTool,
+    checked: Result<(), ValidationFailure>,
+    record: &mut CallRecord,
+) -> Result<(), Error> {
     match checked {
         Ok(()) => record.output(Check::Valid),
         Err(ValidationFailure::Unusable(_) | ValidationFailure::Ambiguous(_)) => {
@@ -126,6 +208,29 @@ enum ValidationFailure {
     /// The text is not valid JSON, or has repeated member names.
     Ambiguous(String),
     Violations(Vec<Violation>),
+}
+
+/// Validates each part by itself. The pointers of violations start at the message.
+async fn check_parts(
+    gateway: &Gateway,
+    schema: &ServedSchema,
+    (data, context): (&[DataPart<'_>], &RequestContext),
+) -> Result<(), ValidationFailure> {
+    let mut found = Vec::new();
+    for part in data {
+        // JSON values always serialize.
+        let Ok(text) = to_raw_value(part.data) else { continue };
+        match check(gateway, schema, (&text, context)).await {
+            Err(ValidationFailure::Violations(violations)) => {
+                found.extend(violations.into_iter().map(|violation| Violation {
+                    pointer: format!("{}{}", part.pointer, violation.pointer),
+                    ..violation
+                }));
+            }
+            checked => checked?,
+        }
+    }
+    if found.is_empty() { Ok(()) } else { Err(ValidationFailure::Violations(found)) }
 }
 
 async fn check(
@@ -191,7 +296,7 @@ mod tests {
 
     use futures_util::FutureExt as _;
     use schema_compat::schema_compile::compile;
-    use serde_json::{json, value::to_raw_value};
+    use serde_json::json;
 
     use super::*;
 

@@ -18,7 +18,7 @@ use gateway_upstream::Route;
 use policy::{ApplicablePolicies, Called};
 use registry_core::{
     Document, Entity, Key, Name, Record,
-    entity::{Dependency, Tool},
+    entity::{Agent, Dependency, Tool},
     spec::Mappings,
     tool_schema::{self, hide::HiddenField},
 };
@@ -217,6 +217,12 @@ impl ServedTool {
     /// The upstream method.
     pub fn method(&self) -> Method {
         self.binding().map_or(Method::CallTool, |binding| binding.method)
+    }
+
+    /// The agent and the skill's id, if it is a skill.
+    pub fn skill(&self) -> Option<(&Agent, &str)> {
+        let Entity::Agent(agent) = self.document.entity() else { return None };
+        Some((agent, &self.binding()?.tool))
     }
 
     /// Whether it is a skill that accepts text instead of data.

@@ -93,6 +93,11 @@ impl ToolCache {
         find_or_create(&self.skills, skill, is_current, create)
     }
 
+    /// Returns the tool of a skill of an agent version. `None` if it is unregistered or retired.
+    pub fn skill(&self, snapshot: &Snapshot, skill: &Dependency) -> Option<Arc<ServedTool>> {
+        self.find_skill(snapshot, skill, &Lookup::default())
+    }
+
     /// Drops tools that the catalog no longer contains. Only registry files remove entities.
     pub fn prune(&self, catalog: &Catalog) {
         let mut served_tools = self.served_tools.write().unwrap_or_else(PoisonError::into_inner);

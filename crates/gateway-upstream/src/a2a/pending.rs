@@ -1,24 +1,22 @@
-//! The response to a message. It is read even if the caller has disconnected, so that the task can
-//! be canceled.
+//! The response to the message of a step. It is read even if the step is abandoned, so that the task
+//! can be canceled.
 
 use std::{sync::Arc, time::Duration};
 
-use gateway_protocol::{jsonrpc::code, mcp::RpcError};
+use a2a::{
+    ErrorKind, Operation, Request,
+    tool::{SendResponse, Task},
+};
 use retry_backoff::jittered;
+use serde_json::{Map, value::to_raw_value};
 use tokio::{
     sync::oneshot,
     time::{sleep, timeout},
 };
 
-use super::{
-    AgentLink, RequestMeta,
-    task::{Message, SendResponse, Task, TaskState},
-    version::{self, A2aVersion, Call},
-    version_probe::is_version_error,
-};
+use super::{AgentLink, RequestMeta, exchange::Outbound, step::read_response};
 use crate::{
     error::{Error, ProtocolViolation},
-    reply::Reply,
     send_state::SendState,
 };
 
@@ -26,42 +24,52 @@ use crate::{
 const FIRST_POLL_DELAY: Duration = Duration::from_millis(50);
 const MAX_POLL_DELAY: Duration = Duration::from_secs(2);
 /// Time limit of one poll.
-const POLL_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for a response that only serves to learn the task id.
 const TASK_ID_TIMEOUT: Duration = Duration::from_secs(30);
 /// That limit when the gateway stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The response to a message.
-pub(super) enum DeliveryResult {
-    Message(Message),
-    Task(RunningTask),
-    Refused(RpcError),
+/// The delays between the polls of a task.
+#[derive(Debug)]
+pub(super) struct PollDelay(Duration);
+
+impl Default for PollDelay {
+    fn default() -> Self {
+        Self(FIRST_POLL_DELAY)
+    }
 }
 
-/// A running task. Dropping it before its end cancels the task.
-pub(super) struct RunningTask {
+impl PollDelay {
+    pub(super) fn next(&mut self) -> Duration {
+        let delay = self.0;
+        self.0 = MAX_POLL_DELAY.min(delay * 3 / 2);
+        jittered(delay)
+    }
+}
+
+/// The response to a message. Dropping it before the end of its task cancels the task.
+pub(super) struct PendingResponse {
     link: Arc<AgentLink>,
-    version: A2aVersion,
     meta: RequestMeta,
-    /// The task id of the first response.
-    id: String,
-    task: Task,
+    /// The task id of the first response, if it is a task.
+    id: Option<String>,
+    response: SendResponse,
 }
 
 impl AgentLink {
-    /// Sends a message and waits for the response. If the caller stops waiting, a detached task
-    /// takes over; a message that was not sent by then is never sent.
+    /// Sends a message and waits for the response. If the step stops waiting, a detached task takes
+    /// over; a message that was not sent by then is never sent.
     pub(super) async fn deliver(
         self: &Arc<Self>,
-        (version, call): (A2aVersion, Call),
-        meta: &RequestMeta,
-        send_state: &SendState,
-    ) -> Result<DeliveryResult, Error> {
+        message: Request,
+        meta: RequestMeta,
+        send_state: SendState,
+    ) -> Result<PendingResponse, Error> {
         let (mut sender, receiver) = oneshot::channel();
-        let (link, meta, send_state) = (Arc::clone(self), meta.clone(), send_state.clone());
+        let link = Arc::clone(self);
         self.transport.client.spawn(async move {
-            let mut answer = std::pin::pin!(link.answer((version, call), meta, &send_state));
+            let mut answer = std::pin::pin!(link.answer(&message, meta, &send_state));
             let answer = tokio::select! {
                 answer = &mut answer => Some(answer),
                 () = sender.closed() => {
@@ -80,8 +88,8 @@ impl AgentLink {
     /// Reads the response of an abandoned message, within the limits.
     async fn read_abandoned(
         &self,
-        answer: impl Future<Output = Result<DeliveryResult, Error>>,
-    ) -> Option<Result<DeliveryResult, Error>> {
+        answer: impl Future<Output = Result<PendingResponse, Error>>,
+    ) -> Option<Result<PendingResponse, Error>> {
         let _place = self.read_abandoned.try_acquire().ok()?;
         let last = async {
             self.stop.cancelled().await;
@@ -95,72 +103,97 @@ impl AgentLink {
 
     async fn answer(
         self: &Arc<Self>,
-        (version, call): (A2aVersion, Call),
+        message: &Request,
         meta: RequestMeta,
         send_state: &SendState,
-    ) -> Result<DeliveryResult, Error> {
-        let (id, mut request) = self.written(version, &call, &meta.trace);
-        request.body_mut().track(send_state);
-        let sent = match self.exchange((id, request), &meta).await? {
-            Reply::Result(sent) => sent,
-            Reply::Error(error) => return Ok(DeliveryResult::Refused(error)),
+    ) -> Result<PendingResponse, Error> {
+        let outbound = Outbound { request: message, meta: &meta, send_state, sink: None };
+        let response = read_response(&self.call(outbound).await?)?;
+        let id = match &response {
+            SendResponse::Message(_) => None,
+            SendResponse::Task(task) => Some(task.id.clone()),
         };
-        Ok(match SendResponse::read(&sent).ok_or(ProtocolViolation::Shape("SendMessage"))? {
-            SendResponse::Message(message) => DeliveryResult::Message(message),
-            SendResponse::Task(task) => {
-                let (link, id) = (Arc::clone(self), task.id.clone());
-                DeliveryResult::Task(RunningTask { link, version, meta, id, task })
-            }
-        })
+        Ok(PendingResponse { link: Arc::clone(self), meta, id, response })
     }
 }
 
-impl RunningTask {
+impl PendingResponse {
     /// Waits until the task has ended or needs input.
-    pub(super) async fn ended(&mut self) -> Result<&Task, Error> {
-        let mut wait = FIRST_POLL_DELAY;
-        while self.task.state() == TaskState::Working {
-            sleep(jittered(wait)).await;
-            wait = MAX_POLL_DELAY.min(wait * 3 / 2);
-            if let Some(task) = self.look().await? {
-                self.task = task;
+    pub(super) async fn ended(&mut self) -> Result<&SendResponse, Error> {
+        let mut delay = PollDelay::default();
+        while self.is_running() {
+            sleep(delay.next()).await;
+            if let Some(task) = self.poll().await? {
+                self.response = SendResponse::Task(task);
             }
         }
-        Ok(&self.task)
+        Ok(&self.response)
+    }
+
+    fn is_running(&self) -> bool {
+        let SendResponse::Task(task) = &self.response else { return false };
+        matches!(task.state(), a2a::TaskState::Submitted | a2a::TaskState::Working)
     }
 
     /// The state of the task. `None`: the poll failed and the task may still be running.
-    async fn look(&self) -> Result<Option<Task>, Error> {
-        let asked = self.link.post((self.version, self.version.get_task(&self.id)), &self.meta);
-        match timeout(POLL_TIMEOUT, asked).await {
-            Ok(Ok(Reply::Result(told))) => match Task::read(&told) {
-                Some(task) => Ok(Some(task)),
-                None => Err(lost(Some(&ProtocolViolation::Shape("GetTask").into()), None)),
-            },
-            Ok(Ok(Reply::Error(error))) if is_final(&error) => Err(lost(None, Some(error.message))),
+    async fn poll(&self) -> Result<Option<Task>, Error> {
+        let Some(request) = self.request(Operation::GetTask) else { return Ok(None) };
+        let send_state = SendState::default();
+        let outbound =
+            Outbound { request: &request, meta: &self.meta, send_state: &send_state, sink: None };
+        match timeout(POLL_TIMEOUT, Box::pin(self.link.call(outbound))).await {
+            Ok(Ok(task)) => {
+                let task = to_raw_value(&task).ok().and_then(|task| Task::read(&task));
+                let malformed = || lost(Some(&ProtocolViolation::Shape("GetTask").into()), None);
+                task.map(Some).ok_or_else(malformed)
+            }
+            Ok(Err(Error::Agent(failure))) if is_final(failure.kind) => {
+                Err(lost(None, Some(failure.message)))
+            }
+            Ok(Err(Error::Agent(_))) => Ok(None),
             Ok(Err(error)) if !may_pass(&error) => Err(lost(Some(&error), None)),
-            Ok(_) | Err(_) => Ok(None),
+            Ok(Err(_)) | Err(_) => Ok(None),
         }
+    }
+
+    /// A request about the task, without its history.
+    fn request(&self, operation: Operation) -> Option<Request> {
+        let mut params = Map::from_iter([("id".to_owned(), self.id.as_deref()?.into())]);
+        if operation == Operation::GetTask {
+            params.insert("historyLength".to_owned(), 0.into());
+        }
+        Some(Request::new(operation, params))
     }
 }
 
-impl Drop for RunningTask {
+impl Drop for PendingResponse {
     fn drop(&mut self) {
-        if !self.task.state().is_over() {
-            let cancel = self.version.cancel_task(&self.id);
-            let (_, request) = self.link.written(self.version, &cancel, &self.meta.trace);
+        let SendResponse::Task(task) = &self.response else { return };
+        if task.state().is_terminal() {
+            return;
+        }
+        let (Some(cancel), Some(dialect)) =
+            (self.request(Operation::CancelTask), self.link.known())
+        else {
+            return;
+        };
+        if let Ok(request) = self.link.written(dialect, &cancel, &self.meta) {
             self.link.transport.send_in_background(request, self.meta.subject.clone(), ());
         }
     }
 }
 
-/// Whether the error is permanent.
-fn is_final(error: &RpcError) -> bool {
-    is_version_error(error)
-        || matches!(
-            error.code,
-            version::TASK_NOT_FOUND | code::INVALID_PARAMS | code::INVALID_REQUEST
-        )
+/// Whether an error is permanent.
+pub(super) fn is_final(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::TaskNotFound
+            | ErrorKind::MethodNotFound
+            | ErrorKind::VersionNotSupported
+            | ErrorKind::UnsupportedOperation
+            | ErrorKind::InvalidParams
+            | ErrorKind::InvalidRequest
+    )
 }
 
 /// Whether a failed poll may succeed later.

@@ -23,11 +23,11 @@ const MESSAGE_BYTES_A_SECOND: u64 = 1024 * 1024;
 
 /// The expected response.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Expected<'a> {
-    pub(crate) id: u64,
-    pub(crate) limit_bytes: usize,
+pub(super) struct Expected<'a> {
+    pub(super) id: u64,
+    pub(super) limit_bytes: usize,
     /// The reservation of the caller's request.
-    pub(crate) buffered: Option<&'a BufferReservation>,
+    pub(super) buffered: Option<&'a BufferReservation>,
 }
 
 /// A received response.
@@ -41,12 +41,12 @@ pub(super) struct PostResponse {
 
 impl PostResponse {
     pub(super) fn into_reply(self) -> Result<Reply, Error> {
-        self.reply.ok_or_else(|| no(self.status))
+        self.reply.ok_or_else(|| status_error(self.status))
     }
 }
 
 /// The error of a status without a JSON-RPC error.
-pub(super) fn no(status: StatusCode) -> Error {
+pub(crate) fn status_error(status: StatusCode) -> Error {
     let status_code = status.as_u16();
     if is_refusal(status) {
         Error::Refused { status: status_code }
@@ -56,7 +56,7 @@ pub(super) fn no(status: StatusCode) -> Error {
 }
 
 /// Whether a status concerns credentials or rate limits, not the request.
-pub(super) fn is_refusal(status: StatusCode) -> bool {
+pub(crate) fn is_refusal(status: StatusCode) -> bool {
     matches!(
         status,
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
@@ -78,15 +78,6 @@ pub(super) async fn read(
         read_json((&head, body), expected).await?
     };
     Ok(PostResponse { status, reply, session_id })
-}
-
-/// Reads a response that is not an event stream.
-pub(crate) async fn read_one(
-    response: Response<Incoming>,
-    expected: Expected<'_>,
-) -> Result<Reply, Error> {
-    let (head, body) = response.into_parts();
-    read_json((&head, body), expected).await?.ok_or_else(|| no(head.status))
 }
 
 /// Returns `None` for an error status without a JSON-RPC error.
@@ -114,18 +105,18 @@ pub(super) async fn acknowledgement(response: Response<Incoming>) -> Result<Stat
 }
 
 /// Whether the response is an event stream.
-pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
+pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
     is_media_type(headers, "text/event-stream")
 }
 
-fn is_media_type(headers: &HeaderMap, wanted: &str) -> bool {
+pub(crate) fn is_media_type(headers: &HeaderMap, wanted: &str) -> bool {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let essence = value.split(';').next().unwrap_or("").trim();
     essence.eq_ignore_ascii_case(wanted)
 }
 
 /// Reads a whole body and reserves memory for each chunk.
-pub(super) async fn read_whole(
+pub(crate) async fn read_whole(
     mut body: Incoming,
     limit_bytes: usize,
     buffered: Option<&BufferReservation>,
@@ -158,7 +149,7 @@ pub(super) async fn read_whole(
     Ok(if rest.is_empty() { first } else { rest.into() })
 }
 
-pub(super) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
+pub(crate) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
     loop {
         match body.frame().await {
             None => return Ok(None),
@@ -241,7 +232,7 @@ async fn read_events(
             match jsonrpc::parse(&data, Limits::with_max_bytes(expected.limit_bytes)) {
                 Ok(Message::Response(response)) => {
                     let reply = own_response(response, expected.id)?;
-                    finish(body);
+                    read_rest(body);
                     return Ok(reply);
                 }
                 Ok(Message::Request(request)) => sink.on_request(&request),
@@ -258,7 +249,7 @@ async fn read_events(
 }
 
 /// Reads the rest of a stream, which usually has ended already.
-fn finish(mut body: Incoming) {
+pub(crate) fn read_rest(mut body: Incoming) {
     if !body.is_end_stream() {
         tokio::spawn(async move {
             let rest = async { while let Ok(Some(_)) = next_chunk(&mut body).await {} };

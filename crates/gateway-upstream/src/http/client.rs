@@ -225,6 +225,27 @@ impl Address {
         self.request(Method::GET, headers, Bytes::new())
     }
 
+    /// A request to a path below the URL, which can have a query. `None`: the URL is too long.
+    pub(crate) fn request_below(
+        &self,
+        path: &str,
+        method: Method,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Option<Request<Body>> {
+        let base = self.uri.path().trim_end_matches('/');
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let queries = [self.uri.query().unwrap_or_default(), query];
+        let queries: Vec<_> = queries.into_iter().filter(|query| !query.is_empty()).collect();
+        let mark = if queries.is_empty() { "" } else { "?" };
+        let target = format!("{base}{path}{mark}{}", queries.join("&"));
+        let mut parts = self.uri.clone().into_parts();
+        parts.path_and_query = Some(target.parse().ok()?);
+        let mut request = self.request(method, headers, body);
+        *request.uri_mut() = Uri::from_parts(parts).ok()?;
+        Some(request)
+    }
+
     fn request(&self, method: Method, headers: HeaderMap, body: Bytes) -> Request<Body> {
         let mut request = Request::new(Body::from(body));
         *request.method_mut() = method;

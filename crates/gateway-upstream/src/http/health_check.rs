@@ -14,7 +14,7 @@ impl HttpLink {
             Ok(PostResponse { status, .. })
                 if status.is_server_error() && !answer::is_refusal(status) =>
             {
-                Err(answer::no(status))
+                Err(answer::status_error(status))
             }
             Err(error)
                 if error.is_lost()

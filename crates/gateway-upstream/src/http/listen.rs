@@ -137,7 +137,7 @@ async fn hear(
         link.forget(session);
     }
     if !status.is_success() || !answer::is_event_stream(response.headers()) {
-        return Err(answer::no(status));
+        return Err(answer::status_error(status));
     }
     let session = (&Arc::downgrade(session), Whom::Nobody);
     follow(response.into_body(), &link.transport, session).await
@@ -190,7 +190,7 @@ async fn ask(
     };
     if session.is_gone(&answer) {
         link.forget(session);
-        return Err(answer::no(StatusCode::NOT_FOUND));
+        return Err(answer::status_error(StatusCode::NOT_FOUND));
     }
     Ok(answer?.reply)
 }

@@ -66,7 +66,9 @@ fn is_modern(error: i64) -> bool {
 pub(super) fn verdict(answer: Result<PostResponse, Error>) -> Result<Negotiation, Error> {
     match answer {
         Ok(PostResponse { reply: Some(reply), .. }) => Ok(handshake::after_discover(&reply)),
-        Ok(PostResponse { status, .. }) if says_nothing(status) => Err(answer::no(status)),
+        Ok(PostResponse { status, .. }) if says_nothing(status) => {
+            Err(answer::status_error(status))
+        }
         Ok(_) | Err(Error::Protocol { .. }) => Ok(Negotiation::Legacy),
         Err(error) => Err(error),
     }

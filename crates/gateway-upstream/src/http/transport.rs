@@ -17,7 +17,7 @@ use super::{
     client::{Address, InvalidAddress},
     headers::SecretHeaders,
 };
-use crate::{TargetId, TransportConfig, events::EventPublisher, send_state::Body};
+use crate::{RequestContext, TargetId, TransportConfig, events::EventPublisher, send_state::Body};
 
 /// Maximum concurrent responses of the gateway itself to an upstream. Each one is a request and
 /// thus a connection; further questions get no response.
@@ -71,9 +71,15 @@ impl Transport {
     /// The subject token to exchange. With token exchange configured, a caller's request without
     /// one is an error.
     pub(crate) fn caller(&self, outgoing: &Outgoing<'_>) -> Result<Subject, Error> {
-        let exchanges = self.auth.as_ref().is_some_and(Auth::exchanges);
-        let Some(request) = outgoing.request().filter(|_| exchanges) else { return Ok(None) };
-        let subject = request.context.subject.clone();
+        outgoing.request().map_or(Ok(None), |request| self.subject_of(request.context))
+    }
+
+    /// The subject token of a caller to exchange.
+    pub(crate) fn subject_of(&self, context: &RequestContext) -> Result<Subject, Error> {
+        if !self.auth.as_ref().is_some_and(Auth::exchanges) {
+            return Ok(None);
+        }
+        let subject = context.subject.clone();
         subject.map(Some).ok_or_else(|| Error::NoSubject { target: self.server.clone() })
     }
 

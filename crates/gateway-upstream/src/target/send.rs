@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gateway_policy::{Permit, QuotaExceeded};
+use gateway_policy::{Permit, QuotaExceeded, QuotaKey};
 use gateway_protocol::{
     mcp::{Method, RawResult},
     trace_context,
@@ -24,7 +24,7 @@ use super::{
         in_flight::InFlight,
         message::Outgoing,
         reply::read_result,
-        request::{Request, ResendApproval},
+        request::{Request, RequestContext, ResendApproval},
         send_state::SendState,
     },
     MAX_REQUEST_TIME, Target,
@@ -41,7 +41,8 @@ impl Target {
         permit: Permit,
         request: Request<'_>,
     ) -> Result<RawResult, Error> {
-        let _place = self.wait_for_permit(&request).await?;
+        let (quota_key, context) = (request.quota_key, request.context);
+        let _place = self.wait_for_permit(quota_key, context, self.limit(request.timeout)).await?;
         let started = Instant::now();
         // Checked after the queue, because other requests may have failed meanwhile.
         let breaker_permit = self.breaker.acquire()?;
@@ -57,21 +58,31 @@ impl Target {
         if !outcome.as_ref().is_err_and(is_local) {
             in_flight.record(outcome.as_ref().is_err_and(Error::is_failure));
         }
+        self.check_after(&outcome);
+        outcome
+    }
+
+    /// Requests a check of a target that was not reached.
+    pub(super) fn check_after<T>(&self, outcome: &Result<T, Error>) {
         if outcome.as_ref().is_err_and(Error::is_about_reach) && self.is_up() {
             self.publisher.refresh();
         }
-        outcome
     }
 
     /// Waits for a place, at most for the time limit of the call. An unidentified caller counts by
     /// its network address.
-    async fn wait_for_permit(&self, request: &Request<'_>) -> Result<ConcurrencyPermit<'_>, Error> {
-        let caller = request.quota_key.as_ref().or(request.context.payer().as_ref()).cloned();
+    pub(super) async fn wait_for_permit(
+        &self,
+        quota_key: &QuotaKey,
+        context: &RequestContext,
+        limit: Duration,
+    ) -> Result<ConcurrencyPermit<'_>, Error> {
+        let caller = quota_key.as_ref().or(context.payer().as_ref()).cloned();
         if let Some(place) = self.gate.try_enter(&caller) {
             return Ok(place);
         }
         // Boxed, because most requests do not wait.
-        let waited = Box::pin(timeout(self.limit(request), self.gate.enter(&caller))).await;
+        let waited = Box::pin(timeout(limit, self.gate.enter(&caller))).await;
         Ok(waited.unwrap_or_else(|_| Err(self.gate.overloaded()))?)
     }
 
@@ -132,13 +143,14 @@ impl Target {
 
     /// The time limit of a request; each question to the caller extends it.
     fn time_limit(&self, request: &Request<'_>) -> Duration {
-        let limit = self.limit(request);
+        let limit = self.limit(request.timeout);
         let questions = request.channel.map_or(0, ClientChannel::questions);
         limit.max(MAX_REQUEST_TIME.min(limit + self.timing.answer.saturating_mul(questions)))
     }
 
-    fn limit(&self, request: &Request<'_>) -> Duration {
-        request.timeout.unwrap_or(Duration::from_millis(self.limits.call_timeout_ms))
+    /// The timeout of a request, or that of all calls.
+    pub(super) fn limit(&self, timeout: Option<Duration>) -> Duration {
+        timeout.unwrap_or(Duration::from_millis(self.limits.call_timeout_ms))
     }
 
     async fn attempt(

@@ -1,0 +1,239 @@
+//! One request to an agent and its answer, in the version and binding that the agent supports.
+
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+
+use a2a::{
+    Binding, Dialect, ErrorKind, Failure, Operation, Request, Untranslatable, Version,
+    extensions::{EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER},
+    rest, rpc,
+    version::VERSION_HEADER,
+};
+use bytes::Bytes;
+use gateway_protocol::{
+    content,
+    jsonrpc::{self, Id, Limits, Message, Response, ResponsePayload},
+};
+use http::{HeaderMap, HeaderValue, StatusCode, header::ACCEPT, header::CONTENT_TYPE};
+use hyper::body::Incoming;
+use retry_backoff::jittered;
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use super::{AgentLink, EventSink, RequestMeta, stream::EventStream};
+use crate::{
+    error::{Error, Phase, ProtocolViolation},
+    http::{is_event_stream, is_media_type, is_refusal, read_whole, status_error},
+    send_state::{Body, SendState},
+};
+
+/// The delay before a retry.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
+
+/// A request to an agent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outbound<'a> {
+    pub(super) request: &'a Request,
+    pub(super) meta: &'a RequestMeta,
+    pub(super) send_state: &'a SendState,
+    /// The receiver of the events of a streaming operation.
+    pub(super) sink: Option<&'a EventSink<'a>>,
+}
+
+/// A response that is not an event stream.
+#[derive(Debug)]
+pub(super) struct HttpAnswer {
+    pub(super) status: StatusCode,
+    pub(super) body: Bytes,
+}
+
+impl AgentLink {
+    /// Sends a request and waits for its answer, or for the last event of its stream. Retries once
+    /// if nothing was sent, or if an operation without effects lost its connection.
+    pub(super) async fn call_with_retry(&self, outbound: Outbound<'_>) -> Result<Value, Error> {
+        let is_safe = |error: &Error| {
+            let has_no_effect = outbound.request.operation == Operation::GetTask;
+            error.is_unsent() || (has_no_effect && error.is_lost())
+        };
+        match self.call(outbound).await {
+            Err(error) if is_safe(&error) => {
+                sleep(jittered(RETRY_DELAY)).await;
+                Box::pin(self.call(outbound)).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Sends a request. It is sent again only if the agent rejected it unprocessed because the
+    /// version or binding that it supports has changed.
+    pub(super) async fn call(&self, outbound: Outbound<'_>) -> Result<Value, Error> {
+        let before = self.supported_dialect().await?;
+        let answer = self.call_in(before, outbound).await;
+        let operation = outbound.request.operation;
+        // Agents need not have the other operations.
+        let is_required = operation.sends_message() || operation == Operation::GetTask;
+        if !(is_required && answer.as_ref().is_err_and(is_version_error)) {
+            return answer;
+        }
+        outbound.send_state.reset();
+        self.dialect.store(None);
+        let now = self.supported_dialect().await?;
+        if now == before {
+            return answer;
+        }
+        Box::pin(self.call_in(now, outbound)).await
+    }
+
+    async fn call_in(&self, dialect: Dialect, outbound: Outbound<'_>) -> Result<Value, Error> {
+        let Outbound { request, meta, send_state, sink } = outbound;
+        let mut http_request = self.written(dialect, request, meta)?;
+        http_request.body_mut().track(send_state);
+        let Some(sink) = sink else {
+            let answer = self.exchange(http_request, meta).await?;
+            return self.read(dialect, request.operation, &answer);
+        };
+        let started = Instant::now();
+        let head = timeout(sink.limit, self.transport.send(http_request, &meta.subject)).await;
+        let response = head.unwrap_or_else(|_| Err(timed_out(send_state, sink.limit)))?;
+        if response.status().is_success() && is_event_stream(response.headers()) {
+            let limit_bytes = self.transport.client.limits().response_bytes;
+            let buffered = meta.buffered.as_deref();
+            let stream = EventStream::new((dialect, response), limit_bytes, buffered);
+            return Box::pin(stream.read(sink)).await;
+        }
+        // Agents reject a stream with an error that is no event.
+        let left = sink.limit.saturating_sub(started.elapsed());
+        let answer = timeout(left, self.read_body(response, meta)).await;
+        let answer = answer.unwrap_or_else(|_| Err(timed_out(send_state, sink.limit)))?;
+        self.read(dialect, request.operation, &answer)?;
+        Err(ProtocolViolation::ContentType.into())
+    }
+
+    /// Sends a request and reads the whole response.
+    pub(super) async fn exchange(
+        &self,
+        request: http::Request<Body>,
+        meta: &RequestMeta,
+    ) -> Result<HttpAnswer, Error> {
+        let response = self.transport.send(request, &meta.subject).await?;
+        self.read_body(response, meta).await
+    }
+
+    async fn read_body(
+        &self,
+        response: http::Response<Incoming>,
+        meta: &RequestMeta,
+    ) -> Result<HttpAnswer, Error> {
+        let (head, body) = response.into_parts();
+        let is_json = ["application/json", "application/a2a+json"]
+            .iter()
+            .any(|wanted| is_media_type(&head.headers, wanted));
+        if head.status.is_success() && !is_json {
+            return Err(ProtocolViolation::ContentType.into());
+        }
+        let limit_bytes = self.transport.client.limits().response_bytes;
+        let buffered = meta.buffered.as_deref();
+        let body = read_whole(body, limit_bytes, buffered).await?;
+        if let (Some(buffered), Ok(text)) = (buffered, std::str::from_utf8(&body)) {
+            buffered.reserve(content::tree_bytes(text))?;
+        }
+        Ok(HttpAnswer { status: head.status, body })
+    }
+
+    /// The answer in its internal form, or the error of the agent.
+    pub(super) fn read(
+        &self,
+        dialect: Dialect,
+        operation: Operation,
+        answer: &HttpAnswer,
+    ) -> Result<Value, Error> {
+        let HttpAnswer { status, body } = answer;
+        let (version, limits) = (dialect.version, self.limits());
+        if dialect.binding == Binding::JsonRpc {
+            if !status.is_success() && !is_rpc_error(body, limits) {
+                return Err(status_error(*status));
+            }
+            return Ok(rpc::read_answer(version, operation, body, limits)?);
+        }
+        // Errors of proxies in front of an agent have no form of A2A.
+        let is_error_of_agent = || {
+            let is_object =
+                serde_json::from_slice::<Value>(body).is_ok_and(|body| body.is_object());
+            is_object && !is_refusal(*status) && !matches!(status.as_u16(), 502..=504)
+        };
+        if !status.is_success() && !is_error_of_agent() {
+            return Err(status_error(*status));
+        }
+        Ok(rest::read_answer(version, operation, status.as_u16(), body, limits)?)
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        Limits::with_max_bytes(self.transport.client.limits().response_bytes)
+    }
+
+    /// The HTTP request in a dialect.
+    pub(super) fn written(
+        &self,
+        dialect: Dialect,
+        request: &Request,
+        meta: &RequestMeta,
+    ) -> Result<http::Request<Body>, Error> {
+        let address = &self.transport.address;
+        let mut headers: HeaderMap = address.headers.clone();
+        let accepted = match (dialect.binding, request.operation.is_streaming()) {
+            (Binding::JsonRpc, false) => "application/json",
+            (Binding::JsonRpc, true) => "text/event-stream, application/json",
+            (_, false) => "application/a2a+json, application/json",
+            (_, true) => "text/event-stream, application/a2a+json, application/json",
+        };
+        headers.insert(ACCEPT, HeaderValue::from_static(accepted));
+        headers.insert(VERSION_HEADER, HeaderValue::from_static(dialect.version.as_str()));
+        if let Some(extensions) = meta.extensions.header_value() {
+            let name = match dialect.version {
+                Version::V1 => EXTENSIONS_HEADER,
+                Version::V03 => LEGACY_EXTENSIONS_HEADER,
+            };
+            headers.insert(name, extensions);
+        }
+        headers.extend(meta.trace.iter().cloned());
+        let invalid = |error: Untranslatable| Error::from(error.into_request_failure());
+        if dialect.binding == Binding::JsonRpc {
+            let id = self.next_id.fetch_add(1, Ordering::Relaxed).to_string();
+            let id = Id::parse(&id).map_err(ProtocolViolation::from)?;
+            let body = rpc::write_call(dialect.version, id, request).map_err(invalid)?;
+            return Ok(address.post(headers, body));
+        }
+        let rest::Outgoing { method, path, body } =
+            rest::write_call(dialect.version, request).map_err(invalid)?;
+        if body.is_none() {
+            headers.remove(CONTENT_TYPE);
+        }
+        let body = body.unwrap_or_default().into();
+        address.request_below(&path, method, headers, body).ok_or_else(|| {
+            let problem = "the id is too long for a URL, which the binding of the agent needs";
+            Failure::invalid_params("/id", problem).into()
+        })
+    }
+}
+
+/// Whether an agent rejected a request unprocessed because it does not know the method or the
+/// version.
+pub(super) fn is_version_error(error: &Error) -> bool {
+    let Error::Agent(failure) = error else { return false };
+    matches!(failure.kind, ErrorKind::MethodNotFound | ErrorKind::VersionNotSupported)
+}
+
+/// The error of an expired time limit. A request that was not sent by now never is.
+pub(super) fn timed_out(send_state: &SendState, limit: Duration) -> Error {
+    let after_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    let phase = if send_state.cancel_if_unsent() { Phase::Connect } else { Phase::Call };
+    Error::Timeout { phase, after_ms }
+}
+
+/// Whether a body is a JSON-RPC error.
+fn is_rpc_error(body: &[u8], limits: Limits) -> bool {
+    let message = jsonrpc::parse(body, limits);
+    matches!(message, Ok(Message::Response(Response { outcome: ResponsePayload::Error(_), .. })))
+}

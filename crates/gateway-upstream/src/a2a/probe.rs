@@ -1,0 +1,132 @@
+//! Detects the version and binding of an agent by asking for an unknown task, which has no effects.
+//!
+//! Agent cards are not used: a card may differ from the behavior of its agent.
+
+use std::{sync::Arc, time::Duration};
+
+use a2a::{Dialect, ErrorKind, Failure, Operation, Request, Version};
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+
+use super::{AgentLink, RequestMeta, exchange::is_version_error};
+use crate::error::{Error, Phase, ProtocolViolation};
+
+/// The id of a task that does not exist.
+const NO_TASK: &str = "none";
+
+/// The response of an agent to a probe of one dialect.
+enum ProbeResult {
+    Speaks,
+    /// The agent may support the dialect.
+    Perhaps,
+    /// The agent does not support the dialect, with its error.
+    Refuses(Error),
+}
+
+impl AgentLink {
+    /// Fails if the agent does not respond. Every response counts, including errors.
+    pub(crate) async fn check(&self) -> Result<(), Error> {
+        let dialect = self.supported_dialect().await?;
+        let meta = RequestMeta::default();
+        let request = self.written(dialect, &probe(), &meta)?;
+        self.exchange(request, &meta).await.map(drop)
+    }
+
+    /// Returns the dialect of the agent. Concurrent callers share one probe. Failures here happen
+    /// before the request is sent.
+    pub(super) async fn supported_dialect(&self) -> Result<Dialect, Error> {
+        if let Some(known) = self.known() {
+            return Ok(known);
+        }
+        let probing = Box::pin(self.probe_dialect());
+        self.probes.make(&self.transport.server, || self.known(), probing).await
+    }
+
+    /// Probes the dialect of the agent and caches it. An uncertain result does not replace a known
+    /// dialect.
+    pub(super) async fn probe_dialect(&self) -> Result<Dialect, Error> {
+        let after_ms = self.transport.client.limits().list_timeout_ms;
+        let probed = timeout(Duration::from_millis(after_ms), self.probe_all()).await;
+        let probed = probed.unwrap_or(Err(Error::Timeout { phase: Phase::Handshake, after_ms }));
+        let found = probed.map_err(|error| error.before_request(&self.transport.server))?;
+        self.dialect.store(Some(Arc::new(found)));
+        Ok(found)
+    }
+
+    pub(super) fn known(&self) -> Option<Dialect> {
+        self.dialect.load().as_deref().copied()
+    }
+
+    /// HTTP+JSON is probed only if the address certainly has no JSON-RPC.
+    async fn probe_all(&self) -> Result<Dialect, Error> {
+        let (mut perhaps, mut why) = (None, ProtocolViolation::NoCommonVersion.into());
+        for dialect in Version::ALL.map(Dialect::json_rpc) {
+            match self.probe_rpc(dialect).await? {
+                ProbeResult::Speaks => return Ok(dialect),
+                ProbeResult::Perhaps => perhaps = perhaps.or(Some(dialect)),
+                ProbeResult::Refuses(error) => why = error,
+            }
+        }
+        if let Some(perhaps) = perhaps {
+            return Ok(self.known().unwrap_or(perhaps));
+        }
+        for dialect in Version::ALL.map(Dialect::http_json) {
+            if self.has_rest(dialect).await? {
+                return Ok(dialect);
+            }
+        }
+        Err(why)
+    }
+
+    async fn probe_rpc(&self, dialect: Dialect) -> Result<ProbeResult, Error> {
+        match self.probe_in(dialect).await {
+            Ok(_) => Ok(ProbeResult::Speaks),
+            Err(error) if is_version_error(&error) => {
+                Ok(ProbeResult::Refuses(ProtocolViolation::NoCommonVersion.into()))
+            }
+            Err(Error::Agent(failure)) => match failure.kind {
+                ErrorKind::TaskNotFound => Ok(ProbeResult::Speaks),
+                // The body is no response of JSON-RPC.
+                ErrorKind::InvalidAgentResponse => {
+                    Ok(ProbeResult::Refuses(ProtocolViolation::NoCommonVersion.into()))
+                }
+                _ => Ok(ProbeResult::Perhaps),
+            },
+            // An agent that supports the version rejects requests with JSON-RPC errors.
+            Err(Error::Protocol { what: what @ ProtocolViolation::Status(400..500) }) => {
+                Ok(ProbeResult::Refuses(what.into()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn probe_in(&self, dialect: Dialect) -> Result<Value, Error> {
+        let meta = RequestMeta::default();
+        let request = self.written(dialect, &probe(), &meta)?;
+        let answer = self.exchange(request, &meta).await?;
+        self.read(dialect, Operation::GetTask, &answer)
+    }
+
+    /// Whether the agent reports over HTTP+JSON that the task does not exist. A plain 404 does not
+    /// count: any server has one. Agents of 0.3 need not name the error.
+    async fn has_rest(&self, dialect: Dialect) -> Result<bool, Error> {
+        let meta = RequestMeta::default();
+        let request = self.written(dialect, &probe(), &meta)?;
+        let answer = match self.exchange(request, &meta).await {
+            Ok(answer) => answer,
+            Err(Error::Protocol { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let Ok(body) = serde_json::from_slice::<Value>(&answer.body) else { return Ok(false) };
+        let status = answer.status.as_u16();
+        let names_error = || Failure::of_rest(status, &body).kind == ErrorKind::TaskNotFound;
+        let is_legacy = || dialect.version == Version::V03 && body["message"].is_string();
+        Ok(!answer.status.is_success() && (names_error() || (status == 404 && is_legacy())))
+    }
+}
+
+/// The request that every agent answers.
+fn probe() -> Request {
+    let params = Map::from_iter([("id".to_owned(), NO_TASK.into())]);
+    Request::new(Operation::GetTask, params)
+}

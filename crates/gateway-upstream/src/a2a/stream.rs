@@ -1,0 +1,126 @@
+//! The event stream of an operation of a caller.
+//!
+//! Events keep their order. The agent waits while the caller does not read. A stream without a last
+//! event ends with an error.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use a2a::{Dialect, model::Event, stream::EventReader};
+use gateway_policy::BufferReservation;
+use gateway_protocol::{content, jsonrpc::Limits};
+use http::Response;
+use hyper::body::Incoming;
+use serde_json::Value;
+use tokio::{sync::mpsc, time::timeout};
+
+use crate::{
+    breaker::BreakerPermit,
+    error::{Error, Phase, ProtocolViolation},
+    http::{next_chunk, read_rest},
+};
+
+/// Receives the events of one stream.
+#[derive(Debug)]
+pub(crate) struct EventSink<'a> {
+    events: &'a mpsc::Sender<Value>,
+    breaker: &'a BreakerPermit,
+    /// Maximum time before the head of the response, and between two chunks.
+    pub(super) limit: Duration,
+    has_events: AtomicBool,
+}
+
+impl<'a> EventSink<'a> {
+    pub(crate) fn new(
+        events: &'a mpsc::Sender<Value>,
+        breaker: &'a BreakerPermit,
+        limit: Duration,
+    ) -> Self {
+        Self { events, breaker, limit, has_events: AtomicBool::new(false) }
+    }
+
+    /// Whether events arrived. The breaker then has counted a success.
+    pub(crate) fn has_events(&self) -> bool {
+        self.has_events.load(Ordering::Relaxed)
+    }
+
+    async fn send(&self, event: Value) -> Result<(), Error> {
+        if !self.has_events.swap(true, Ordering::Relaxed) {
+            self.breaker.record(false);
+        }
+        self.events.send(event).await.map_err(|_| ProtocolViolation::Closed.into())
+    }
+}
+
+/// A stream that is being read.
+#[derive(Debug)]
+pub(super) struct EventStream<'a> {
+    body: Incoming,
+    reader: EventReader,
+    limit_bytes: usize,
+    buffered: Option<&'a BufferReservation>,
+    /// Bytes of memory reserved for the events that arrived together.
+    reserved: usize,
+}
+
+impl<'a> EventStream<'a> {
+    pub(super) fn new(
+        (dialect, response): (Dialect, Response<Incoming>),
+        limit_bytes: usize,
+        buffered: Option<&'a BufferReservation>,
+    ) -> Self {
+        let reader = EventReader::new(dialect, Limits::with_max_bytes(limit_bytes));
+        Self { body: response.into_body(), reader, limit_bytes, buffered, reserved: 0 }
+    }
+
+    /// Reads all events. Returns the last one.
+    pub(super) async fn read(mut self, sink: &EventSink<'_>) -> Result<Value, Error> {
+        let limit_bytes = self.limit_bytes;
+        let after_ms = u64::try_from(sink.limit.as_millis()).unwrap_or(u64::MAX);
+        // The last event, if the stream may end after it.
+        let mut last = None;
+        loop {
+            let chunk = timeout(sink.limit, next_chunk(&mut self.body)).await;
+            let chunk = chunk.map_err(|_| Error::Timeout { phase: Phase::Call, after_ms })??;
+            let Some(chunk) = chunk else {
+                return last.ok_or_else(|| ProtocolViolation::Closed.into());
+            };
+            self.reserve(&chunk)?;
+            self.reader.push(&chunk).map_err(|_| Error::TooLarge { limit_bytes })?;
+            while let Some(event) = self.reader.next_event() {
+                let event = event?;
+                let (is_last, may_be_last) = end_of(&event);
+                last = may_be_last.then(|| event.clone());
+                sink.send(event).await?;
+                if let Some(last) = last.take_if(|_| is_last) {
+                    read_rest(self.body);
+                    return Ok(last);
+                }
+            }
+        }
+    }
+
+    /// Reserves memory for the parsed events of a chunk.
+    fn reserve(&mut self, chunk: &[u8]) -> Result<(), Error> {
+        let Some(buffered) = self.buffered else { return Ok(()) };
+        let parsed = content::tree_bytes(&String::from_utf8_lossy(chunk));
+        let needed = self.reader.held_bytes() + parsed;
+        buffered.reserve(needed.saturating_sub(self.reserved))?;
+        self.reserved = self.reserved.max(needed);
+        Ok(())
+    }
+}
+
+/// Whether the stream ends with an event, and whether it may end after it: the task has ended or waits
+/// for its caller.
+fn end_of(event: &Value) -> (bool, bool) {
+    let Some(event) = Event::of(event) else { return (false, false) };
+    let is_waiting = match event {
+        Event::Task(task) => task.state().is_interrupted(),
+        Event::Status { state, .. } => state.is_interrupted(),
+        Event::Message(_) | Event::Artifact { .. } => false,
+    };
+    (event.is_last(), event.is_last() || is_waiting)
+}
