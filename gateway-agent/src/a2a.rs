@@ -200,22 +200,17 @@ impl Served<'_> {
             Operation::GetExtendedAgentCard => {
                 self.check_scopes(request.operation)?;
                 let agent = agent.ok_or_else(unaddressed)?;
-                let card = cards::extended(self, &agent, &self.visible(&agent)?)?;
+                let card = cards::extended(self, &agent)?;
                 Ok(form.result(request.operation, card).0)
             }
             operation => {
                 let agent = agent.ok_or_else(unaddressed)?;
                 let visible = self.visible(&agent)?;
                 check(&visible, &request)?;
-                let required =
-                    visible.extensions().filter(|extension| extension.required == Some(true));
-                if operation.sends_message() {
-                    extensions.require(required.map(|extension| extension.uri.as_str()))?;
-                }
-                let active = extensions.only(visible.extensions().map(|e| e.uri.as_str()));
+                let active = active_extensions(&visible, operation, &extensions)?;
                 let form = form.with_extensions(active.header_value());
                 let call = self.call(agent, request, (context, extensions));
-                calls::serve(self.a2a, Arc::clone(&self.gateway), call, form).await
+                Box::pin(calls::serve(self.a2a, Arc::clone(&self.gateway), call, form)).await
             }
         }
     }
@@ -292,6 +287,19 @@ fn check(visible: &VisibleAgent, request: &AgentRequest) -> Result<(), Failure> 
         return Err(Failure::new(ErrorKind::UnsupportedOperation, message));
     }
     Ok(())
+}
+
+/// The requested extensions that the agent declares. A message must request the required ones.
+fn active_extensions(
+    visible: &VisibleAgent,
+    operation: Operation,
+    requested: &Extensions,
+) -> Result<Extensions, Failure> {
+    let required = visible.extensions().filter(|extension| extension.required == Some(true));
+    if operation.sends_message() {
+        requested.require(required.map(|extension| extension.uri.as_str()))?;
+    }
+    Ok(requested.only(visible.extensions().map(|extension| extension.uri.as_str())))
 }
 
 fn unaddressed() -> Failure {

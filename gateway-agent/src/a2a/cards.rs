@@ -85,22 +85,19 @@ pub(super) async fn keys(State(a2a): State<A2a>) -> Response {
 
 /// The answer of `GetExtendedAgentCard`: the card with the skills that the caller may use, for
 /// callers that the gateway knows.
-pub(super) fn extended(
-    served: &Served<'_>,
-    agent: &AgentName,
-    visible: &VisibleAgent,
-) -> Result<Value, Refusal> {
+pub(super) fn extended(served: &Served<'_>, agent: &AgentName) -> Result<Value, Refusal> {
+    let Served { a2a, gateway, parts, caller, version, .. } = served;
+    let source = CardSource { a2a, gateway, parts };
+    let visible = source.find(agent)?;
     let card = Card::of_agent(&visible.agent().ok_or_else(unusable)?);
     if !card.capabilities().extended_card {
         let message = format!("{} has no extended card", visible.key());
         return Err(Failure::new(ErrorKind::UnsupportedOperation, message).into());
     }
-    if served.caller.claim.quota_key().is_none() {
+    if caller.claim.quota_key().is_none() {
         let message = "the extended card needs an authenticated caller";
         return Err(Failure::new(ErrorKind::Unauthenticated, message).into());
     }
-    let Served { a2a, gateway, parts, version, .. } = served;
-    let source = CardSource { a2a, gateway, parts };
     let card = card.publish(&source.facade(Some(agent))?, Shape::V1).map_err(invalid)?;
     // The answer is translated to the version of its request, which a signature would not cover.
     let is_signed = *version == Version::V1;
@@ -121,7 +118,8 @@ impl CardSource<'_> {
             return Err(Refusal::no_catalog());
         }
         let visible = directory.find(&agent.name, agent.version.as_ref());
-        visible.ok_or_else(|| AgentName::not_found(&agent.to_string()).into())
+        let listed = visible.and_then(|visible| directory.listed(visible));
+        listed.ok_or_else(|| AgentName::not_found(&agent.to_string()).into())
     }
 
     fn of_agent(&self, agent: &AgentName, visible: &VisibleAgent) -> Result<Response, Refusal> {

@@ -97,7 +97,9 @@ impl Refusal {
 
 fn failure(agent: &str, error: &Error) -> Failure {
     let (kind, reason) = match error {
-        Error::Agent(failure) => return Failure::clone(failure),
+        Error::Agent(failure) | Error::Upstream(gateway_upstream::Error::Agent(failure)) => {
+            return Failure::clone(failure);
+        }
         Error::Denied(Denial::Quarantined) => (ErrorKind::Unavailable, "QUARANTINED"),
         Error::Denied(Denial::Stale(_)) => (ErrorKind::Unavailable, "STALE_CATALOG"),
         // The caller must not learn whether the agent exists.

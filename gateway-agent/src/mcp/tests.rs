@@ -18,7 +18,7 @@ mod lists;
 mod policy;
 mod priced_tasks;
 mod projected;
-mod relayed;
+pub(crate) mod relayed;
 mod shares;
 mod streams;
 mod subscriptions;

@@ -6,40 +6,40 @@ use std::{
     sync::Arc,
 };
 
-use gateway_policy::{RuntimeValidation, check_standing};
+use gateway_policy::check_standing;
 use registry_core::{
     Entity, Key, Kind, Name, Record, Version,
-    entity::{Agent, DependencyTarget, Extension, agent::SBOM_EXTENSION},
+    entity::{Agent, Dependency, DependencyTarget, Extension, agent::SBOM_EXTENSION},
 };
 
 use super::{Gateway, route};
 use crate::{
     identity::{Caller, authenticator::Authentication},
-    view::{Audience, Snapshot},
+    view::{Audience, Snapshot, ToolLookup},
 };
 
 /// The agents of one caller at one moment.
 #[derive(Debug)]
-pub(crate) struct Directory {
+pub(crate) struct Directory<'a> {
+    gateway: &'a Gateway,
     snapshot: Arc<Snapshot>,
     caller: Caller,
-    policy: RuntimeValidation,
 }
 
-/// An agent as a caller sees it.
+/// An agent that a caller can see.
 #[derive(Debug, Clone)]
 pub(crate) struct VisibleAgent {
     record: Arc<Record>,
-    /// The ids of the declared skills. `None`: all skills.
-    skills: Option<BTreeSet<String>>,
+    /// The declared skills, or all.
+    skills: Vec<Dependency>,
 }
 
-impl Directory {
+impl<'a> Directory<'a> {
     /// The agents of a caller now.
-    pub(crate) fn of(gateway: &Gateway, caller: &Authentication) -> Self {
+    pub(crate) fn of(gateway: &'a Gateway, caller: &Authentication) -> Self {
         let snapshot = gateway.views().now();
         let caller = gateway.identify(&snapshot, &caller.claim, caller.client.clone());
-        Self { snapshot, caller, policy: gateway.policy() }
+        Self { gateway, snapshot, caller }
     }
 
     /// Whether a catalog was loaded.
@@ -50,65 +50,77 @@ impl Directory {
     /// The agents for a list, by name and version. Undeclared agents are never listed for agents,
     /// even if the policy allows calls to them.
     pub(crate) fn agents(&self) -> Vec<VisibleAgent> {
-        match route::audience(self.policy, &self.caller) {
-            Audience::Agent(_) => self.declared().into_values().collect(),
+        let agents = match route::audience(self.gateway.policy(), &self.caller) {
+            Audience::Agent(agent) => self.declared_by(&agent),
             Audience::Everyone => self.newest_of_all(),
             Audience::Nobody => Vec::new(),
-        }
+        };
+        agents.into_iter().filter_map(|agent| self.listed(agent)).collect()
     }
 
     /// The agent that a caller addresses: the version that the path names, else the one that the
     /// caller declared, else the newest.
     pub(crate) fn find(&self, name: &Name, version: Option<&Version>) -> Option<VisibleAgent> {
-        let is_wanted = |key: &Key| version.is_none_or(|version| *version == key.version);
-        let declared = self.declared().into_iter().rev();
-        let mut declared = declared.filter(|(key, _)| key.name == *name && is_wanted(key));
-        if let Some((_, agent)) = declared.next() {
-            return Some(agent);
+        let lookup = self.lookup();
+        let caller = self.caller.agent();
+        let mut declared = caller.map(|c| lookup.declared_skills(c, name)).unwrap_or_default();
+        declared.retain(|skill| version.is_none_or(|version| *version == skill.version));
+        if let Some(newest) = declared.iter().map(Dependency::key).max() {
+            declared.retain(|skill| skill.version == newest.version);
+            return self.served(&newest, declared);
         }
-        check_standing(self.policy, route::undeclared(&self.caller)).ok()?;
-        self.newest(name, is_wanted)
+        check_standing(self.gateway.policy(), route::undeclared(&self.caller)).ok()?;
+        let key = match version {
+            Some(version) => Key::new(Kind::Agent, name.clone(), version.clone()),
+            None => lookup.newest_agent(name)?,
+        };
+        self.served(&key, lookup.skills_of(&key))
     }
 
-    fn declared(&self) -> BTreeMap<Key, VisibleAgent> {
-        let mut declared = BTreeMap::new();
-        let caller = self.caller.agent().and_then(|agent| self.snapshot.catalog.find(agent));
-        let Some(Entity::Agent(caller)) = caller.map(|record| record.document.entity()) else {
-            return declared;
+    /// The agent with the skills that policies do not hide. `None`: it has none.
+    pub(crate) fn listed(&self, mut agent: VisibleAgent) -> Option<VisibleAgent> {
+        let lookup = self.lookup();
+        let governance = self.snapshot.governance.as_deref();
+        agent.skills.retain(|skill| {
+            lookup.skill(skill).is_some_and(|served| {
+                let policies = governance.and_then(|g| served.policies(g, self.caller.agent()));
+                policies.is_none_or(|p| p.hidden(served.called().action()).is_none())
+            })
+        });
+        (!agent.skills.is_empty()).then_some(agent)
+    }
+
+    fn declared_by(&self, agent: &Key) -> Vec<VisibleAgent> {
+        let record = self.snapshot.catalog.find(agent);
+        let Some(Entity::Agent(agent)) = record.map(|record| record.document.entity()) else {
+            return Vec::new();
         };
-        let (depends, _) = caller.depends();
-        for dependency in depends.iter().filter(|d| d.target == DependencyTarget::Agent) {
-            let key = dependency.key();
-            let record = self.snapshot.catalog.find(&key).filter(|record| self.is_served(record));
-            let Some(record) = record else { continue };
-            let agent = declared.entry(key).or_insert_with(|| VisibleAgent {
-                record: Arc::clone(record),
-                skills: Some(BTreeSet::new()),
-            });
-            if let Some(skills) = &mut agent.skills {
-                skills.extend(dependency.skill.clone());
-            }
+        let mut declared = BTreeMap::<Key, Vec<Dependency>>::new();
+        let (depends, _) = agent.depends();
+        for skill in depends.iter().filter(|skill| skill.target == DependencyTarget::Agent) {
+            declared.entry(skill.key()).or_default().push(skill.clone());
         }
-        declared
+        let declared = declared.into_iter();
+        declared.filter_map(|(key, skills)| self.served(&key, skills)).collect()
     }
 
     fn newest_of_all(&self) -> Vec<VisibleAgent> {
-        let names: BTreeSet<_> =
-            self.snapshot.catalog.of_kind(Kind::Agent).map(|(key, _)| &key.name).collect();
-        names.into_iter().filter_map(|name| self.newest(name, |_| true)).collect()
+        let lookup = self.lookup();
+        let agents = self.snapshot.catalog.of_kind(Kind::Agent);
+        let names: BTreeSet<_> = agents.map(|(key, _)| &key.name).collect();
+        let newest = names.into_iter().filter_map(|name| lookup.newest_agent(name));
+        newest.filter_map(|key| self.served(&key, lookup.skills_of(&key))).collect()
     }
 
-    fn newest(&self, name: &Name, is_wanted: impl Fn(&Key) -> bool) -> Option<VisibleAgent> {
-        let versions = self.snapshot.catalog.usable_versions(Kind::Agent, name).into_iter();
-        let mut versions = versions.filter(|record| is_wanted(record.document.key()));
-        let record = versions.find(|record| self.is_served(record))?;
-        Some(VisibleAgent { record: Arc::clone(record), skills: None })
+    /// The agent, if it is usable and has a target.
+    fn served(&self, key: &Key, skills: Vec<Dependency>) -> Option<VisibleAgent> {
+        let record = self.snapshot.catalog.find(key).filter(|record| record.is_usable())?;
+        self.snapshot.definitions.route(key)?;
+        Some(VisibleAgent { record: Arc::clone(record), skills })
     }
 
-    /// Whether the agent is usable and has a target.
-    fn is_served(&self, record: &Record) -> bool {
-        let key = record.document.key();
-        record.is_usable() && self.snapshot.definitions.route(key).is_some()
+    fn lookup(&self) -> ToolLookup<'_> {
+        self.gateway.views().lookup(&self.snapshot)
     }
 }
 
@@ -143,9 +155,8 @@ impl VisibleAgent {
     /// The registered agent as callers see it: the visible skills, and no dependencies.
     pub(crate) fn agent(&self) -> Option<Agent> {
         let mut agent = self.entity()?.clone();
-        if let Some(skills) = &self.skills {
-            agent.skills.retain(|skill| skills.contains(&skill.id));
-        }
+        let is_visible = |id: &str| self.skills.iter().any(|s| s.skill.as_deref() == Some(id));
+        agent.skills.retain(|skill| is_visible(&skill.id));
         agent.capabilities.extensions.retain(|extension| extension.uri != SBOM_EXTENSION);
         Some(agent)
     }

@@ -371,7 +371,7 @@ async fn each_session_has_own_upstream_session() {
 }
 
 /// Waits until a condition holds.
-pub(super) async fn acceptable(condition: impl Fn() -> bool) {
+pub(crate) async fn acceptable(condition: impl Fn() -> bool) {
     for _ in 0..500 {
         if condition() {
             return;

@@ -1,0 +1,8 @@
+//! The surface with its real router and a scripted agent.
+
+mod answers;
+mod cards;
+mod governed_paths;
+mod harness;
+mod lists;
+mod streams;

@@ -1,0 +1,181 @@
+//! Answers and errors in both versions and bindings.
+
+use a2a::Version;
+use axum::body::Body;
+use http::{Method, Request};
+use serde_json::{Value, json};
+
+use super::harness::{A2aBench, OWN_CONTEXT, OWN_TASK, message, old_message, request, rpc};
+use crate::mcp::tests::{harness::Got, relayed::acceptable};
+
+/// The reason and the domain of an error of 1.0 in any binding.
+fn reason(got: &Got) -> (String, String) {
+    let json = got.json();
+    let details = json["error"]["details"].as_array().or_else(|| json["error"]["data"].as_array());
+    let info = details.and_then(|details| details.first()).cloned().unwrap_or_default();
+    let text = |name: &str| info[name].as_str().unwrap_or_default().to_owned();
+    (text("reason"), text("domain"))
+}
+
+#[tokio::test]
+async fn message_is_answered_in_each_version_and_binding() {
+    let bench = A2aBench::start([]).await;
+    let new = bench.rpc("a", "SendMessage", message("go")).await;
+    let task = new.result()["task"].clone();
+    assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED");
+    let old = bench.got(rpc(Version::V03, "a", ("message/send", old_message("go")))).await;
+    let old = old.result();
+    assert_eq!((&old["kind"], &old["status"]["state"]), (&json!("task"), &json!("completed")));
+    let path = "/a2a/office/helper/message:send";
+    let rest = bench.got(request(Version::V1, (Method::POST, path), ("a", &message("go")))).await;
+    assert_eq!((rest.status.as_u16(), &rest.json()["task"]["id"]), (200, &task["id"]));
+    assert_eq!(rest.headers["content-type"], "application/a2a+json");
+    let path = "/a2a/office/helper/v1/message:send";
+    let body = json!({ "message": { "messageId": "m", "role": "ROLE_USER",
+        "content": [{ "text": "go" }, { "data": { "data": { "topic": "go" } } }] } });
+    let rest = bench.got(request(Version::V03, (Method::POST, path), ("a", &body))).await;
+    assert_eq!(rest.status, 200, "{rest:?}");
+    for own in [OWN_TASK, OWN_CONTEXT] {
+        assert!(!new.text.contains(own) && !rest.text.contains(own), "ids are sealed");
+    }
+    assert_eq!(old["id"], task["id"], "one task has one id");
+}
+
+#[tokio::test]
+async fn task_is_read_and_canceled_by_its_caller_only() {
+    let bench = A2aBench::start([]).await;
+    let id = bench.started_task().await["id"].clone();
+    let got = bench.rpc("a", "GetTask", json!({ "id": id })).await;
+    assert_eq!(got.result()["id"], id);
+    let path = format!("/a2a/office/helper/tasks/{}:cancel", id.as_str().unwrap());
+    let got = bench.got(request(Version::V1, (Method::POST, &path), ("a", &json!({})))).await;
+    assert_eq!(got.json()["status"]["state"], "TASK_STATE_CANCELED", "{got:?}");
+    let before = bench.agent.all_seen().len();
+    for foreign in ["", "unknown"] {
+        let got = bench.rpc(foreign, "GetTask", json!({ "id": id })).await;
+        assert_eq!(got.error(), (200, -32001), "{foreign}");
+    }
+    let got = bench.rpc("a", "GetTask", json!({ "id": OWN_TASK })).await;
+    assert_eq!(got.error(), (200, -32001), "ids of the agent are no ids of the gateway");
+    assert_eq!(bench.agent.all_seen().len(), before);
+}
+
+#[tokio::test]
+async fn undeclared_agent_is_not_found() {
+    let bench = A2aBench::start([]).await;
+    let unknown = bench.got(request(
+        Version::V1,
+        (Method::POST, "/a2a/ghost"),
+        (
+            "stranger",
+            &json!({ "jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": message("go") }),
+        ),
+    ));
+    let (unknown, denied) =
+        (unknown.await, bench.rpc("stranger", "SendMessage", message("go")).await);
+    for got in [&unknown, &denied] {
+        assert_eq!(got.status, 404);
+        let expected = ("AGENT_NOT_FOUND".to_owned(), "gateway-agent".to_owned());
+        assert_eq!(reason(got), expected, "{got:?}");
+    }
+    assert_eq!(denied.text.replace("office/helper", "ghost"), unknown.text);
+    for path in ["/a2a/office/helper@2.0.0", "/a2a/a/b/c", "/a2a/office/helper@x"] {
+        let body =
+            json!({ "jsonrpc": "2.0", "id": 7, "method": "GetTask", "params": { "id": "x" } });
+        let got = bench.got(request(Version::V1, (Method::POST, path), ("a", &body))).await;
+        assert_eq!(got.status, 404, "{path}");
+    }
+    assert_eq!(bench.agent.seen("SendMessage").len(), 0);
+}
+
+#[tokio::test]
+async fn invalid_data_is_rejected_with_pointer() {
+    let bench = A2aBench::start([]).await;
+    let mut invalid = message("go");
+    invalid["message"]["parts"][1]["data"] = json!({ "subject": "go" });
+    let got = bench.rpc("a", "SendMessage", invalid).await;
+    let error = got.json()["error"].clone();
+    assert_eq!(error["code"], -32602, "{error}");
+    let pointer = error["data"][0]["metadata"]["pointer"].as_str().unwrap().to_owned();
+    assert!(pointer.starts_with("/message/parts/1/data"), "{pointer}");
+    assert_eq!(bench.agent.seen("SendMessage").len(), 0);
+}
+
+#[tokio::test]
+async fn request_to_gateway_names_its_agent() {
+    let bench = A2aBench::start([]).await;
+    let send = async |params: Value| {
+        let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": params });
+        bench.got(request(Version::V1, (Method::POST, "/a2a"), ("a", &body))).await
+    };
+    let mut by_tenant = message("go");
+    by_tenant["tenant"] = json!("office/helper@1.0.0");
+    send(by_tenant).await.result();
+    let mut by_metadata = message("go");
+    by_metadata["metadata"] = json!({ "agent": "office/helper" });
+    send(by_metadata).await.result();
+    assert_eq!(send(message("go")).await.error(), (200, -32602));
+    let path = "/a2a/office%2Fhelper/message:send";
+    let got = bench.got(request(Version::V1, (Method::POST, path), ("a", &message("go")))).await;
+    assert_eq!(got.status, 200, "{got:?}");
+    let sent = bench.agent.seen("SendMessage");
+    assert!(sent.len() == 3 && sent.iter().all(|seen| seen.body["params"]["tenant"].is_null()));
+}
+
+#[tokio::test]
+async fn wrong_requests_are_rejected_in_their_form() {
+    let bench = A2aBench::start([]).await;
+    let unknown_version = Request::post("/a2a/office/helper")
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .header("a2a-version", "2.0")
+        .body(Body::from("{}"))
+        .unwrap();
+    assert_eq!(bench.got(unknown_version).await.error(), (200, -32009));
+    let unknown_method = rpc(Version::V1, "a", ("message/send", message("go")));
+    assert_eq!(bench.got(unknown_method).await.error(), (200, -32601));
+    let path = "/a2a/office/helper/message:send";
+    let got = bench.got(request(Version::V03, (Method::POST, path), ("a", &message("go")))).await;
+    assert_eq!(got.status, 404, "0.3 has another path");
+    let path = "/a2a/office/helper";
+    let got = bench.got(request(Version::V1, (Method::GET, path), ("a", &Value::Null))).await;
+    assert_eq!((got.status.as_u16(), &got.headers["allow"]), (405, &"POST".parse().unwrap()));
+    let mut form = rpc(Version::V1, "a", ("SendMessage", message("go")));
+    form.headers_mut().insert("content-type", "text/plain".parse().unwrap());
+    assert_eq!(bench.got(form).await.status, 415);
+    let mut foreign = rpc(Version::V1, "a", ("SendMessage", message("go")));
+    foreign.headers_mut().insert("origin", "https://evil.example".parse().unwrap());
+    assert_eq!(bench.got(foreign).await.status, 403);
+    let large = rpc(Version::V1, "a", ("SendMessage", message(&"x".repeat(64 * 1024))));
+    assert_eq!(bench.got(large).await.status, 413);
+    assert_eq!(bench.agent.seen("SendMessage").len(), 0);
+}
+
+#[tokio::test]
+async fn push_notifications_are_not_supported() {
+    let bench = A2aBench::start([]).await;
+    let config = json!({ "taskId": "t", "url": "https://client.example/hook" });
+    let got = bench.rpc("a", "CreateTaskPushNotificationConfig", config.clone()).await;
+    assert_eq!(got.error(), (200, -32003));
+    let mut with_push = message("go");
+    with_push["configuration"] = json!({ "taskPushNotificationConfig": config });
+    assert_eq!(bench.rpc("a", "SendMessage", with_push).await.error(), (200, -32003));
+    assert_eq!(bench.agent.seen("SendMessage").len(), 0);
+}
+
+#[tokio::test]
+async fn operation_continues_without_its_client() {
+    let bench = A2aBench::start([]).await;
+    let sent = bench.send(rpc(Version::V1, "a", ("SendMessage", message("wait"))));
+    let mut sent = Box::pin(sent);
+    tokio::select! {
+        _ = &mut sent => panic!("the agent has not answered"),
+        () = acceptable(|| bench.agent.seen("SendMessage").len() == 1) => {}
+    }
+    drop(sent);
+    bench.released.notify_one();
+    bench.surface.drained().await;
+    assert_eq!(bench.agent.cut_off(), 0, "the request to the agent was not cancelled");
+    let listed = bench.rpc("a", "ListTasks", json!({})).await.result();
+    assert_eq!(listed["totalSize"], 1, "its task is known");
+}

@@ -1,0 +1,110 @@
+//! Cards of agents and of the gateway.
+
+use a2a::{
+    Binding, Version,
+    card::{Card, CardLimits},
+    signature,
+};
+use http::{Method, Request};
+use serde_json::{Value, json};
+
+use super::harness::{A2aBench, request};
+use crate::mcp::tests::harness::{Got, Setup};
+
+const CARD: &str = "/a2a/office/helper/.well-known/agent-card.json";
+
+async fn card(bench: &A2aBench, caller: &str, (path, version): (&str, Option<&str>)) -> Got {
+    let mut request = Request::get(path).header("host", "localhost:7080");
+    if !caller.is_empty() {
+        request = request.header("x-agent-name", caller);
+    }
+    if let Some(version) = version {
+        request = request.header("a2a-version", version);
+    }
+    bench.got(request.body(axum::body::Body::empty()).unwrap()).await
+}
+
+fn parsed(got: &Got) -> Card {
+    Card::parse(got.text.as_bytes(), &CardLimits::default()).unwrap()
+}
+
+#[tokio::test]
+async fn card_has_addresses_of_the_gateway_only() {
+    let bench = A2aBench::start([]).await;
+    let got = card(&bench, "a", (CARD, None)).await;
+    assert_eq!(got.status, 200, "{got:?}");
+    let url = "http://localhost:7080/a2a/office/helper";
+    let card = parsed(&got);
+    for version in [Version::V1, Version::V03] {
+        for binding in [Binding::JsonRpc, Binding::HttpJson] {
+            assert_eq!(card.interface(binding, version).unwrap().url, url);
+        }
+    }
+    for hidden in ["helper.internal", "9000", "urn:agentgateway:sbom"] {
+        assert!(!got.text.contains(hidden), "{hidden}");
+    }
+    let capabilities = card.capabilities();
+    assert!(capabilities.streaming && !capabilities.push_notifications);
+}
+
+#[tokio::test]
+async fn card_has_the_shape_of_its_version() {
+    let bench = A2aBench::start([]).await;
+    let has = |got: &Got| {
+        let card = got.json();
+        (card.get("supportedInterfaces").is_some(), card.get("url").is_some())
+    };
+    assert_eq!(has(&card(&bench, "a", (CARD, Some("1.0"))).await), (true, false));
+    assert_eq!(has(&card(&bench, "a", (CARD, Some("0.3"))).await), (false, true));
+    assert_eq!(has(&card(&bench, "a", (CARD, None)).await), (true, true));
+    let legacy = "/a2a/office/helper/.well-known/agent.json";
+    assert_eq!(has(&card(&bench, "a", (legacy, None)).await), (false, true));
+    assert_eq!(card(&bench, "a", (CARD, Some("9.9"))).await.status, 400);
+}
+
+#[tokio::test]
+async fn card_is_cached_by_tag_and_signed() {
+    let bench = A2aBench::start([]).await;
+    let first = card(&bench, "a", (CARD, Some("1.0"))).await;
+    let tag = first.headers["etag"].clone();
+    assert!(first.headers.contains_key("last-modified"));
+    let mut again = request(Version::V1, (Method::GET, CARD), ("a", &Value::Null));
+    again.headers_mut().insert("if-none-match", tag);
+    let again = bench.got(again).await;
+    assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""));
+    let keys = card(&bench, "", ("/.well-known/jwks.json", None)).await;
+    let keys = serde_json::from_str(&keys.text).unwrap();
+    signature::verify(&first.json(), &keys).unwrap();
+    let mut changed = first.json();
+    changed["description"] = json!("Other.");
+    assert!(signature::verify(&changed, &keys).is_err());
+}
+
+#[tokio::test]
+async fn card_of_undeclared_agent_is_not_found() {
+    let bench = A2aBench::start([]).await;
+    assert_eq!(card(&bench, "stranger", (CARD, None)).await.status, 404);
+    let ghost = "/a2a/ghost/.well-known/agent-card.json";
+    assert_eq!(card(&bench, "a", (ghost, None)).await.status, 404);
+}
+
+#[tokio::test]
+async fn configured_url_is_in_cards() {
+    let url = Some("https://gateway.example/base".to_owned());
+    let bench = A2aBench::start_with(Setup { a2a_url: url, ..Setup::default() }, []).await;
+    let of_agent = parsed(&card(&bench, "a", (CARD, None)).await);
+    let expected = "https://gateway.example/base/a2a/office/helper";
+    assert_eq!(of_agent.interface(Binding::JsonRpc, Version::V1).unwrap().url, expected);
+    for path in ["/.well-known/agent-card.json", "/a2a/.well-known/agent-card.json"] {
+        let of_gateway = parsed(&card(&bench, "", (path, None)).await);
+        let interface = of_gateway.interface(Binding::HttpJson, Version::V1).unwrap();
+        assert_eq!(interface.url, "https://gateway.example/base/a2a", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn extended_card_needs_the_capability() {
+    let bench = A2aBench::start([]).await;
+    let got = bench.rpc("a", "GetExtendedAgentCard", json!({})).await;
+    assert_eq!(got.error(), (200, -32004));
+}

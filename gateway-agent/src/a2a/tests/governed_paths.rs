@@ -1,0 +1,47 @@
+//! Each operation that reaches an agent is governed: the same policy denies all of them.
+
+use a2a::Operation;
+use serde_json::{Value, json};
+
+use super::harness::{A2aBench, caller, helper, message};
+use crate::testing::{Registered, policy};
+
+/// Denies each action on each agent.
+fn closed() -> Registered {
+    let rule = "forbid (principal, action, resource);";
+    policy("closed", json!({ "authorization": { "cedar": rule } }))
+}
+
+/// The parameters of an operation. `None`: it reaches no agent.
+fn params(operation: Operation, task: &Value) -> Option<Value> {
+    match operation {
+        Operation::SendMessage | Operation::SendStreamingMessage => Some(message("go")),
+        Operation::GetTask | Operation::CancelTask | Operation::SubscribeToTask => {
+            Some(json!({ "id": task }))
+        }
+        // The gateway answers these by itself. Lists request tasks by GetTask.
+        Operation::ListTasks
+        | Operation::CreatePushConfig
+        | Operation::GetPushConfig
+        | Operation::ListPushConfigs
+        | Operation::DeletePushConfig
+        | Operation::GetExtendedAgentCard => None,
+    }
+}
+
+#[tokio::test]
+async fn every_operation_that_reaches_an_agent_is_governed() {
+    let bench = A2aBench::start([]).await;
+    let task = bench.started_task().await["id"].clone();
+    bench.bench.publish(2, vec![helper(), caller(), closed()]);
+    let before = bench.agent.all_seen().len();
+    for operation in Operation::ALL {
+        let Some(params) = params(operation, &task) else { continue };
+        let got = bench.rpc("a", operation.name(), params).await;
+        assert_eq!(got.status, 403, "{operation:?}: {got:?}");
+        let info = got.json()["error"]["data"][0].clone();
+        assert_eq!(info["domain"], "gateway-agent", "{operation:?}");
+        assert_eq!(info["metadata"]["policy"], "closed", "{operation:?}");
+    }
+    assert_eq!(bench.agent.all_seen().len(), before, "nothing was sent");
+}

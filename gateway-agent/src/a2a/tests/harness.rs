@@ -1,0 +1,206 @@
+//! A gateway with the agent `office/helper@1.0.0`, and a request builder.
+
+use std::sync::Arc;
+
+use a2a::Version;
+use axum::{Router, body::Body};
+use futures_util::{StreamExt as _, stream};
+use gateway_testkit::{Received, Reply, Server, json_reply};
+use gateway_upstream::UpstreamLimits;
+use http::{Method, Request};
+use registry_core::Key;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tower::ServiceExt as _;
+
+use super::super::{A2a, TaskIndex};
+use crate::{
+    mcp::tests::harness::{Bench, Got, Setup, http},
+    testing::{Registered, agent},
+};
+
+/// The id of the task that the agent starts, and that of its context.
+pub(super) const OWN_TASK: &str = "task-of-the-agent";
+pub(super) const OWN_CONTEXT: &str = "context-of-the-agent";
+
+pub(super) struct A2aBench {
+    pub(super) bench: Bench,
+    pub(super) surface: A2a,
+    pub(super) router: Router,
+    /// The agent behind the gateway.
+    pub(super) agent: Server,
+    /// Lets answers to messages with the text `wait` continue.
+    pub(super) released: Arc<Notify>,
+}
+
+/// `office/helper` with one skill, which streams.
+pub(super) fn helper() -> Registered {
+    let mut helper = agent("office/helper", "1.0.0", &[]);
+    let document = &mut helper.document;
+    document["url"] = json!("http://helper.internal:9000/rpc");
+    document["description"] = json!("Helps with everything.");
+    document["defaultInputModes"] = json!(["text/plain", "application/json"]);
+    document["defaultOutputModes"] = json!(["text/plain", "application/json"]);
+    document["capabilities"]["streaming"] = json!(true);
+    document["skills"] = json!([{ "id": "work", "name": "Work", "description": "Works.",
+        "tags": ["work"], "inputSchema": { "type": "object", "required": ["topic"] } }]);
+    helper
+}
+
+/// The agent `a`, which declares the skill of `office/helper`.
+pub(super) fn caller() -> Registered {
+    let mut caller = agent("a", "1.0.0", &[]);
+    let declared = json!([{ "type": "agent", "name": "office/helper", "version": "1.0.0",
+        "skill": "work" }]);
+    caller.document["capabilities"]["extensions"][0]["params"]["depends"] = declared;
+    caller
+}
+
+impl A2aBench {
+    pub(super) async fn start(policies: impl IntoIterator<Item = Registered>) -> Self {
+        Self::start_with(Setup::default(), policies).await
+    }
+
+    pub(super) async fn start_with(
+        setup: Setup,
+        policies: impl IntoIterator<Item = Registered>,
+    ) -> Self {
+        let released = Arc::new(Notify::new());
+        let notified = Arc::clone(&released);
+        let agent = Server::serve(move |received| answer(received, Arc::clone(&notified))).await;
+        let key: Key = "agent/office/helper@1.0.0".parse().unwrap();
+        let limits =
+            UpstreamLimits { sessions: 8, call_timeout_ms: 5_000, ..UpstreamLimits::default() };
+        let setup = Setup { agents: vec![(key, http(&agent))], limits, ..setup };
+        let mut entities = vec![helper(), caller(), stranger()];
+        entities.extend(policies);
+        let bench = Bench::start(setup, entities).await;
+        let surface = A2a::new(bench.handle.clone(), Arc::new(TaskIndex::default()));
+        let router = surface.router();
+        Self { bench, surface, router, agent, released }
+    }
+
+    pub(super) async fn send(&self, request: Request<Body>) -> axum::response::Response {
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+
+    pub(super) async fn got(&self, request: Request<Body>) -> Got {
+        let (parts, body) = self.send(request).await.into_parts();
+        let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        Got { status: parts.status, headers: parts.headers, text }
+    }
+
+    /// A JSON-RPC request of 1.0 to `office/helper`.
+    pub(super) async fn rpc(&self, caller: &str, method: &str, params: Value) -> Got {
+        self.got(rpc(Version::V1, caller, (method, params))).await
+    }
+
+    /// The task that a message starts, as `a` knows it.
+    pub(super) async fn started_task(&self) -> Value {
+        let got = self.rpc("a", "SendMessage", message("go")).await;
+        got.result()["task"].clone()
+    }
+}
+
+/// An agent that declares nothing.
+pub(super) fn stranger() -> Registered {
+    agent("stranger", "1.0.0", &[])
+}
+
+/// A message of 1.0 with a text and data for the skill.
+pub(super) fn message(text: &str) -> Value {
+    json!({ "message": { "messageId": "m", "role": "ROLE_USER",
+        "parts": [{ "text": text }, { "data": { "topic": text } }] } })
+}
+
+/// The same in 0.3.
+pub(super) fn old_message(text: &str) -> Value {
+    json!({ "message": { "kind": "message", "messageId": "m", "role": "user", "parts": [
+        { "kind": "text", "text": text }, { "kind": "data", "data": { "topic": text } }] } })
+}
+
+/// A JSON-RPC request to `office/helper`.
+pub(super) fn rpc(
+    version: Version,
+    caller: &str,
+    (method, params): (&str, Value),
+) -> Request<Body> {
+    let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+    request(version, (Method::POST, "/a2a/office/helper"), (caller, &body))
+}
+
+/// A request with these headers, of the agent `caller`.
+pub(super) fn request(
+    version: Version,
+    (method, path): (Method, &str),
+    (caller, body): (&str, &Value),
+) -> Request<Body> {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "localhost:7080")
+        .header("a2a-version", version.as_str());
+    if !caller.is_empty() {
+        request = request.header("x-agent-name", caller);
+    }
+    if body.is_null() {
+        return request.body(Body::empty()).unwrap();
+    }
+    request.header("content-type", "application/json").body(Body::from(body.to_string())).unwrap()
+}
+
+/// The messages of an event stream.
+pub(super) fn events(got: &Got) -> Vec<Value> {
+    let data = got.text.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.map(|data| serde_json::from_str(data).unwrap()).collect()
+}
+
+fn task(state: &str) -> Value {
+    json!({ "id": OWN_TASK, "contextId": OWN_CONTEXT,
+        "status": { "state": state },
+        "artifacts": [{ "artifactId": "r", "parts": [{ "text": "done" }] }] })
+}
+
+/// The agent: 1.0 over JSON-RPC.
+async fn answer(received: Arc<Received>, released: Arc<Notify>) -> Reply {
+    let params = &received.body["params"];
+    let text = params["message"]["parts"][0]["text"].as_str().unwrap_or_default();
+    let unknown = || received.error(200, &json!({ "code": -32001, "message": "no such task" }));
+    match received.rpc_method() {
+        "GetTask" if params["id"] != OWN_TASK => unknown(),
+        "SendMessage" => {
+            if text == "wait" {
+                released.notified().await;
+            }
+            received.result(&json!({ "task": task("TASK_STATE_COMPLETED") }))
+        }
+        "GetTask" => received.result(&task("TASK_STATE_COMPLETED")),
+        "CancelTask" => received.result(&task("TASK_STATE_CANCELED")),
+        "SendStreamingMessage" | "SubscribeToTask" => {
+            let is_endless = text == "endless";
+            let update = json!({ "taskId": OWN_TASK, "contextId": OWN_CONTEXT });
+            let artifact = json!({ "artifactId": "r", "parts": [{ "text": "piece" }] });
+            let (mut piece, mut last) = (update.clone(), update);
+            piece["artifact"] = artifact;
+            last["status"] = json!({ "state": "TASK_STATE_COMPLETED" });
+            let mut events = vec![
+                json!({ "task": task("TASK_STATE_WORKING") }),
+                json!({ "artifactUpdate": piece }),
+            ];
+            if !is_endless {
+                events.push(json!({ "statusUpdate": last }));
+            }
+            let id = received.body["id"].clone();
+            let events = events
+                .into_iter()
+                .map(move |event| json!({ "jsonrpc": "2.0", "id": id, "result": event }));
+            let events = stream::iter(events.collect::<Vec<_>>());
+            if is_endless {
+                return Reply::events(events.chain(stream::pending()));
+            }
+            Reply::events(events)
+        }
+        _ => json_reply(404, &json!({})),
+    }
+}

@@ -1,0 +1,99 @@
+//! Event streams.
+
+use a2a::Version;
+use axum::body::Body;
+use http::Method;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+
+use super::harness::{A2aBench, OWN_TASK, events, message, old_message, request, rpc};
+use crate::mcp::tests::relayed::acceptable;
+
+fn payloads(events: &[Value]) -> Vec<&str> {
+    let name = |event: &Value| match event {
+        event if event.get("task").is_some() => "task",
+        event if event.get("artifactUpdate").is_some() => "artifact",
+        event if event.get("statusUpdate").is_some() => "status",
+        _ => "other",
+    };
+    events.iter().map(name).collect()
+}
+
+#[tokio::test]
+async fn events_are_streamed_in_each_version_and_binding() {
+    let bench = A2aBench::start([]).await;
+    let got = bench.rpc("a", "SendStreamingMessage", message("go")).await;
+    assert_eq!(got.headers["content-type"], "text/event-stream");
+    assert!(!got.text.contains(OWN_TASK));
+    let results: Vec<_> = events(&got).into_iter().map(|event| event["result"].clone()).collect();
+    assert_eq!(payloads(&results), ["task", "artifact", "status"]);
+    let id = results[0]["task"]["id"].clone();
+    assert_eq!(results[2]["statusUpdate"]["taskId"], id);
+    let path = "/a2a/office/helper/message:stream";
+    let got = bench.got(request(Version::V1, (Method::POST, path), ("a", &message("go")))).await;
+    assert_eq!(payloads(&events(&got)), ["task", "artifact", "status"]);
+    let old = rpc(Version::V03, "a", ("message/stream", old_message("go")));
+    let old = events(&bench.got(old).await);
+    let kinds: Vec<_> = old.iter().map(|event| event["result"]["kind"].as_str()).collect();
+    assert_eq!(kinds, [Some("task"), Some("artifact-update"), Some("status-update")]);
+    assert_eq!((&old[2]["result"]["final"], &old[2]["result"]["taskId"]), (&json!(true), &id));
+    let path = format!("/a2a/office/helper/tasks/{}:subscribe", id.as_str().unwrap());
+    let got = bench.got(request(Version::V1, (Method::GET, &path), ("a", &Value::Null))).await;
+    assert_eq!(payloads(&events(&got)), ["task", "artifact", "status"]);
+}
+
+#[tokio::test]
+async fn failure_before_first_event_is_no_stream() {
+    let bench = A2aBench::start([]).await;
+    let got = bench.rpc("stranger", "SendStreamingMessage", message("go")).await;
+    assert_eq!(
+        (got.status.as_u16(), &got.headers["content-type"]),
+        (404, &"application/json".parse().unwrap())
+    );
+    let mut invalid = message("go");
+    invalid["message"]["parts"][1]["data"] = json!([]);
+    let got = bench.rpc("a", "SendStreamingMessage", invalid).await;
+    assert_eq!(got.error(), (200, -32602));
+}
+
+/// The first event of an endless stream, and the rest.
+async fn endless(bench: &A2aBench) -> (String, Body) {
+    let stream = rpc(Version::V1, "a", ("SendStreamingMessage", message("endless")));
+    let mut body = bench.send(stream).await.into_body();
+    let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    (String::from_utf8(first.to_vec()).unwrap(), body)
+}
+
+#[tokio::test]
+async fn streams_are_limited_per_caller_and_freed() {
+    let bench = A2aBench::start([]).await;
+    let open = [endless(&bench).await, endless(&bench).await];
+    let got = bench.rpc("a", "SendStreamingMessage", message("go")).await;
+    assert_eq!(got.status, 429, "{got:?}");
+    drop(open);
+    let got = bench.rpc("a", "SendStreamingMessage", message("go")).await;
+    assert_eq!(events(&got).len(), 3);
+}
+
+#[tokio::test]
+async fn closed_stream_cancels_nothing_and_is_listed() {
+    let bench = A2aBench::start([]).await;
+    let (first, rest) = endless(&bench).await;
+    assert!(first.contains("TASK_STATE_WORKING"));
+    drop(rest);
+    acceptable(|| bench.agent.seen("SendStreamingMessage").len() == 1).await;
+    assert_eq!(bench.agent.seen("CancelTask").len(), 0);
+    let listed = bench.rpc("a", "ListTasks", json!({})).await.result();
+    assert_eq!(listed["totalSize"], 1);
+}
+
+#[tokio::test]
+async fn stream_ends_when_the_gateway_stops() {
+    let bench = A2aBench::start([]).await;
+    let (_, mut rest) = endless(&bench).await;
+    bench.bench.gateway.close_streams();
+    while let Some(frame) = rest.frame().await {
+        frame.unwrap();
+    }
+    bench.surface.shutdown().await;
+}
