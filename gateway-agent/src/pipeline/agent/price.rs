@@ -1,4 +1,4 @@
-//! The price of a message: what its answers say about the outcome.
+//! The price of a message, by the outcome that its answers report.
 //!
 //! A message that starts a task keeps its reservation until an answer has the result of the task, if
 //! the result can report the price.
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::audit::CallRecord;
 
-/// What the answers of an agent say about the outcome.
+/// The outcome that the answers of an agent report.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// The agent's id of the task.
@@ -100,7 +100,7 @@ fn is_failure(state: TaskState) -> bool {
     matches!(state, TaskState::Failed | TaskState::Canceled | TaskState::Rejected)
 }
 
-/// The result as a tool would have it, in which prices are found.
+/// The result in the form of a tool's result. Policies find prices in that form.
 fn to_result(answer: &Value) -> Option<RawResult> {
     let raw = to_raw_value(answer).ok()?;
     let text = if answer.get("status").is_some() {

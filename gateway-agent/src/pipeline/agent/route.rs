@@ -90,7 +90,7 @@ fn visible_skills(
     Ok(skills)
 }
 
-/// Checks what the agent and the gateway support, whatever the skill.
+/// Checks that the agent and the gateway support the operation of any skill.
 fn check_supported(call: &AgentCall, skills: &[ResolvedTool]) -> Result<(), Failure> {
     let AgentCall { request, extensions, .. } = call;
     let operation = request.operation;
