@@ -146,7 +146,14 @@ const DEPENDENCIES: [(&str, &[&str]); 32] = [
     ),
     (
         "gateway-upstream",
-        &["gateway-policy", "gateway-protocol", "registry-core", "registry-tls", "retry-backoff"],
+        &[
+            "a2a",
+            "gateway-policy",
+            "gateway-protocol",
+            "registry-core",
+            "registry-tls",
+            "retry-backoff",
+        ],
     ),
     ("registry-import", &["registry-core", "schema-compat"]),
     ("registry-sbom", &["registry-core"]),
@@ -224,8 +231,15 @@ const DEPENDENCIES: [(&str, &[&str]); 32] = [
 ];
 
 /// The crates without I/O.
-const PURE: [&str; 7] =
-    ["registry-core", "policy", "ledger", "inspection", "gateway-protocol", "a2a", "gateway-policy"];
+const PURE: [&str; 7] = [
+    "registry-core",
+    "policy",
+    "ledger",
+    "inspection",
+    "gateway-protocol",
+    "a2a",
+    "gateway-policy",
+];
 
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))

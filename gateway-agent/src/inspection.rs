@@ -206,15 +206,25 @@ impl Inspection {
         Self { has_exceptions: true, ..self.clone() }
     }
 
-    /// Inspects a JSON text. Content of the protocol that is not text is skipped. `place` is the
-    /// pointer of the text in the message.
+    /// Inspects a JSON text. Content of MCP that is not text is skipped. `place` is the pointer of the
+    /// text in the message.
     pub(crate) fn json(&self, json: &str, place: &str) -> Inspected {
+        self.form(json, place, binary::pointers)
+    }
+
+    /// Inspects an answer or event of an agent without its ids. Files in it are skipped.
+    pub(crate) fn answer(&self, json: &str) -> Inspected {
+        self.form(json, "", binary::pointers_of_agent)
+    }
+
+    /// `binary` finds the content of a protocol that is not text.
+    fn form(&self, json: &str, place: &str, binary: fn(&str) -> Vec<String>) -> Inspected {
         let mut inspected = Inspected::default();
         let found = match self.find(|inspector| inspector.json(json)) {
             Ok(found) => found,
             Err(error) => return self.unreadable(&error),
         };
-        let binary = self.binary_pointers(json, !found.is_empty());
+        let binary = self.binary_pointers(json, !found.is_empty(), binary);
         self.check_binary(&binary, &mut inspected);
         let is_opaque = |pointer: &str| {
             self.direction == Direction::Results && place.is_empty() && OPAQUE.contains(&pointer)
@@ -348,13 +358,14 @@ impl Inspection {
     }
 
     /// The places of content that is not text. Looks for them only if they matter.
-    fn binary_pointers(&self, json: &str, has_findings: bool) -> Vec<String> {
+    fn binary_pointers(
+        &self,
+        json: &str,
+        has_findings: bool,
+        pointers: fn(&str) -> Vec<String>,
+    ) -> Vec<String> {
         let matters = has_findings || blocks_binary(&self.rules);
-        if self.direction == Direction::Results && matters {
-            binary::pointers(json)
-        } else {
-            Vec::new()
-        }
+        if self.direction == Direction::Results && matters { pointers(json) } else { Vec::new() }
     }
 
     fn check_binary(&self, pointers: &[String], inspected: &mut Inspected) {

@@ -1,10 +1,11 @@
 //! The path of every operation of every surface, and of the steps of compositions: resolve the
 //! caller, find the route, authorize, prepare the input, send, and finish the output.
 //!
-//! Surfaces parse requests and render responses. Operations and results have the form of MCP, the
-//! protocol of the upstreams; other surfaces translate to it.
+//! Surfaces parse requests and render responses. Operations on tools have the form of MCP, those on
+//! agents the internal form of A2A; other surfaces translate to them.
 
 mod admit;
+mod agent;
 pub mod arguments;
 mod directory;
 pub mod error;
@@ -92,6 +93,9 @@ async fn run(
             record.set_usage(usage, &moment.snapshot.catalog, call.target.method());
         }
         let route = moment.route(gateway, call)?;
+        if let Some(skill) = route.skill_name() {
+            record.set_target(&skill);
+        }
         let governed = Governed::find(&moment, call, &route, record.agent());
         if let Some(governed) = &governed {
             governed.conceal(record)?;

@@ -116,8 +116,8 @@ impl Upstreams {
         self.running_target(&permit)?.send(permit, request).await
     }
 
-    /// Sends a caller's operation to an agent. Returns its result, or the last event of a stream.
-    /// Dropping the future ends the request, but not the task that it started.
+    /// Sends a caller's operation to an agent. Returns its result; null after the last event of a
+    /// stream. Dropping the future ends the request, but not the task that it started.
     pub async fn send_to_agent(
         &self,
         permit: Permit,

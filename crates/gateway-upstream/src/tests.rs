@@ -1,5 +1,6 @@
 //! Upstreams with real sockets and processes.
 
+mod agent_operations;
 mod agents;
 mod departures;
 mod dial;

@@ -1,4 +1,5 @@
-//! The places of images, audio and other binary content in results of MCP.
+//! The places of images, audio and other binary content in results of MCP, and of files in answers
+//! of A2A.
 
 use gateway_protocol::jsonrpc::Object;
 use serde_json::value::RawValue;
@@ -10,6 +11,65 @@ pub(super) fn pointers(result: &str) -> Vec<String> {
         collect(result, "", &mut found);
     }
     found
+}
+
+/// The pointers of the base64 texts of files in an answer or event of A2A.
+pub(super) fn pointers_of_agent(answer: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let Ok(answer) = serde_json::from_str::<&RawValue>(answer) else { return found };
+    // The answer is a task itself, or has one member with its content.
+    agent_task(answer, "", &mut found);
+    let members = Object::parse(answer).unwrap_or_default();
+    for (name, read) in [
+        ("task", agent_task as Read),
+        ("message", parts),
+        ("statusUpdate", agent_status),
+        ("artifactUpdate", agent_artifact),
+    ] {
+        if let Some(content) = members.find(name) {
+            read(content, &format!("/{name}"), &mut found);
+        }
+    }
+    found
+}
+
+fn agent_task(task: &RawValue, at: &str, found: &mut Vec<String>) {
+    let members = Object::parse(task).unwrap_or_default();
+    agent_status(task, at, found);
+    for name in ["artifacts", "history"] {
+        if let Some(list) = members.find(name) {
+            each(list, &format!("{at}/{name}"), parts, found);
+        }
+    }
+}
+
+fn agent_status(of: &RawValue, at: &str, found: &mut Vec<String>) {
+    let status = Object::parse(of).ok().and_then(|members| members.find("status"));
+    let said = status.and_then(|status| Object::parse(status).ok()?.find("message"));
+    if let Some(said) = said {
+        parts(said, &format!("{at}/status/message"), found);
+    }
+}
+
+fn agent_artifact(update: &RawValue, at: &str, found: &mut Vec<String>) {
+    let artifact = Object::parse(update).ok().and_then(|members| members.find("artifact"));
+    if let Some(artifact) = artifact {
+        parts(artifact, &format!("{at}/artifact"), found);
+    }
+}
+
+/// The parts of a message or an artifact.
+fn parts(of: &RawValue, at: &str, found: &mut Vec<String>) {
+    let parts = Object::parse(of).ok().and_then(|members| members.find("parts"));
+    if let Some(parts) = parts {
+        each(parts, &format!("{at}/parts"), part, found);
+    }
+}
+
+fn part(part: &RawValue, at: &str, found: &mut Vec<String>) {
+    if Object::parse(part).is_ok_and(|members| members.find("raw").is_some()) {
+        found.push(format!("{at}/raw"));
+    }
 }
 
 /// Collects from a result, or from the result of a task in it.
@@ -97,6 +157,28 @@ mod tests {
     fn escaped_type_is_binary() {
         let result = r#"{"content":[{"type":"imag\u0065","data":"AAAA"}]}"#;
         assert_eq!(pointers(result), ["/content/0/data"]);
+    }
+
+    #[test]
+    fn files_of_agents_are_found() {
+        let said = || json!({ "parts": [{ "text": "a" }, { "raw": "AAAA" }] });
+        let task = json!({ "status": { "message": said() }, "artifacts": [said()] });
+        for (answer, expected) in [
+            (json!({ "message": said() }), vec!["/message/parts/1/raw"]),
+            (task.clone(), vec!["/status/message/parts/1/raw", "/artifacts/0/parts/1/raw"]),
+            (
+                json!({ "task": task }),
+                vec!["/task/status/message/parts/1/raw", "/task/artifacts/0/parts/1/raw"],
+            ),
+            (
+                json!({ "artifactUpdate": { "artifact": said() } }),
+                vec!["/artifactUpdate/artifact/parts/1/raw"],
+            ),
+            (json!({ "message": { "parts": [{ "data": { "raw": "text" } }] } }), vec![]),
+            (json!({ "content": [{ "type": "image", "data": "c" }] }), vec![]),
+        ] {
+            assert_eq!(pointers_of_agent(&answer.to_string()), expected, "{answer}");
+        }
     }
 
     #[test]

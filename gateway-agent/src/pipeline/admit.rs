@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
+use a2a::Operation;
 use gateway_policy::{AuthMethod, CallerIdentity, CountedRate, Denial, QuotaKey, Standing};
 use gateway_protocol::mcp::Method;
 use gateway_upstream::ResendApproval;
@@ -13,17 +14,17 @@ use registry_core::{
     Amount, Key,
     entity::policy::{Mode, Rate, RateKey},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     Error, FeatureSubject, Gateway, Invocation, Target,
     arguments::Arguments,
     error::PolicyDenial,
-    inspect::CallInspection,
+    inspect::{CallInspection, Inspecting},
     moment::Moment,
     purchase::{Order, Outcome, Purchase, TraceCost},
     rates::TakenRates,
-    route::Route,
+    route::{ResolvedTool, Route},
 };
 use crate::{audit::CallRecord, clock, governance::Governance, view::ServedTool};
 
@@ -81,6 +82,18 @@ impl Governed {
                 let governed = Self::of_tool(served, governance, agent, purpose(call));
                 let is_declared = resolved.standing == Standing::Declared;
                 governed.map(|governed| Self { is_disclosed: is_declared, ..governed })
+            }
+            Route::Agent(route) => {
+                let ResolvedTool { served, standing } = &route.resolved;
+                let governed = Self::of_tool(served, governance, agent, Purpose::Call)?;
+                let operation = route.opened.request.operation;
+                let action = match operation {
+                    Operation::CancelTask => Action::Cancel,
+                    _ => governed.action,
+                };
+                let is_about_task = !operation.sends_message();
+                let is_disclosed = *standing == Standing::Declared;
+                Some(Self { action, is_about_task, is_disclosed, ..governed })
             }
             Route::Task(task) => {
                 let served = &task.resolved.served;
@@ -156,21 +169,21 @@ impl Governed {
     }
 
     /// Evaluates the policies with the final arguments, inspects these, takes the rates, and reserves
-    /// the price.
+    /// the price. `message`: the rest of a message to an agent.
     pub(super) async fn admit<'a>(
         &self,
-        gateway: &'a Gateway,
-        call: &Invocation,
-        moment: &Moment,
+        Inspecting { gateway, call, moment }: Inspecting<'a>,
         inspection: &CallInspection,
         mut arguments: Option<&mut Arguments<'_>>,
+        message: Option<&RawValue>,
         record: &mut CallRecord,
     ) -> Result<Admission<'a>, Error> {
         let mut audit = Vec::new();
         let mut decided = self.check_call(call, moment, arguments.as_deref_mut(), &mut audit);
         if decided.is_ok() {
             let (raw, log) = (arguments.as_deref().and_then(Arguments::raw), record.inspection());
-            decided = inspection.check_arguments(gateway, call, raw, log, &mut audit).await;
+            let data = [raw, message];
+            decided = inspection.check_arguments(gateway, call, data, log, &mut audit).await;
         }
         let decided = match decided {
             Ok(()) => self.reserve(gateway, call, moment, record, &mut audit).await,
@@ -446,7 +459,7 @@ fn purpose(call: &Invocation) -> Purpose {
     match &call.target {
         Target::Step(step) if step.scope.is_compensation => Purpose::Compensation,
         Target::Step(_) => Purpose::Step,
-        Target::Tool(_) | Target::Feature { .. } => Purpose::Call,
+        Target::Tool(_) | Target::Feature { .. } | Target::Agent(_) => Purpose::Call,
     }
 }
 

@@ -9,17 +9,21 @@ mod filter;
 
 use std::sync::Arc;
 
+use a2a::Failure;
 use gateway_compose::{CompositionError, ShownFailure};
 use gateway_protocol::{mcp::RawResult, trace_context::TraceContext};
 use gateway_upstream::{ClientChannel, RequestContext};
 use policy::{ApplicablePolicies, Direction, Finding, InspectionRules};
 use registry_core::Key;
-use serde_json::value::RawValue;
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
 use self::filter::Filter;
 use super::{
-    Error, FeatureSubject, Gateway, Invocation, PolicyDenial, Target, admit::Governed, message,
-    moment::Moment, validate,
+    Error, FeatureSubject, Gateway, Invocation, PolicyDenial, Target, admit::Governed, agent,
+    message, moment::Moment, validate,
 };
 use crate::{
     audit::{CallRecord, origin},
@@ -128,12 +132,13 @@ impl CallInspection {
         Ok(restored.map_err(unknown)?.and_then(|restored| RawValue::from_string(restored).ok()))
     }
 
-    /// Inspects the data for the upstream. Returns the violation that rejects the operation.
+    /// Inspects the data for the upstream: the arguments, and the rest of a message to an agent.
+    /// Returns the violation that rejects the operation.
     pub(super) async fn check_arguments(
         &self,
         gateway: &Gateway,
         call: &Invocation,
-        arguments: Option<&RawValue>,
+        [arguments, message]: [Option<&RawValue>; 2],
         log: &InspectionLog,
         audit: &mut Vec<Finding>,
     ) -> Result<(), Finding> {
@@ -150,6 +155,9 @@ impl CallInspection {
         if let Some(arguments) = arguments {
             let excepting = inspection.with_exceptions();
             check(inspected(gateway, &call.context, &excepting, arguments, "").await)?;
+        }
+        if let Some(message) = message {
+            check(inspected(gateway, &call.context, inspection, message, "").await)?;
         }
         // The state is that of the server, and opaque.
         for param in call.params.iter().filter(|param| &*param.name != "requestState") {
@@ -207,6 +215,36 @@ impl CallInspection {
             return Err(inspecting.denial(finding, &[], record));
         }
         Ok(RawResult { result: changed, ..result })
+    }
+
+    /// Inspects an answer or event of an agent without its ids. Changed data must still conform to the
+    /// output schema of the skill.
+    pub(super) async fn check_answer(
+        &self,
+        inspecting: Inspecting<'_>,
+        served: &ServedTool,
+        answer: Value,
+        record: &mut CallRecord,
+    ) -> Result<Value, Error> {
+        let Some(inspection) = &self.results else { return Ok(answer) };
+        let Inspecting { gateway, call, .. } = inspecting;
+        let context = &call.context;
+        // JSON values always serialize.
+        let Ok(text) = to_raw_value(&answer) else { return Ok(answer) };
+        let inspect = |inspection: &Inspection, text: &RawValue| inspection.answer(text.get());
+        let found = on_worker_if_long(gateway, context, inspection, &text, inspect).await;
+        let Inspected { changed, .. } = inspecting.record(found, record)?;
+        let Some(ChangedText { text, finding }) = changed else { return Ok(answer) };
+        context.buffer(text.len()).map_err(gateway_upstream::Error::from)?;
+        let Ok(changed) = serde_json::from_str::<Value>(&text) else {
+            return Err(inspecting.denial(finding, &[], record));
+        };
+        let data = agent::data_of_answer(&changed);
+        if !validate::answer_fits(gateway, served, (&data, context)).await {
+            return Err(inspecting.denial(finding, &[], record));
+        }
+        drop(data);
+        Ok(changed)
     }
 
     /// Inspects the report about the steps of a composition. Returns its JSON text if it changes.
@@ -267,6 +305,16 @@ impl CallInspection {
                 let error = gateway_upstream::Error::Rpc { code, message, data }.into();
                 inspecting.record(found, record).err().unwrap_or(error)
             }
+            Error::Upstream(gateway_upstream::Error::Agent(failure)) => {
+                let (failure, mut found) = check_failure(inspection, failure);
+                let failure = if is_step && found.violation.take().is_some() {
+                    Box::new(Failure::new(failure.kind, BLOCKED))
+                } else {
+                    failure
+                };
+                let error = gateway_upstream::Error::Agent(failure).into();
+                inspecting.record(found, record).err().unwrap_or(error)
+            }
             Error::Upstream(gateway_upstream::Error::OpenTask { why, said: Some(mut said) }) => {
                 let mut found = inspection.text(&said, "/status/message");
                 if let Some(changed) = found.changed.take() {
@@ -317,6 +365,7 @@ impl<'a> Inspecting<'a> {
             Target::Tool(tool) => &tool.name,
             Target::Step(step) => step.served.name().as_str(),
             Target::Feature { subject, .. } => subject.known(),
+            Target::Agent(call) => call.agent.name.as_str(),
         }
     }
 
@@ -349,12 +398,42 @@ async fn inspected(
     text: &RawValue,
     place: &str,
 ) -> Inspected {
+    let place = place.to_owned();
+    let inspect =
+        move |inspection: &Inspection, text: &RawValue| inspection.json(text.get(), &place);
+    on_worker_if_long(gateway, context, inspection, text, inspect).await
+}
+
+async fn on_worker_if_long(
+    gateway: &Gateway,
+    context: &RequestContext,
+    inspection: &Inspection,
+    text: &RawValue,
+    inspect: impl FnOnce(&Inspection, &RawValue) -> Inspected + Send + 'static,
+) -> Inspected {
     if text.get().len() <= MAX_INLINE_BYTES {
-        return inspection.json(text.get(), place);
+        return inspect(inspection, text);
     }
-    let (inspection, text, place) = (inspection.clone(), text.to_owned(), place.to_owned());
-    let inspect = move || inspection.json(text.get(), &place);
-    gateway.workers().run(context.payer(), inspect).await
+    let (inspection, text) = (inspection.clone(), text.to_owned());
+    gateway.workers().run(context.payer(), move || inspect(&inspection, &text)).await
+}
+
+/// Inspects the message, the metadata and the details of an agent's error.
+fn check_failure(inspection: &Inspection, mut failure: Box<Failure>) -> (Box<Failure>, Inspected) {
+    let mut found = inspection.text(&failure.message, "/error/message");
+    if let Some(changed) = found.changed.take() {
+        failure.message = changed.text;
+    }
+    let data = serde_json::json!({ "metadata": failure.metadata, "details": failure.details });
+    let mut in_data = inspection.json(&data.to_string(), "/error/data");
+    if let Some(changed) = in_data.changed.take() {
+        let data: Value = serde_json::from_str(&changed.text).unwrap_or_default();
+        let read = |name: &str| data[name].clone();
+        failure.metadata = serde_json::from_value(read("metadata")).unwrap_or_default();
+        failure.details = serde_json::from_value(read("details")).unwrap_or_default();
+    }
+    found.merge(in_data);
+    (failure, found)
 }
 
 /// Collects the policies of all tools and skills that a composition calls.

@@ -6,7 +6,7 @@ use a2a::extensions::Extensions;
 use gateway_compose::{RunScope, Steps};
 use gateway_policy::{Denial, QuotaKey};
 use gateway_protocol::{
-    mcp::{Method, Param, RawResult, ResultType},
+    mcp::{HOPS, Method, Param, RawResult, ResultType},
     naming::ResourceNames,
 };
 use gateway_upstream::{ClientChannel, RequestContext, Subscription};
@@ -77,6 +77,14 @@ pub(crate) struct AgentCall {
     pub(crate) events: Option<mpsc::Sender<Value>>,
 }
 
+impl AgentCall {
+    /// The number of gateways and compositions that the message passed through, if they count it.
+    fn hops(&self) -> Option<u32> {
+        let hops = self.request.params.get("metadata")?.get(HOPS)?.as_u64()?;
+        Some(u32::try_from(hops).unwrap_or(u32::MAX))
+    }
+}
+
 /// An agent as a caller names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestedAgent {
@@ -108,6 +116,7 @@ impl Target {
     pub(super) fn method(&self) -> Option<&'static str> {
         match self {
             Self::Feature { method, .. } => Some(method.as_str()),
+            Self::Agent(call) if call.request.operation.sends_message() => None,
             Self::Agent(call) => Some(call.request.operation.name()),
             Self::Tool(_) | Self::Step(_) => None,
         }
@@ -179,6 +188,9 @@ impl Invocation {
     /// their composition.
     pub(super) fn bind_caller(&mut self, gateway: &Gateway) {
         let Self { caller, context, target, .. } = self;
+        if let Target::Agent(call) = target {
+            context.hops = context.hops.or_else(|| call.hops());
+        }
         if !matches!(target, Target::Step(_)) {
             context.caller = caller.claim.quota_key();
             context.subject.clone_from(&caller.subject);
@@ -192,8 +204,8 @@ impl Invocation {
 pub(crate) enum Output {
     Result(OperationResult),
     Subscribed(Subscription),
-    /// The result of an operation of A2A in its internal form, with the caller's ids. For a streaming
-    /// operation, the last event.
+    /// The result of an operation of A2A in its internal form, with the caller's ids. Null for a
+    /// streaming operation, whose events were sent before.
     Agent(Value),
 }
 
@@ -256,7 +268,7 @@ impl Output {
         }
     }
 
-    /// The result or the last event of an operation of A2A.
+    /// The result of an operation of A2A.
     pub(crate) fn into_agent_result(self) -> Result<Value, Error> {
         match self {
             Self::Agent(result) => Ok(result),

@@ -7,8 +7,8 @@ use gateway_protocol::{mcp::Method, naming};
 use registry_core::{Key, Name, entity::Exposure};
 
 use super::{
-    Error, FeatureSubject, Gateway, Invocation, Target,
-    route::{self, FeatureRoute, ResolvedTool, Route, TaskRoute},
+    AgentCall, Error, FeatureSubject, Gateway, Invocation, Target, agent,
+    route::{self, AgentRoute, FeatureRoute, ResolvedTool, Route, TaskRoute},
 };
 use crate::{
     audit::CallRecord,
@@ -82,6 +82,14 @@ impl Moment {
                 let served = Arc::clone(&step.served);
                 Ok(Route::Tool(ResolvedTool { served, standing: Standing::Declared }))
             }
+            Target::Agent(agent_call) => {
+                let route = is_ready().and_then(|()| self.agent_route(gateway, call, agent_call));
+                let name = &agent_call.agent.name;
+                let asked = (agent_call.request.operation.name(), Some(name.as_str()));
+                let skill = route.as_ref().ok().map(|route| &route.resolved);
+                check_scopes_of(gateway, &call.caller, asked, skill)?;
+                Ok(Route::Agent(Box::new(route?)))
+            }
             Target::Feature { method, subject } => {
                 let route = is_ready().and_then(|()| self.feature(gateway, *method, subject));
                 let task =
@@ -97,6 +105,16 @@ impl Moment {
         let lookup = gateway.views().lookup(&self.snapshot);
         let caller = self.caller.as_ref().ok_or(Denial::UnknownCaller)?;
         route::resolved(gateway.policy(), caller, &lookup, tool)
+    }
+
+    fn agent_route(
+        &self,
+        gateway: &Gateway,
+        call: &Invocation,
+        agent_call: &AgentCall,
+    ) -> Result<AgentRoute, Error> {
+        let caller = self.caller.as_ref().ok_or(Denial::UnknownCaller)?;
+        agent::find_route(gateway, &self.snapshot, (caller, &call.caller.claim), agent_call)
     }
 
     fn feature(
@@ -148,12 +166,21 @@ fn check_scopes(
     (method, tool): (Method, Option<&str>),
     resolved: Option<&ResolvedTool>,
 ) -> Result<(), AuthenticationError> {
+    check_scopes_of(gateway, caller, (method.as_str(), tool), resolved)
+}
+
+fn check_scopes_of(
+    gateway: &Gateway,
+    caller: &Authentication,
+    asked: (&str, Option<&str>),
+    resolved: Option<&ResolvedTool>,
+) -> Result<(), AuthenticationError> {
     let authenticator = gateway.authenticator();
     if !authenticator.has_scopes() {
         return Ok(());
     }
     let tools = resolved.map(|resolved| tools_of(&resolved.served)).unwrap_or_default();
-    authenticator.check_scopes(caller, (method.as_str(), tool), &tools)
+    authenticator.check_scopes(caller, asked, &tools)
 }
 
 fn tools_of(served: &ServedTool) -> BTreeSet<Name> {

@@ -65,7 +65,7 @@ pub(super) async fn prepare<'a>(
 
 /// Replaces the messages of violations: they quote restored values, which the caller must not
 /// receive.
-fn without_messages(mut error: Error) -> Error {
+pub(super) fn without_messages(mut error: Error) -> Error {
     if let Error::InvalidInput { violations } = &mut error {
         for violation in violations {
             "the value does not conform to the schema".clone_into(&mut violation.message);

@@ -10,9 +10,9 @@ use gateway_policy::{
     authorize, authorize_composition, check_standing,
 };
 use gateway_protocol::mcp::Method;
-use registry_core::{Key, Kind, Name};
+use registry_core::{Key, Kind, Name, spec::Target};
 
-use super::Task;
+use super::{Task, agent::OpenedRequest};
 use crate::{
     freshness::Freshness,
     identity::{Caller, Identity},
@@ -46,6 +46,16 @@ pub(super) enum Route {
     Tool(ResolvedTool),
     Feature(FeatureRoute),
     Task(TaskRoute),
+    Agent(Box<AgentRoute>),
+}
+
+impl Route {
+    /// The name of the called skill in audit events and metrics, as compositions write it.
+    pub(super) fn skill_name(&self) -> Option<String> {
+        let Self::Agent(route) = self else { return None };
+        let (name, skill) = (route.agent.name.clone(), route.skill().to_owned());
+        Some(Target::Agent { name, skill }.to_string())
+    }
 }
 
 /// A prompt or resource that is visible to the caller.
@@ -67,12 +77,30 @@ pub(super) struct TaskRoute {
     pub(super) known: Box<str>,
 }
 
+/// An operation of A2A at a skill of an agent. One about a task requires authorization for the skill
+/// that started it.
+#[derive(Debug)]
+pub(super) struct AgentRoute {
+    pub(super) resolved: ResolvedTool,
+    /// The agent that receives the operation: the one that runs the task, or that of the skill.
+    pub(super) agent: Key,
+    pub(super) opened: OpenedRequest,
+}
+
+impl AgentRoute {
+    /// The id of the skill.
+    pub(super) fn skill(&self) -> &str {
+        self.resolved.served.skill().map_or("", |(_, skill)| skill)
+    }
+}
+
 /// An authorized operation with the permit for its upstream.
 #[derive(Debug)]
 pub(super) enum AuthorizedRoute {
     Tool(Arc<ServedTool>, ToolBackend),
     Feature(FeatureRoute, Permit),
     Task(TaskRoute, Permit),
+    Agent(Box<AgentRoute>, Permit),
 }
 
 /// The upstream or composition that runs a tool.
@@ -84,11 +112,14 @@ pub(super) enum ToolBackend {
 }
 
 impl AuthorizedRoute {
-    /// The called tool.
+    /// The called tool or skill.
     pub(super) fn served(&self) -> Option<&Arc<ServedTool>> {
         match self {
             Self::Tool(served, _) => Some(served),
-            Self::Feature(..) | Self::Task(..) => None,
+            Self::Agent(route, _) if route.opened.request.operation.sends_message() => {
+                Some(&route.resolved.served)
+            }
+            Self::Feature(..) | Self::Task(..) | Self::Agent(..) => None,
         }
     }
 
@@ -96,16 +127,17 @@ impl AuthorizedRoute {
     pub(super) fn composed(&self) -> Option<&Composed> {
         match self {
             Self::Tool(_, ToolBackend::Composition(composed)) => Some(&**composed),
-            Self::Tool(..) | Self::Feature(..) | Self::Task(..) => None,
+            Self::Tool(..) | Self::Feature(..) | Self::Task(..) | Self::Agent(..) => None,
         }
     }
 
-    /// The server of a prompt, resource or task.
+    /// The server of a prompt, resource or task, or the agent.
     pub(super) fn server(&self) -> Option<&Key> {
         match self {
             Self::Tool(..) => None,
             Self::Feature(route, _) => Some(&route.server),
             Self::Task(route, _) => Some(&route.task.server),
+            Self::Agent(route, _) => Some(&route.agent),
         }
     }
 }
@@ -169,6 +201,19 @@ pub(super) fn authorize_route(
             let Authorized { permit, finding } =
                 authorize(facts, &route.task.server, &*route.task.id)?;
             Ok((AuthorizedRoute::Task(route, permit), finding))
+        }
+        Route::Agent(route) => {
+            let ResolvedTool { served, standing } = &route.resolved;
+            let is_call = route.opened.request.operation.sends_message();
+            let stale = stale(freshness, !is_call || served.is_read_only());
+            let is_quarantined = is_call && served.is_quarantined();
+            let facts = Facts { policy, standing: *standing, stale, is_quarantined };
+            let subject = match &route.opened.task {
+                Some(task) if !is_call => &*task.id,
+                _ => route.skill(),
+            };
+            let Authorized { permit, finding } = authorize(facts, &route.agent, subject)?;
+            Ok((AuthorizedRoute::Agent(route, permit), finding))
         }
     }
 }

@@ -7,6 +7,7 @@ use gateway_policy::{Permit, ValidationMode};
 use gateway_protocol::mcp::{self, Method, RawResult, ResultType};
 use gateway_upstream::{Request, RequestContext, ResendApproval};
 use registry_core::Key;
+use serde_json::value::RawValue;
 
 use super::{
     Error, Gateway, Invocation, OperationResult, Output, Target, TaskNames,
@@ -47,22 +48,25 @@ pub(super) async fn send(
         }
         AuthorizedRoute::Feature(route, permit) => sending.feature(route, permit, record).await,
         AuthorizedRoute::Task(route, permit) => sending.task(route, permit, record).await,
+        AuthorizedRoute::Agent(route, permit) => {
+            Box::pin(sending.agent(*route, permit, record)).await
+        }
     };
     output.map_err(|error| inspection.check_error(sending.inspecting(), error, record))
 }
 
 #[derive(Clone, Copy)]
-struct Sending<'a> {
-    gateway: &'a Arc<Gateway>,
-    call: &'a Invocation,
-    moment: &'a Moment,
+pub(super) struct Sending<'a> {
+    pub(super) gateway: &'a Arc<Gateway>,
+    pub(super) call: &'a Invocation,
+    pub(super) moment: &'a Moment,
     /// The policies that apply. `None`: none applies.
-    governed: Option<&'a Governed>,
-    inspection: &'a CallInspection,
+    pub(super) governed: Option<&'a Governed>,
+    pub(super) inspection: &'a CallInspection,
 }
 
 impl<'a> Sending<'a> {
-    fn inspecting(&self) -> Inspecting<'a> {
+    pub(super) fn inspecting(&self) -> Inspecting<'a> {
         let Self { gateway, call, moment, .. } = *self;
         Inspecting { gateway, call, moment }
     }
@@ -102,16 +106,18 @@ impl<'a> Sending<'a> {
         }
     }
 
-    /// Evaluates the policies, and starts sending. `None`: none applies.
-    async fn start(
+    /// Evaluates the policies, and starts sending. `message`: the rest of a message to an agent.
+    /// `None`: no policy applies.
+    pub(super) async fn start(
         &self,
         arguments: Option<&mut Arguments<'_>>,
+        message: Option<&RawValue>,
         record: &mut CallRecord,
-    ) -> Result<Option<SentAdmission<'_>>, Error> {
+    ) -> Result<Option<SentAdmission<'a>>, Error> {
         let Some(governed) = self.governed else { return Ok(None) };
         // Boxed, because compositions nest.
-        let Self { gateway, call, moment, inspection, .. } = *self;
-        let admitted = governed.admit(gateway, call, moment, inspection, arguments, record);
+        let (inspecting, inspection) = (self.inspecting(), self.inspection);
+        let admitted = governed.admit(inspecting, inspection, arguments, message, record);
         Ok(Some(Box::pin(admitted).await?.sent(record)))
     }
 
@@ -164,7 +170,7 @@ impl<'a> Sending<'a> {
     ) -> Result<Output, Error> {
         let Self { gateway, call, moment, .. } = *self;
         let FeatureRoute { method, server, .. } = route;
-        let admission = self.start(None, record).await?;
+        let admission = self.start(None, None, record).await?;
         if method == Method::Subscribe {
             let subscription = gateway.upstreams().subscribe(permit, &moment.principal);
             let result = match subscription {
@@ -192,7 +198,7 @@ impl<'a> Sending<'a> {
         let Self { gateway, call, .. } = *self;
         let TaskRoute { method, resolved, task, known } = route;
         let names = TaskNames::asked(gateway, &call.caller.claim, &task, &known);
-        let admission = self.start(None, record).await?;
+        let admission = self.start(None, None, record).await?;
         let result = self.request(method, permit, record).await;
         let result = result.map_err(|error| match error {
             Error::Upstream(error) => Error::from(names.rewrite_error(error)),
@@ -227,7 +233,7 @@ impl<'a> Sending<'a> {
         let must_conform = self.governed.is_some_and(Governed::reads_arguments);
         let mut arguments =
             prepare(self.inspecting(), self.inspection, (served, must_conform), record).await?;
-        let admission = self.start(Some(&mut arguments), record).await?;
+        let admission = self.start(Some(&mut arguments), None, record).await?;
         if served.composed().is_none() {
             arguments.forget_value();
         }

@@ -50,7 +50,7 @@ pub(super) struct HttpAnswer {
 }
 
 impl AgentLink {
-    /// Sends a request and waits for its answer, or for the last event of its stream. Retries once
+    /// Sends a request and waits for its answer. The answer of a stream is null. Retries once
     /// if nothing was sent, or if an operation without effects lost its connection.
     pub(super) async fn call_with_retry(&self, outbound: Outbound<'_>) -> Result<Value, Error> {
         let is_safe = |error: &Error| {
@@ -101,7 +101,7 @@ impl AgentLink {
             let limit_bytes = self.transport.client.limits().response_bytes;
             let buffered = meta.buffered.as_deref();
             let stream = EventStream::new((dialect, response), limit_bytes, buffered);
-            return Box::pin(stream.read(sink)).await;
+            return Box::pin(stream.read(sink)).await.map(|()| Value::Null);
         }
         // Agents reject a stream with an error that is no event.
         let left = sink.limit.saturating_sub(started.elapsed());

@@ -52,7 +52,7 @@ impl AgentLink {
     }
 
     /// Polls the task of an agent that does not wait for its end, as the caller requested. Returns the
-    /// task as it is if the time is over or its state is unknown.
+    /// last known task if the time is over or its state is unknown.
     async fn ended(
         &self,
         mut answer: Value,

@@ -75,28 +75,28 @@ impl<'a> EventStream<'a> {
         Self { body: response.into_body(), reader, limit_bytes, buffered, reserved: 0 }
     }
 
-    /// Reads all events. Returns the last one.
-    pub(super) async fn read(mut self, sink: &EventSink<'_>) -> Result<Value, Error> {
+    /// Reads all events.
+    pub(super) async fn read(mut self, sink: &EventSink<'_>) -> Result<(), Error> {
         let limit_bytes = self.limit_bytes;
         let after_ms = u64::try_from(sink.limit.as_millis()).unwrap_or(u64::MAX);
-        // The last event, if the stream may end after it.
-        let mut last = None;
+        // Whether the stream may end after the events so far.
+        let mut may_end = false;
         loop {
             let chunk = timeout(sink.limit, next_chunk(&mut self.body)).await;
             let chunk = chunk.map_err(|_| Error::Timeout { phase: Phase::Call, after_ms })??;
             let Some(chunk) = chunk else {
-                return last.ok_or_else(|| ProtocolViolation::Closed.into());
+                return if may_end { Ok(()) } else { Err(ProtocolViolation::Closed.into()) };
             };
             self.reserve(&chunk)?;
             self.reader.push(&chunk).map_err(|_| Error::TooLarge { limit_bytes })?;
             while let Some(event) = self.reader.next_event() {
                 let event = event?;
-                let (is_last, may_be_last) = end_of(&event);
-                last = may_be_last.then(|| event.clone());
+                let is_last;
+                (is_last, may_end) = end_of(&event);
                 sink.send(event).await?;
-                if let Some(last) = last.take_if(|_| is_last) {
+                if is_last {
                     read_rest(self.body);
-                    return Ok(last);
+                    return Ok(());
                 }
             }
         }

@@ -10,8 +10,8 @@ use super::{
 };
 
 impl Target {
-    /// Sends an operation and waits for its result, or for the last event of its stream. Once an event
-    /// has arrived, the circuit breaker counts a success.
+    /// Sends an operation and waits for its result, or for the end of its stream. Once an event has
+    /// arrived, the circuit breaker counts a success.
     pub(in super::super) async fn send_to_agent(
         &self,
         permit: Permit,

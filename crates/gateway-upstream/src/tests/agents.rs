@@ -395,7 +395,7 @@ async fn message_is_sent_once_for_any_response() {
                 .await;
         let error = ask(&upstreams).await.unwrap_err();
         assert!(
-            matches!(&error, Error::Rpc { message, .. } if message == "no such type"),
+            matches!(&error, Error::Agent(failure) if failure.message == "no such type"),
             "{error}"
         );
         assert_eq!(fake.seen("SendMessage").len(), 1);

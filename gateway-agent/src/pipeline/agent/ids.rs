@@ -177,7 +177,9 @@ impl Seals {
     /// Seals the content of an id. Sealing fails only without a key; an empty id names nothing.
     fn seal(&self, owner: &[u8], content: &impl Serialize) -> String {
         let content = serde_json::to_vec(content).ok();
-        content.and_then(|content| self.sealer.seal_equally(owner, &content).ok()).unwrap_or_default()
+        content
+            .and_then(|content| self.sealer.seal_equally(owner, &content).ok())
+            .unwrap_or_default()
     }
 }
 
@@ -311,11 +313,8 @@ fn status(of: &mut Value, found: &mut Found<'_>) {
 }
 
 pub(super) fn message(message: &mut Value, found: &mut Found<'_>) {
-    const IDS: [(&str, IdKind); 3] = [
-        ("messageId", IdKind::Other),
-        ("taskId", IdKind::Task),
-        ("contextId", IdKind::Context),
-    ];
+    const IDS: [(&str, IdKind); 3] =
+        [("messageId", IdKind::Other), ("taskId", IdKind::Task), ("contextId", IdKind::Context)];
     each(message, &IDS, found);
     for id in items(message, "referenceTaskIds") {
         found(IdKind::Task, id);

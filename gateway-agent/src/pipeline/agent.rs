@@ -1,0 +1,248 @@
+//! Operations of A2A: their requests, answers and events have the internal form of the crate `a2a`.
+//!
+//! A message is called like a tool, and an operation about a task needs no further price or rate. A
+//! caller that disconnects cancels nothing: the events of a stream are read to their end.
+
+mod ids;
+mod message;
+mod price;
+mod route;
+
+use std::sync::Arc;
+
+use a2a::{Failure, Operation, Request, TaskState, model::Event, skill::DataPart};
+use gateway_policy::{Permit, ValidationMode};
+use gateway_upstream::AgentRequest;
+use registry_core::Key;
+use serde_json::{Value, value::to_raw_value};
+use tokio::sync::mpsc;
+
+pub(super) use self::{ids::OpenedRequest, message::data_of_answer, route::find_route};
+use self::{
+    ids::{AnswerIds, put_ids, take_ids},
+    message::{PolicyMessage, read_arguments},
+    price::Progress,
+};
+use super::{
+    Error, Output, Target, admit::Governed, arguments::Arguments, prepare::without_messages,
+    route::AgentRoute, send::Sending, validate,
+};
+use crate::{audit::CallRecord, view::ServedTool};
+
+/// The number of events that wait for the caller. The agent waits while an event does.
+const WAITING_EVENTS: usize = 1;
+
+impl Sending<'_> {
+    /// Sends an operation to an agent and finishes its answers.
+    pub(super) async fn agent(
+        &self,
+        route: AgentRoute,
+        permit: Permit,
+        record: &mut CallRecord,
+    ) -> Result<Output, Error> {
+        let skill: Arc<str> = route.skill().into();
+        let AgentRoute { resolved, agent, opened } = route;
+        let OpenedRequest { mut request, task: _, ids } = opened;
+        let served = &resolved.served;
+        let operation = request.operation;
+        let admission = if operation.sends_message() {
+            // An agent without a target gets nothing, also no rates and prices.
+            if let Some(server) = served.missing_target() {
+                let server = server.clone();
+                return Err(gateway_upstream::Error::NotConfigured { server }.into());
+            }
+            let PolicyMessage { arguments, rest } =
+                self.prepare_message(served, &mut request, record).await?;
+            let mut arguments = arguments.as_deref().map(|raw| Arguments::new(Some(raw)));
+            let arguments = match &mut arguments {
+                Some(Ok(arguments)) => Some(arguments),
+                _ => None,
+            };
+            self.start(arguments, rest.as_deref(), record).await?
+        } else {
+            self.start(None, None, record).await?
+        };
+        let exchange = Exchange {
+            sending: *self,
+            served,
+            agent: &agent,
+            request: &request,
+            ids: ids.of_answers(&agent, &skill),
+        };
+        let mut progress = Progress::default();
+        let result = Box::pin(exchange.run(permit, &mut progress, record)).await;
+        progress.settle(&exchange, admission, result.as_ref().err(), record);
+        result.map(Output::Agent)
+    }
+
+    /// Restores placeholders in a message, validates its data, and returns it as policies see it.
+    async fn prepare_message(
+        &self,
+        served: &ServedTool,
+        request: &mut Request,
+        record: &mut CallRecord,
+    ) -> Result<PolicyMessage, Error> {
+        let Self { gateway, call, governed, inspection, .. } = *self;
+        let Some(message) = request.params.get_mut("message") else {
+            return Err(Failure::invalid_params("/message", "a message is required").into());
+        };
+        let mut is_restored = false;
+        if governed.is_some() {
+            // JSON values always serialize.
+            let text = to_raw_value(&*message).ok();
+            let restored = inspection.restored(self.inspecting(), served, text.as_deref())?;
+            if let Some(restored) = restored {
+                *message = serde_json::from_str(restored.get()).unwrap_or_default();
+                is_restored = true;
+            }
+        }
+        let reads_arguments = governed.is_some_and(Governed::reads_arguments);
+        let mode = if reads_arguments { ValidationMode::Error } else { served.checks().input };
+        let data = message::data_for(served, request);
+        let validated =
+            validate::message(gateway, served, (&data, &call.context, mode), record).await;
+        validated.map_err(|error| if is_restored { without_messages(error) } else { error })?;
+        drop(data);
+        if governed.is_none() {
+            return Ok(PolicyMessage::default());
+        }
+        let message = read_arguments(request);
+        if reads_arguments && message.arguments.is_none() {
+            let problem = "a policy reads the arguments of this skill: send one data part with an \
+                           object, or only text";
+            return Err(Failure::invalid_params("/message/parts", problem).into());
+        }
+        Ok(message)
+    }
+}
+
+/// One operation that is sent to an agent.
+struct Exchange<'a> {
+    sending: Sending<'a>,
+    served: &'a ServedTool,
+    /// The agent that receives the operation.
+    agent: &'a Key,
+    /// The request with the agent's ids.
+    request: &'a Request,
+    ids: AnswerIds<'a>,
+}
+
+impl Exchange<'_> {
+    /// Sends the request. Returns the finished answer, or null after the last event of a stream.
+    async fn run(
+        &self,
+        permit: Permit,
+        progress: &mut Progress,
+        record: &mut CallRecord,
+    ) -> Result<Value, Error> {
+        let Sending { gateway, call, moment, .. } = self.sending;
+        let Target::Agent(agent_call) = &call.target else {
+            return Err(Error::UnknownInput);
+        };
+        let trace = record.onward(&call.context.trace);
+        let request = AgentRequest {
+            request: self.request,
+            extensions: &agent_call.extensions,
+            context: &call.context,
+            timeout: Some(gateway.settings().call_timeout(self.served.key())),
+            trace: &trace,
+            quota_key: &moment.principal,
+            events: None,
+        };
+        let answer = if self.request.operation.is_streaming() {
+            let events = agent_call.events.as_ref();
+            self.stream((permit, request), events, progress, record).await.map(|()| Value::Null)
+        } else {
+            let answer = gateway.upstreams().send_to_agent(permit, request).await;
+            answer.map_err(|error| self.translated(error))
+        };
+        record.end_upstream();
+        let answer = answer?;
+        if answer.is_null() {
+            return Ok(answer);
+        }
+        progress.observe(self.request.operation, &answer);
+        self.finish(answer, record).await
+    }
+
+    /// Forwards the events of a stream. Without a receiver they are read to their end.
+    async fn stream(
+        &self,
+        (permit, request): (Permit, AgentRequest<'_>),
+        events: Option<&mpsc::Sender<Value>>,
+        progress: &mut Progress,
+        record: &mut CallRecord,
+    ) -> Result<(), Error> {
+        let (sender, mut receiver) = mpsc::channel(WAITING_EVENTS);
+        let request = AgentRequest { events: Some(&sender), ..request };
+        let upstreams = self.sending.gateway.upstreams();
+        let mut sent = Box::pin(upstreams.send_to_agent(permit, request));
+        let mut ended = None;
+        loop {
+            let event = if ended.is_some() {
+                // The last event can still wait.
+                receiver.try_recv().ok()
+            } else {
+                tokio::select! {
+                    biased;
+                    event = receiver.recv() => event,
+                    outcome = &mut sent => {
+                        ended = Some(outcome.map_err(|error| self.translated(error)));
+                        continue;
+                    }
+                }
+            };
+            let Some(event) = event else { break };
+            progress.observe(self.request.operation, &event);
+            let event = self.finish(event, record).await?;
+            if let Some(events) = events {
+                // Without a receiver the operation continues.
+                let _ = events.send(event).await;
+            }
+        }
+        ended.map_or(Ok(()), |outcome| outcome.map(drop))
+    }
+
+    /// Validates and inspects an answer or event, and translates its ids.
+    async fn finish(&self, mut answer: Value, record: &mut CallRecord) -> Result<Value, Error> {
+        let Sending { gateway, call, inspection, .. } = self.sending;
+        let operation = self.request.operation;
+        if self.served.checks().output != ValidationMode::Ignore && !has_failed(operation, &answer)
+        {
+            let data: Vec<DataPart<'_>> = data_of_answer(&answer);
+            validate::answer(gateway, self.served, (&data, &call.context), record).await?;
+        }
+        if inspection.has_results() {
+            let ids = take_ids(operation, &mut answer);
+            let inspecting = self.sending.inspecting();
+            answer = inspection.check_answer(inspecting, self.served, answer, record).await?;
+            put_ids(operation, &mut answer, ids);
+        }
+        self.ids.translate(operation, &mut answer);
+        Ok(answer)
+    }
+
+    /// The error with the caller's ids.
+    fn translated(&self, error: gateway_upstream::Error) -> Error {
+        match error {
+            gateway_upstream::Error::Agent(failure) => {
+                gateway_upstream::Error::from(self.ids.translate_failure(*failure)).into()
+            }
+            error => error.into(),
+        }
+    }
+}
+
+/// Whether an answer reports that its task has no result. Artifacts of it need not conform.
+fn has_failed(operation: Operation, answer: &Value) -> bool {
+    let state = match Event::of(answer) {
+        Some(Event::Task(task)) => task.state(),
+        Some(Event::Status { state, .. }) => state,
+        Some(_) => return false,
+        None if matches!(operation, Operation::GetTask | Operation::CancelTask) => {
+            a2a::model::Task::of(answer).map_or(TaskState::Unspecified, |task| task.state())
+        }
+        None => return false,
+    };
+    matches!(state, TaskState::Failed | TaskState::Canceled | TaskState::Rejected)
+}

@@ -1,0 +1,160 @@
+//! Finds the skill that an operation of A2A is about.
+
+use std::borrow::Cow;
+
+use a2a::{
+    ErrorKind, Failure, Request,
+    skill::{check_input_modes, check_output_modes, select},
+};
+use gateway_policy::{CallerIdentity, Denial, RuntimeValidation, Standing, check_standing};
+use registry_core::{
+    Key, Kind,
+    entity::{Agent, Dependency, Skill, agent::SBOM_EXTENSION},
+};
+use serde_json::Value;
+
+use super::{
+    super::{
+        AgentCall, Error, Gateway,
+        invocation::RequestedAgent,
+        route::{AgentRoute, ResolvedTool, undeclared},
+        validate,
+    },
+    ids::{AgentTask, OpenedRequest},
+};
+use crate::{
+    identity::Caller,
+    view::{Snapshot, ToolLookup},
+};
+
+/// Finds the skill of an operation. An agent without a visible skill is reported as unknown.
+pub(in super::super) fn find_route(
+    gateway: &Gateway,
+    snapshot: &Snapshot,
+    (caller, claim): (&Caller, &CallerIdentity),
+    call: &AgentCall,
+) -> Result<AgentRoute, Error> {
+    let lookup = gateway.views().lookup(snapshot);
+    let skills = visible_skills(gateway.policy(), caller, &lookup, &call.agent)?;
+    let mut request = call.request.clone();
+    // The tenant of the caller's request selected the agent.
+    request.set_tenant(None);
+    check_supported(call, &skills)?;
+    let opened = OpenedRequest::open(gateway, claim, &call.agent.name, request)?;
+    let resolved = match &opened.task {
+        Some(task) => skill_of_task(skills, task, call)?,
+        None => selected(gateway, skills, &opened.request)?,
+    };
+    if let (Some(message), Some((agent, skill))) =
+        (opened.request.message(), resolved.served.skill())
+    {
+        check_input_modes(agent, agent.skill(skill), message)?;
+        check_output_modes(agent, agent.skill(skill), &opened.request)?;
+    }
+    let agent = opened.task.as_ref().map_or(resolved.served.key(), |task| &task.agent).clone();
+    Ok(AgentRoute { resolved, agent, opened })
+}
+
+/// The skills of one version of an agent that a caller may use: those that it declares, and the
+/// others if the policy allows undeclared ones. At least one.
+fn visible_skills(
+    policy: RuntimeValidation,
+    caller: &Caller,
+    lookup: &ToolLookup<'_>,
+    requested: &RequestedAgent,
+) -> Result<Vec<ResolvedTool>, Denial> {
+    let RequestedAgent { name, version } = requested;
+    let declared = caller.agent().map(|agent| lookup.declared_skills(agent, name));
+    let mut declared = declared.unwrap_or_default();
+    let newest_declared = || declared.iter().map(|skill| &skill.version).max().cloned();
+    let newest = || lookup.newest_agent(name).map(|key| key.version);
+    let version = version.clone().or_else(newest_declared).or_else(newest);
+    declared.retain(|skill| Some(&skill.version) == version.as_ref());
+    let key = version.map(|version| Key::new(Kind::Agent, name.clone(), version));
+    let standing = undeclared(caller);
+    let may_use_others = check_standing(policy, standing);
+    let others = match (&may_use_others, key) {
+        (Ok(_), Some(key)) => lookup.skills_of(&key),
+        _ => Vec::new(),
+    };
+    let others = others.into_iter().filter(|skill| !declared.contains(skill));
+    let resolve = |skill: &Dependency, standing| {
+        lookup.skill(skill).map(|served| ResolvedTool { served, standing })
+    };
+    let mut skills: Vec<_> =
+        declared.iter().filter_map(|skill| resolve(skill, Standing::Declared)).collect();
+    skills.extend(others.filter_map(|skill| resolve(&skill, standing)));
+    if skills.is_empty() {
+        return Err(may_use_others.err().unwrap_or(Denial::NoSuchTool));
+    }
+    Ok(skills)
+}
+
+/// Checks that the agent and the gateway support the operation of any skill.
+fn check_supported(call: &AgentCall, skills: &[ResolvedTool]) -> Result<(), Failure> {
+    let AgentCall { request, extensions, .. } = call;
+    let operation = request.operation;
+    if request.push_config().is_some() || operation.is_push_config() {
+        let message = "the gateway does not support push notifications; subscribe to the task";
+        return Err(Failure::new(ErrorKind::PushNotificationNotSupported, message));
+    }
+    let Some((agent, _)) = skills.first().and_then(|skill| skill.served.skill()) else {
+        return Ok(());
+    };
+    let is_about_task = !operation.sends_message() && request.task_id().is_some();
+    let streams = agent.capabilities.streaming == Some(true);
+    if !(operation.sends_message() || is_about_task) || (operation.is_streaming() && !streams) {
+        let message = format!("the agent does not support {}", operation.name());
+        return Err(Failure::new(ErrorKind::UnsupportedOperation, message));
+    }
+    let required =
+        agent.capabilities.extensions.iter().filter(|extension| {
+            extension.required == Some(true) && extension.uri != SBOM_EXTENSION
+        });
+    extensions.require(required.map(|extension| extension.uri.as_str()))
+}
+
+/// The skill that started a task, in the version that the caller uses now.
+fn skill_of_task(
+    skills: Vec<ResolvedTool>,
+    task: &AgentTask,
+    call: &AgentCall,
+) -> Result<ResolvedTool, Failure> {
+    let is_addressed = call.agent.version.as_ref().is_none_or(|v| *v == task.agent.version);
+    let is_its_skill = |resolved: &ResolvedTool| {
+        resolved.served.skill().is_some_and(|(_, skill)| *skill == *task.skill)
+    };
+    let found = skills.into_iter().find(|resolved| is_addressed && is_its_skill(resolved));
+    found.ok_or_else(|| Failure::task_not_found(call.request.task_id().unwrap_or_default()))
+}
+
+/// The skill that a message selects among the visible ones.
+fn selected(
+    gateway: &Gateway,
+    mut skills: Vec<ResolvedTool>,
+    request: &Request,
+) -> Result<ResolvedTool, Failure> {
+    let position = |id: &str| {
+        skills.iter().position(|resolved| resolved.served.skill().is_some_and(|(_, own)| own == id))
+    };
+    let unknown = || {
+        let problem = "the message does not select one skill: set it to the id of a skill";
+        Failure::invalid_params("/message/metadata/skillId", problem)
+    };
+    let (agent, _) =
+        skills.first().and_then(|resolved| resolved.served.skill()).ok_or_else(unknown)?;
+    let visible = if skills.len() == agent.skills.len() {
+        Cow::Borrowed(agent)
+    } else {
+        let skills = agent.skills.iter().filter(|skill| position(&skill.id).is_some());
+        Cow::Owned(Agent { skills: skills.cloned().collect(), ..agent.clone() })
+    };
+    let matches = |skill: &Skill, data: &Value| {
+        let found = position(&skill.id).and_then(|at| skills.get(at));
+        found.is_some_and(|resolved| validate::matches(gateway, &resolved.served, data))
+    };
+    let skill = select(&visible, request, matches)?.ok_or_else(unknown)?;
+    let at = position(&skill.id).ok_or_else(unknown)?;
+    drop(visible);
+    Ok(skills.swap_remove(at))
+}
