@@ -16,12 +16,12 @@ mod signer;
 mod task_index;
 mod tasks;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use a2a::{
-    Dialect, ErrorKind, Failure, Operation, Request as AgentRequest, Version,
+    Dialect, Failure, Operation, Request as AgentRequest, Version,
     extensions::{EXTENSIONS_HEADER, Extensions},
     version::VERSION_HEADER,
 };
@@ -34,7 +34,7 @@ use axum::{
 use gateway_protocol::mcp::Era;
 use gateway_upstream::RequestContext;
 use http::{
-    Method,
+    HeaderValue, Method,
     header::{ETAG, LAST_MODIFIED, RETRY_AFTER, WWW_AUTHENTICATE},
     request::Parts,
 };
@@ -203,16 +203,21 @@ impl Served<'_> {
                 let card = cards::extended(self, &agent)?;
                 Ok(form.result(request.operation, card).0)
             }
-            operation => {
+            _ => {
                 let agent = agent.ok_or_else(unaddressed)?;
-                let visible = self.visible(&agent)?;
-                check(&visible, &request)?;
-                let active = active_extensions(&visible, operation, &extensions)?;
-                let form = form.with_extensions(active.header_value());
+                let form = form.with_extensions(self.active_extensions(&agent, &extensions));
                 let call = self.call(agent, request, (context, extensions));
                 Box::pin(calls::serve(self.a2a, Arc::clone(&self.gateway), call, form)).await
             }
         }
+    }
+
+    /// The requested extensions that the agent declares.
+    fn active_extensions(&self, agent: &AgentName, requested: &Extensions) -> Option<HeaderValue> {
+        requested.header_value()?;
+        let visible = self.visible(agent).ok()?;
+        let declared = visible.extensions().map(|extension| extension.uri.as_str());
+        requested.only(declared).header_value()
     }
 
     /// Finds an agent that the caller can see.
@@ -271,35 +276,6 @@ impl Served<'_> {
         let caller = self.caller.clone();
         AgentOperation { agent, request, extensions, caller, context, record, tasks }
     }
-}
-
-/// Rejects operations that the agent does not support, before anything is sent.
-fn check(visible: &VisibleAgent, request: &AgentRequest) -> Result<(), Failure> {
-    let has_push = request.operation.is_push_config() || request.push_config().is_some();
-    if has_push {
-        let message =
-            "the gateway does not deliver push notifications; use SubscribeToTask or GetTask";
-        return Err(Failure::new(ErrorKind::PushNotificationNotSupported, message));
-    }
-    if request.operation.is_streaming() && !visible.has_streaming() {
-        let message =
-            format!("{} does not stream events; use SendMessage or GetTask", visible.key());
-        return Err(Failure::new(ErrorKind::UnsupportedOperation, message));
-    }
-    Ok(())
-}
-
-/// The requested extensions that the agent declares. A message must request the required ones.
-fn active_extensions(
-    visible: &VisibleAgent,
-    operation: Operation,
-    requested: &Extensions,
-) -> Result<Extensions, Failure> {
-    let required = visible.extensions().filter(|extension| extension.required == Some(true));
-    if operation.sends_message() {
-        requested.require(required.map(|extension| extension.uri.as_str()))?;
-    }
-    Ok(requested.only(visible.extensions().map(|extension| extension.uri.as_str())))
 }
 
 fn unaddressed() -> Failure {

@@ -15,10 +15,14 @@ pub(super) struct RunningOperations {
 impl RunningOperations {
     /// Runs an operation to its end, also if the returned future is dropped. The output is `None`
     /// if the gateway stops first.
-    pub(super) fn run<T: Send + 'static>(
+    pub(super) fn run<T, F>(
         &self,
-        operation: impl Future<Output = T> + Send + 'static,
-    ) -> impl Future<Output = Option<T>> + Send + 'static {
+        operation: F,
+    ) -> impl Future<Output = Option<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
         let stop = self.stop.clone();
         let running = self.tasks.spawn(async move { stop.run_until_cancelled(operation).await });
         async move { running.await.unwrap_or_else(|e| resume_unwind(e.into_panic())) }

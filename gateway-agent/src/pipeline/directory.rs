@@ -139,11 +139,6 @@ impl VisibleAgent {
         if let Entity::Agent(agent) = self.record.document.entity() { Some(agent) } else { None }
     }
 
-    /// Whether the agent streams events.
-    pub(crate) fn has_streaming(&self) -> bool {
-        self.entity().is_some_and(|agent| agent.capabilities.streaming == Some(true))
-    }
-
     /// The extensions of A2A that the agent declares.
     pub(crate) fn extensions(&self) -> impl Iterator<Item = &Extension> {
         let agent = self.entity().into_iter();
