@@ -5,7 +5,7 @@ use crate::{assert_same, scan};
 const FIELDS: &[(&str, &str)] = &[
     (
         "event",
-        "the method: `tools/call`, `resources/subscribe`; `composition/step` for a step; for `subscriptions/listen` one event per resource, and `tasks/get` for each poll of a task",
+        "the method: `tools/call`, `resources/subscribe`; `composition/step` for a step; for `subscriptions/listen` one event per resource, and `tasks/get` for each poll of a task; for A2A the method of 1.0, such as `SendMessage`",
     ),
     ("request_id", "`X-Request-Id` of the request, or a new id"),
     ("trace_id", "trace of the call"),
@@ -25,7 +25,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("client_version", "version in MCP `clientInfo`"),
     (
         "tool",
-        "requested name (at most 128 bytes): a tool or prompt, scheme and authority of a resource, the tool that started a task, `SKILL of AGENT` for a skill",
+        "requested name (at most 128 bytes): a tool or prompt, scheme and authority of a resource, the tool that started a task, the agent of an A2A operation, `SKILL of AGENT` for a step",
     ),
     ("composition", "the composition that made the call, for `composition/step`"),
     ("composition_version", "its version"),
@@ -35,7 +35,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("revision", "revision of the catalog that decided"),
     ("catalog_age_seconds", "seconds since the catalog was known to be the latest"),
     ("staleness", "calls that this age allows: `serve`, `read-only`, `reject`"),
-    ("era", "`modern` (2026-07-28) or `legacy`"),
+    ("era", "`modern` (MCP 2026-07-28, A2A 1.0) or `legacy` (earlier versions)"),
     ("permit", "decision: `allow`, `warn:REASON` or `deny:REASON`; see below"),
     (
         "policies",

@@ -226,13 +226,38 @@ const STEPS: &[[&str; 2]] = &[
     ["limit", "a limit of items, calls, bytes or memory of one call"],
 ];
 
+/// Reason, cause, HTTP status of A2A.
+const AGENTS: &[[&str; 3]] = &[
+    ["QUARANTINED", "the agent is [quarantined](../operate/contracts.md)", "503"],
+    ["STALE_CATALOG", "the catalog is [too old](../operate/staleness.md)", "503"],
+    ["NO_CATALOG", "no catalog is loaded yet", "503"],
+    ["GATEWAY_STOPPING", "the gateway stopped before the agent answered", "503"],
+    ["CIRCUIT_OPEN", "the agent keeps failing: retry after `Retry-After`", "503"],
+    ["AGENT_OVERLOADED", "the agent's queue is full", "503"],
+    ["AGENT_UNAVAILABLE", "the agent cannot be reached, or rejects the gateway", "503"],
+    ["AGENT_NOT_CONFIGURED", "no target is configured for the agent", "503"],
+    ["AGENT_TIMEOUT", "no answer within `limits.callTimeoutMs`; the task may run", "504"],
+    ["QUOTA_EXCEEDED", "the caller uses its quota of a limited resource", "429"],
+    ["NO_AGENT_CREDENTIAL", "no access token for the agent", "403"],
+    ["INVALID_INPUT", "data violates the input schema; `pointer` has its place", "400"],
+    ["UNKNOWN_PLACEHOLDER", "the message has an unknown placeholder", "400"],
+    ["INVALID_OUTPUT", "data of the answer violates the output schema", "500"],
+    ["AGENT_ANSWER_TOO_LARGE", "the answer exceeds `limits.responseBytes`", "500"],
+    ["INVALID_AGENT_ANSWER", "the answer violates the protocol", "500"],
+    ["GATEWAY_ERROR", "another failure of the gateway; see its log", "500"],
+];
+
 fn owned<const N: usize>(row: &[&str; N]) -> [String; N] {
     row.map(str::to_owned)
 }
 
 #[test]
 fn reference_of_gateway_errors_is_current() {
-    let files = ["gateway-agent/src/mcp/rejection.rs", "gateway-agent/src/identity/challenge.rs"];
+    let files = [
+        "gateway-agent/src/mcp/rejection.rs",
+        "gateway-agent/src/ingress/error.rs",
+        "gateway-agent/src/identity/challenge.rs",
+    ];
     let found: Vec<_> = files.iter().flat_map(|file| scan::words(&scan::read(file))).collect();
     let mut documented: Vec<_> =
         REJECTIONS.iter().flat_map(|[reasons, ..]| reasons.split(' ')).collect();
@@ -257,6 +282,18 @@ fn reference_of_gateway_errors_is_current() {
     let documented: Vec<_> = STEPS.iter().map(|[reason, _]| *reason).collect();
     assert_same("reasons of steps", &documented, &found);
 
+    let failure = scan::read("gateway-agent/src/a2a/failure.rs");
+    let literals = failure.split('"').skip(1).step_by(2);
+    let is_reason = |word: &str| {
+        word.contains('_') && word.chars().all(|char| char.is_ascii_uppercase() || char == '_')
+            || word == "QUARANTINED"
+    };
+    let mut found: Vec<_> = literals.filter(|word| is_reason(word)).map(str::to_owned).collect();
+    found.sort();
+    found.dedup();
+    let documented: Vec<_> = AGENTS.iter().map(|[reason, ..]| *reason).collect();
+    assert_same("reasons of A2A", &documented, &found);
+
     let rejections: Vec<_> = REJECTIONS
         .iter()
         .map(|[reasons, cause, code, modern, legacy]| {
@@ -266,6 +303,12 @@ fn reference_of_gateway_errors_is_current() {
         })
         .collect();
     let calls: Vec<_> = CALLS.iter().map(owned).collect();
+    let agents: Vec<_> = AGENTS
+        .iter()
+        .map(|[reason, cause, status]| {
+            [format!("`{reason}`"), (*cause).to_owned(), (*status).to_owned()]
+        })
+        .collect();
     let steps: Vec<_> = STEPS
         .iter()
         .map(|[reason, meaning]| [format!("`{reason}`"), (*meaning).to_owned()])
@@ -274,12 +317,17 @@ fn reference_of_gateway_errors_is_current() {
         "The last columns are the HTTP status for clients of 2026-07-28 (modern) and of earlier \
          revisions (legacy). [Handle errors](../errors.md#gateway-errors) has an overview.\n\n## \
          Rejected requests\n\nMetric `gateway_requests_rejected_total`.\n\n{}\n## Calls\n\n`result` \
-         is a result with `isError: true`.\n\n{}\n## Failed steps\n\nA failed \
+         is a result with `isError: true`.\n\n{}\n## A2A\n\n`ErrorInfo` has the domain \
+         `gateway-agent` and one of these reasons, or the reason of a rejected request above in \
+         upper case. JSON-RPC has the code -32000 and the same status. For status 400 and 500 it has \
+         -32602 and -32603 with status 200. Errors of agents keep their code and domain. [Use \
+         agents](../a2a.md#handle-errors) has an overview.\n\n{}\n## Failed steps\n\nA failed \
          [composition](../compositions.md) names one of these reasons in `registry/failure` and \
          `registry/steps`; `retryIf`, `failureIf` and compensations read it as `$.reason`. A failed \
          call of a step has its [outcome](audit-fields.md#outcomes) as the reason.\n\n{}",
         reference_pages::table(["reason", "cause", "code", "modern", "legacy"], &rejections),
         reference_pages::table(["cause", "code", "modern", "legacy"], &calls),
+        reference_pages::table(["reason", "cause", "status"], &agents),
         reference_pages::table(["reason", "meaning"], &steps),
     );
     reference_pages::check("gateway-errors.md", "Errors of the gateway", &body);

@@ -92,7 +92,7 @@ async fn answer(
     Ok(response)
 }
 
-/// What a client's stream receives.
+/// A message to the stream of a client.
 enum Step {
     Event(Bytes),
     Failed(Box<Refusal>),

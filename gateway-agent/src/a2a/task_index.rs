@@ -30,7 +30,7 @@ const ID_BYTES: usize = 2 * 1024;
 /// Age after which a task is dropped. Ids are valid longer.
 const EXPIRY: Duration = Duration::from_hours(30 * 24);
 
-/// The principal of tasks. Callers without an identity have none: they could not be told apart.
+/// The principal of tasks. Callers without an identity have none, because they cannot be distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Owner(Digest);
 

@@ -203,7 +203,7 @@ limits: { sessions: 0 }
     line 8: targets[0].http: `not-a-url` is not a URL such as http://127.0.0.1:7090/mcp
     line 9: targets[1]: set `http: URL` or `stdio: { command: … }`
     line 10: targets[2]: `http` and `stdio` are both set; remove one of them
-    line 11: colour: unknown field; expected one of name, tls, listen, mcpServers, registry, identity, targets, variables, limits, adminTokenFile, admin, tracing, drainNotice, drainTimeout, sessionKeyFile, governance, allowedOrigins, allowedHosts
+    line 11: colour: unknown field; expected one of name, tls, listen, mcpServers, registry, identity, targets, variables, limits, adminTokenFile, admin, tracing, drainNotice, drainTimeout, sessionKeyFile, governance, a2a, allowedOrigins, allowedHosts
     line 12: limits.sessions: expected an integer of at least 1, found the number 0
     ");
 }
@@ -385,6 +385,17 @@ fn meaningless_combinations_are_rejected() {
     for host in ["", "https://a.example", "a.example/path", "*", "u@a.example"] {
         cases.push((format!("{DEFAULTS}\nallowedHosts: ['{host}']"), "is not a host name"));
     }
+    for url in [
+        "",
+        "gateway.example",
+        "ftp://h",
+        "https://",
+        "https://u@h",
+        "https://h/?q",
+        "https://h/#x",
+    ] {
+        cases.push((format!("{DEFAULTS}\na2a: {{ url: '{url}' }}"), "is not a base URL"));
+    }
     for name in ["", "A=B"] {
         let child = format!("stdio: {{ command: x, env: {{ '{name}': z }} }}");
         cases.push((target(&child), "is not a valid variable name"));
@@ -396,6 +407,8 @@ fn meaningless_combinations_are_rejected() {
     let good = "allowedOrigins: ['https://a.example:8443', 'vscode-webview://x']\n\
         allowedHosts: [a.example, 'a.example:80', '[::1]', 10.0.0.1]";
     parse(&format!("{DEFAULTS}\n{good}")).unwrap();
+    let config = parse(&format!("{DEFAULTS}\na2a: {{ url: 'https://a.example/base/' }}")).unwrap();
+    assert_eq!(config.a2a_url.as_deref(), Some("https://a.example/base"));
 }
 
 #[test]
