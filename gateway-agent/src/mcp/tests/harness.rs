@@ -54,6 +54,8 @@ pub(crate) struct Setup {
     /// Replaces the default upstream.
     pub(crate) transport: Option<TransportConfig>,
     pub(crate) prefix: Prefix,
+    /// Further targets.
+    pub(crate) agents: Vec<(Key, TransportConfig)>,
 }
 
 impl Default for Setup {
@@ -82,6 +84,7 @@ impl Default for Setup {
             lists: "[]".to_owned(),
             transport: None,
             prefix: Prefix::parse("").unwrap(),
+            agents: Vec::new(),
         }
     }
 }
@@ -138,14 +141,18 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let server: Key = "server/up@1.0.0".parse().unwrap();
         let transport = setup.transport.unwrap_or_else(|| http(&upstream));
-        let target = TargetConfig {
-            server: (&server).into(),
-            prefix: setup.prefix,
+        let target = |server: &Key, prefix, transport| TargetConfig {
+            server: server.into(),
+            prefix,
             exposes: None,
             transport,
             timeout: None,
             auto_start: true,
         };
+        let mut targets = vec![target(&server, setup.prefix, transport)];
+        for (agent, transport) in setup.agents {
+            targets.push(target(&agent, Prefix::parse("agent").unwrap(), transport));
+        }
         let settings = Settings {
             origins: OriginPolicy {
                 listen: "127.0.0.1:7080".parse().unwrap(),
@@ -162,7 +169,7 @@ impl Bench {
             variables: setup.variables,
         };
         let cache_file = dir.path().join("registry.json");
-        let upstreams = Upstreams::start(&[target], setup.limits);
+        let upstreams = Upstreams::start(&targets, setup.limits);
         let mut definitions = upstreams.definitions();
         definitions.wait_for(|all| all.find(&server).is_some()).await.unwrap();
         let (publish, catalog) = watch::channel(catalog(1, entities));
