@@ -325,7 +325,7 @@ fn task_push_config(value: Value) -> Translated<Value> {
     let config = outer.remove("pushNotificationConfig").unwrap_or_else(|| json!({}));
     let mut config = push_config(config).map_err(|error| error.at("pushNotificationConfig"))?;
     let (parent, name) = (outer.remove("parent"), outer.remove("name"));
-    let id = outer.remove("configId");
+    let id = outer.remove("configId").filter(|id| id != "");
     let mut path = name.as_ref().or(parent.as_ref()).and_then(Value::as_str).map(|path| {
         let mut steps = path.split('/').filter(|step| !step.is_empty());
         (steps.nth(1).map(str::to_owned), steps.nth(1).map(str::to_owned))

@@ -13,11 +13,11 @@ const SCHEMES: [(&str, &str); 5] = [
     ("mutualTLS", "mtlsSecurityScheme"),
 ];
 
-/// The flows that 1.0 prefers, one of which a scheme has.
+/// The flows in the order of preference. A scheme of 1.0 has one.
 const FLOWS: [&str; 5] =
     ["authorizationCode", "clientCredentials", "deviceCode", "implicit", "password"];
 
-/// Converts a scheme to 1.0. An unknown one stays as it is.
+/// Converts a scheme to 1.0. An unknown scheme is kept.
 pub(crate) fn scheme_to_v1(scheme: &mut Value) {
     let Some(members) = scheme.as_object_mut() else { return };
     if SCHEMES.iter().any(|(_, name)| members.contains_key(*name)) {
@@ -36,7 +36,7 @@ pub(crate) fn scheme_to_v1(scheme: &mut Value) {
     *scheme = Object::from_iter([((*name).to_owned(), members.into())]).into();
 }
 
-/// Converts a scheme to 0.3. An unknown one stays as it is.
+/// Converts a scheme to 0.3. An unknown scheme is kept.
 pub(crate) fn scheme_to_v03(scheme: &mut Value) {
     let Some(members) = scheme.as_object_mut() else { return };
     let found = SCHEMES.iter().find(|(_, name)| members.get(*name).is_some_and(Value::is_object));
@@ -57,7 +57,7 @@ pub(crate) fn requirement_to_v1(requirement: &Value) -> Value {
     json!({ "schemes": schemes.collect::<Object>() })
 }
 
-/// Converts a requirement to 0.3. One in the form of 0.3 stays as it is.
+/// Converts a requirement to 0.3. A requirement in the form of 0.3 is kept.
 pub(crate) fn requirement_to_v03(requirement: &Value) -> Value {
     let Some(schemes) = requirement.get("schemes").and_then(Value::as_object) else {
         return requirement.clone();
