@@ -1,4 +1,4 @@
-//! Security schemes and requirements: those of OpenAPI in 0.3, messages in 1.0.
+//! Security schemes and requirements: `OpenAPI` in 0.3, messages in 1.0.
 
 use serde_json::{Value, json};
 
@@ -57,14 +57,24 @@ pub(crate) fn requirement_to_v1(requirement: &Value) -> Value {
     json!({ "schemes": schemes.collect::<Object>() })
 }
 
-/// Converts a requirement to 0.3. A requirement in the form of 0.3 is kept.
-pub(crate) fn requirement_to_v03(requirement: &Value) -> Value {
-    let Some(schemes) = requirement.get("schemes").and_then(Value::as_object) else {
-        return requirement.clone();
+/// Converts a requirement to 0.3: from scheme names to scopes. `None`: it is invalid.
+pub fn requirement_to_v03(requirement: &Value) -> Option<Value> {
+    let requirement = requirement.as_object()?;
+    let schemes = match requirement.get("schemes") {
+        Some(schemes) if requirement.len() == 1 => schemes.as_object()?,
+        Some(_) => return None,
+        None => requirement,
     };
-    let scopes = |scopes: &Value| match scopes {
-        Value::Array(_) => scopes.clone(),
-        scopes => scopes.get("list").cloned().unwrap_or_else(|| json!([])),
+    let scopes = |(name, scopes): (&String, &Value)| {
+        let scopes = match scopes {
+            Value::Array(_) => scopes.clone(),
+            Value::Object(list) if list.is_empty() => json!([]),
+            Value::Object(list) if list.len() == 1 => {
+                list.get("list").filter(|list| list.is_array())?.clone()
+            }
+            _ => return None,
+        };
+        Some((name.clone(), scopes))
     };
-    schemes.iter().map(|(name, list)| (name.clone(), scopes(list))).collect::<Object>().into()
+    schemes.iter().map(scopes).collect::<Option<Object>>().map(Value::Object)
 }

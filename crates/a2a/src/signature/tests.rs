@@ -38,9 +38,9 @@ fn signed_as(signer: &Signer, variant: Variant, mut card: Value) -> Value {
 #[test]
 fn signed_card_is_verified_with_its_key_set() {
     for signer in [es256(), eddsa()] {
-        let signed = signer.sign(card()).unwrap();
-        assert!(signed.ambiguous.is_empty(), "{:?}", signed.ambiguous);
-        let verified = verify(&signed.card, &signer.key_set()).unwrap();
+        let result = signer.sign(card()).unwrap();
+        assert!(result.ambiguous.is_empty(), "{:?}", result.ambiguous);
+        let verified = verify(&result.card, &signer.key_set()).unwrap();
         assert_eq!(verified.kid.as_deref(), Some(signer.kid()));
         assert_eq!(verified.variant, Variant::Verbatim);
         let keys = serde_json::to_value(signer.key_set()).unwrap();
@@ -50,8 +50,8 @@ fn signed_card_is_verified_with_its_key_set() {
         );
         assert!(keys["keys"][0].get("d").is_none());
     }
-    let signed = es256().sign(card()).unwrap().card;
-    assert_eq!(headers(&signed)[0].jku.as_deref(), Some("https://gw.example/jwks.json"));
+    let result = es256().sign(card()).unwrap().card;
+    assert_eq!(headers(&result)[0].jku.as_deref(), Some("https://gw.example/jwks.json"));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn example_of_the_specification_has_its_canonical_form() {
         text(Variant::EmptyRemoved),
         r#"{"capabilities":{"pushNotifications":false,"streaming":false},"name":"Example Agent"}"#
     );
-    let signed = es256().sign(card.clone()).unwrap();
+    let result = es256().sign(card.clone()).unwrap();
     let pointers = [
         "/capabilities/extensions",
         "/capabilities/pushNotifications",
@@ -84,7 +84,7 @@ fn example_of_the_specification_has_its_canonical_form() {
         "/description",
         "/skills",
     ];
-    assert_eq!(signed.ambiguous, pointers);
+    assert_eq!(result.ambiguous, pointers);
 }
 
 #[test]
@@ -94,22 +94,22 @@ fn matching_variant_is_reported() {
     card["description"] = "".into();
     card["capabilities"] = json!({ "streaming": false, "extensions": [] });
     for variant in Variant::ALL {
-        let signed = signed_as(&signer, variant, card.clone());
-        assert_eq!(verify(&signed, &signer.key_set()).unwrap().variant, variant);
+        let result = signed_as(&signer, variant, card.clone());
+        assert_eq!(verify(&result, &signer.key_set()).unwrap().variant, variant);
     }
 }
 
 #[test]
 fn changed_or_foreign_card_is_rejected() {
     let (signer, other) = (es256(), es256());
-    let signed = signer.sign(card()).unwrap().card;
-    let mut changed = signed.clone();
+    let result = signer.sign(card()).unwrap().card;
+    let mut changed = result.clone();
     changed["description"] = "other".into();
     assert_eq!(verify(&changed, &signer.key_set()), Err(SignatureError::Invalid));
-    assert_eq!(verify(&signed, &other.key_set()), Err(SignatureError::UnknownKey));
+    assert_eq!(verify(&result, &other.key_set()), Err(SignatureError::UnknownKey));
     let mut renamed = other.key_set();
     renamed.keys[0].common.key_id = Some(signer.kid().to_owned());
-    assert_eq!(verify(&signed, &renamed), Err(SignatureError::Invalid));
+    assert_eq!(verify(&result, &renamed), Err(SignatureError::Invalid));
     assert_eq!(verify(&card(), &signer.key_set()), Err(SignatureError::Unsigned));
 }
 
@@ -134,11 +134,11 @@ fn unsafe_headers_are_rejected() {
 #[test]
 fn one_valid_signature_is_enough() {
     let signer = es256();
-    let mut signed = signer.sign(card()).unwrap().card;
-    let signatures = signed["signatures"].as_array_mut().unwrap();
+    let mut result = signer.sign(card()).unwrap().card;
+    let signatures = result["signatures"].as_array_mut().unwrap();
     signatures.insert(0, json!({ "protected": "!", "signature": "" }));
     signatures.insert(0, json!(7));
-    assert!(verify(&signed, &signer.key_set()).is_ok());
+    assert!(verify(&result, &signer.key_set()).is_ok());
 }
 
 #[test]

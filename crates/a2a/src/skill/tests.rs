@@ -1,3 +1,5 @@
+#![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
+
 use registry_core::{Document, Entity, Kind};
 use serde_json::json;
 
