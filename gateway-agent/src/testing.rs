@@ -63,13 +63,20 @@ pub(crate) fn server(name: &str, tools: &[&str], exposes: &[&str]) -> Registered
 pub(crate) fn agent(name: &str, version: &str, tools: &[(&str, &str)]) -> Registered {
     let depends: Vec<_> =
         tools.iter().map(|(n, v)| json!({ "type": "tool", "name": n, "version": v })).collect();
-    let document = json!({
-        "name": name, "version": version, "description": "x", "url": "http://x",
+    let sbom = json!({ "uri": "urn:agentgateway:sbom", "params": { "depends": depends } });
+    let more = json!({ "version": version, "capabilities": { "extensions": [sbom] } });
+    agent_with(name, more)
+}
+
+/// An agent of version 1.0.0 with these members.
+#[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
+pub(crate) fn agent_with(name: &str, more: Value) -> Registered {
+    let mut document = json!({
+        "name": name, "version": "1.0.0", "description": "x", "url": "http://x",
         "protocolVersion": "0.3.0", "defaultInputModes": [], "defaultOutputModes": [], "skills": [],
-        "capabilities": { "extensions": [
-            { "uri": "urn:agentgateway:sbom", "params": { "depends": depends } }
-        ] },
+        "capabilities": {},
     });
+    merge(&mut document, &more);
     registered(Kind::Agent, document)
 }
 

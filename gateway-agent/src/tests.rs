@@ -1,3 +1,4 @@
-//! Tests of the whole library: a surface in addition to the MCP endpoint.
+//! Tests of the whole library: a surface in addition to the MCP endpoint, and operations at agents.
 
+mod agent_calls;
 mod toy_surface;

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use self::publish::{Facade, Shape};
+pub use crate::legacy::security::requirement_to_v03;
 use crate::{
     json::{Object, filled, items},
     legacy,

@@ -79,7 +79,7 @@ pub struct Failure {
     pub kind: ErrorKind,
     /// The message for people.
     pub message: String,
-    /// The reason of `ErrorInfo` in UPPER_SNAKE_CASE, if it is not the one of the kind.
+    /// The reason of `ErrorInfo` in `UPPER_SNAKE_CASE`, if it is not the one of the kind.
     pub reason: Option<String>,
     /// The metadata of `ErrorInfo`.
     pub metadata: BTreeMap<String, String>,
@@ -135,8 +135,8 @@ impl Failure {
     }
 
     /// The reason of `ErrorInfo`.
-    pub fn reason(&self) -> Option<&str> {
-        self.reason.as_deref().or_else(|| self.kind.reason())
+    pub fn reason(&self) -> &str {
+        self.reason.as_deref().unwrap_or(self.kind.reason())
     }
 }
 

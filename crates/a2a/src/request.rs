@@ -108,7 +108,7 @@ impl Request {
     pub fn check(&self) -> Result<(), Failure> {
         for name in ["tenant", "contextId", "pageToken", "status", "statusTimestampAfter", "token"]
         {
-            self.check_text(&self.params, "", name)?;
+            check_text(&self.params, "", name)?;
         }
         self.check_number("historyLength", 0)?;
         match self.operation {
@@ -131,7 +131,7 @@ impl Request {
             message.ok_or_else(|| Failure::invalid_params("/message", "a message is required"))?;
         required(message, "/message", "messageId")?;
         for name in ["taskId", "contextId"] {
-            self.check_text(message, "/message", name)?;
+            check_text(message, "/message", name)?;
         }
         if !matches!(text(message, "role"), Some("ROLE_USER" | "ROLE_AGENT")) {
             return Err(Failure::invalid_params("/message/role", "ROLE_USER is required"));
@@ -155,15 +155,6 @@ impl Request {
         }
     }
 
-    fn check_text(&self, object: &Object, at: &str, name: &str) -> Result<(), Failure> {
-        match object.get(name) {
-            None | Some(Value::Null | Value::String(_)) => Ok(()),
-            Some(_) => {
-                Err(Failure::invalid_params(&format!("{at}/{name}"), "a string is required"))
-            }
-        }
-    }
-
     fn check_number(&self, name: &str, least: u64) -> Result<(), Failure> {
         match self.params.get(name) {
             None | Some(Value::Null) => Ok(()),
@@ -173,6 +164,13 @@ impl Request {
                 Err(Failure::invalid_params(&format!("/{name}"), problem))
             }
         }
+    }
+}
+
+fn check_text(object: &Object, at: &str, name: &str) -> Result<(), Failure> {
+    match object.get(name) {
+        None | Some(Value::Null | Value::String(_)) => Ok(()),
+        Some(_) => Err(Failure::invalid_params(&format!("{at}/{name}"), "a string is required")),
     }
 }
 

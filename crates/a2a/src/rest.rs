@@ -60,18 +60,15 @@ pub fn read_call(
     body: &[u8],
     limits: Limits,
 ) -> Result<Request, Failure> {
-    let mut params = match route.has_body && !body.iter().all(u8::is_ascii_whitespace) {
-        true => match json::parse(body, limits)? {
-            Value::Object(params) => params,
-            _ => {
-                let message = "the body is not a JSON object";
-                return Err(Failure::new(ErrorKind::InvalidRequest, message));
-            }
-        },
-        false => Object::new(),
-    };
+    let mut params = Object::new();
     if !route.has_body {
         read_query(query.unwrap_or_default(), &mut params)?;
+    } else if !body.iter().all(u8::is_ascii_whitespace) {
+        let Value::Object(members) = json::parse(body, limits)? else {
+            let message = "the body is not a JSON object";
+            return Err(Failure::new(ErrorKind::InvalidRequest, message));
+        };
+        params = members;
     }
     let mut request =
         translate::request_in(Dialect::http_json(version), route.operation, params.into())

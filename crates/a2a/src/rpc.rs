@@ -30,7 +30,7 @@ pub struct InvalidCall<'a> {
     /// The id, if it is readable.
     pub id: Option<Id<'a>>,
     /// The error.
-    pub failure: Failure,
+    pub failure: Box<Failure>,
 }
 
 /// Reads the request of a client.
@@ -45,14 +45,14 @@ pub fn read_call(
             InvalidMessage::Params => ErrorKind::InvalidParams,
             _ => ErrorKind::InvalidRequest,
         };
-        InvalidCall { id: None, failure: Failure::new(kind, error.to_string()) }
+        InvalidCall { id: None, failure: Box::new(Failure::new(kind, error.to_string())) }
     })?;
     let Message::Request(call) = message else {
         let failure = Failure::new(ErrorKind::InvalidRequest, "the message is not a request");
-        return Err(InvalidCall { id: None, failure });
+        return Err(InvalidCall { id: None, failure: Box::new(failure) });
     };
     let id = call.id;
-    let invalid = |failure| InvalidCall { id: Some(id), failure };
+    let invalid = |failure| InvalidCall { id: Some(id), failure: Box::new(failure) };
     let operation = Operation::of_method(version, &call.method).ok_or_else(|| {
         let shown: String = call.method.chars().take(64).collect();
         let message = format!("method {shown:?} does not exist in A2A {}", version.as_str());

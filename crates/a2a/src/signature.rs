@@ -163,7 +163,7 @@ impl SignatureError {
 #[error("the key for agent cards is not a PKCS#8 key of Ed25519 (version 1) or of P-256")]
 pub struct InvalidSigningKey;
 
-/// Signs cards with ES256 or EdDSA.
+/// Signs cards with ES256 or `EdDSA`.
 pub struct Signer {
     key: EncodingKey,
     algorithm: Algorithm,

@@ -89,13 +89,12 @@ pub fn write_event(
     rpc_id: Option<Id<'_>>,
     event: Value,
 ) -> Result<Bytes, Untranslatable> {
-    Ok(match rpc_id {
-        Some(id) => framed(&rpc::write_answer(version, id, Operation::SubscribeToTask, event)?),
-        None => {
-            let event = translate::event_out(Dialect::http_json(version), event)?;
-            framed(event.to_string().as_bytes())
-        }
-    })
+    let json = if let Some(id) = rpc_id {
+        rpc::write_answer(version, id, Operation::SubscribeToTask, event)?
+    } else {
+        translate::event_out(Dialect::http_json(version), event)?.to_string().into()
+    };
+    Ok(framed(&json))
 }
 
 /// Writes an error as the last event.

@@ -22,7 +22,7 @@ use crate::{
 
 /// A value that the other version cannot express, or that is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{pointer}: {problem}")]
+#[error("{}: {problem}", if pointer.is_empty() { "the whole value" } else { pointer })]
 pub struct Untranslatable {
     /// The JSON pointer of the value.
     pub pointer: String,

@@ -39,7 +39,7 @@ impl TargetConfig {
 /// The connection to an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportConfig {
-    /// MCP over Streamable HTTP, or A2A over JSON-RPC.
+    /// MCP over Streamable HTTP, or A2A over JSON-RPC or HTTP+JSON.
     Http {
         /// The endpoint.
         url: String,

@@ -82,12 +82,12 @@ impl Sending<'_> {
         request: &mut Request,
         record: &mut CallRecord,
     ) -> Result<PolicyMessage, Error> {
-        let Self { gateway, call, governed, inspection, .. } = *self;
+        let Self { gateway, call, moment, governed, inspection } = *self;
         let Some(message) = request.params.get_mut("message") else {
             return Err(Failure::invalid_params("/message", "a message is required").into());
         };
         let mut is_restored = false;
-        if governed.is_some() {
+        if moment.snapshot.governance.is_some() {
             // JSON values always serialize.
             let text = to_raw_value(&*message).ok();
             let restored = inspection.restored(self.inspecting(), served, text.as_deref())?;

@@ -54,7 +54,9 @@ impl Hidden {
             }
             Value::Array(items) => {
                 items.retain(|item| !self.is_link(item));
-                items.iter_mut().for_each(|item| self.remove_from(item));
+                for item in items {
+                    self.remove_from(item);
+                }
             }
             Value::String(text) => {
                 if let Some(replaced) = self.replaced(text) {
@@ -114,8 +116,7 @@ fn is_host(lower: &str, hidden: &str, place: std::ops::Range<usize>) -> bool {
         if high.is_ascii_hexdigit() && low.is_ascii_hexdigit());
     let starts = is_escaped || !before.last().is_some_and(|byte| is_name(*byte) || *byte == b'.');
     let ends = match after {
-        [b'.', next, ..] => !is_name(*next),
-        [next, ..] => !is_name(*next),
+        [b'.', next, ..] | [next, ..] => !is_name(*next),
         [] => true,
     };
     if hidden.contains(['.', ':']) {

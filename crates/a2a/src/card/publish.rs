@@ -16,7 +16,7 @@ pub enum Shape {
     Combined,
 }
 
-/// What the gateway offers in place of the agent.
+/// The gateway as it appears in place of the agent.
 #[derive(Debug, Clone, Default)]
 pub struct Facade {
     /// The interfaces of the gateway, the preferred one first.

@@ -63,165 +63,113 @@ pub struct RestError {
     pub body: Value,
 }
 
-/// The codes of one kind.
-struct Codes {
-    json_rpc: i64,
-    http: u16,
-    grpc: GrpcCode,
-    /// The reason of `ErrorInfo`. The specification has none for the errors of JSON-RPC; these
-    /// are the ones that the SDKs use.
-    reason: Option<&'static str>,
-    /// The type name of 0.3.
-    name: &'static str,
-}
-
 impl ErrorKind {
-    fn codes(self) -> Codes {
-        use GrpcCode as G;
-        let (json_rpc, http, grpc, reason, name) = match self {
-            Self::TaskNotFound => {
-                (-32001, 404, G::NotFound, Some("TASK_NOT_FOUND"), "TaskNotFoundError")
-            }
-            Self::TaskNotCancelable => (
-                -32002,
-                400,
-                G::FailedPrecondition,
-                Some("TASK_NOT_CANCELABLE"),
-                "TaskNotCancelableError",
-            ),
-            Self::PushNotificationNotSupported => (
-                -32003,
-                400,
-                G::FailedPrecondition,
-                Some("PUSH_NOTIFICATION_NOT_SUPPORTED"),
-                "PushNotificationNotSupportedError",
-            ),
-            Self::UnsupportedOperation => (
-                -32004,
-                400,
-                G::FailedPrecondition,
-                Some("UNSUPPORTED_OPERATION"),
-                "UnsupportedOperationError",
-            ),
-            Self::ContentTypeNotSupported => (
-                -32005,
-                400,
-                G::InvalidArgument,
-                Some("CONTENT_TYPE_NOT_SUPPORTED"),
-                "ContentTypeNotSupportedError",
-            ),
-            Self::InvalidAgentResponse => (
-                -32006,
-                500,
-                G::Internal,
-                Some("INVALID_AGENT_RESPONSE"),
-                "InvalidAgentResponseError",
-            ),
-            Self::ExtendedAgentCardNotConfigured => (
-                -32007,
-                400,
-                G::FailedPrecondition,
-                Some("EXTENDED_AGENT_CARD_NOT_CONFIGURED"),
-                "AuthenticatedExtendedCardNotConfiguredError",
-            ),
-            Self::ExtensionSupportRequired => (
-                -32008,
-                400,
-                G::FailedPrecondition,
-                Some("EXTENSION_SUPPORT_REQUIRED"),
-                "ExtensionSupportRequiredError",
-            ),
-            Self::VersionNotSupported => (
-                -32009,
-                400,
-                G::FailedPrecondition,
-                Some("VERSION_NOT_SUPPORTED"),
-                "VersionNotSupportedError",
-            ),
-            Self::ParseError => {
-                (code::PARSE_ERROR, 400, G::InvalidArgument, Some("PARSE_ERROR"), "JSONParseError")
-            }
-            Self::InvalidRequest => (
-                code::INVALID_REQUEST,
-                400,
-                G::InvalidArgument,
-                Some("INVALID_REQUEST"),
-                "InvalidRequestError",
-            ),
-            Self::MethodNotFound => (
-                code::METHOD_NOT_FOUND,
-                404,
-                G::Unimplemented,
-                Some("METHOD_NOT_FOUND"),
-                "MethodNotFoundError",
-            ),
-            Self::InvalidParams => (
-                code::INVALID_PARAMS,
-                400,
-                G::InvalidArgument,
-                Some("INVALID_PARAMS"),
-                "InvalidParamsError",
-            ),
-            Self::Internal => {
-                (code::INTERNAL_ERROR, 500, G::Internal, Some("INTERNAL_ERROR"), "InternalError")
-            }
-            Self::Unauthenticated => (
-                GATEWAY_CODE,
-                401,
-                G::Unauthenticated,
-                Some("UNAUTHENTICATED"),
-                "UnauthenticatedError",
-            ),
-            Self::AgentNotFound => {
-                (GATEWAY_CODE, 404, G::NotFound, Some("AGENT_NOT_FOUND"), "AgentNotFoundError")
-            }
-            Self::PermissionDenied => (
-                GATEWAY_CODE,
-                403,
-                G::PermissionDenied,
-                Some("PERMISSION_DENIED"),
-                "PermissionDeniedError",
-            ),
-            Self::ResourceExhausted => (
-                GATEWAY_CODE,
-                429,
-                G::ResourceExhausted,
-                Some("RESOURCE_EXHAUSTED"),
-                "ResourceExhaustedError",
-            ),
-            Self::Unavailable => {
-                (GATEWAY_CODE, 503, G::Unavailable, Some("UNAVAILABLE"), "UnavailableError")
-            }
-            Self::DeadlineExceeded => (
-                GATEWAY_CODE,
-                504,
-                G::DeadlineExceeded,
-                Some("DEADLINE_EXCEEDED"),
-                "DeadlineExceededError",
-            ),
-            Self::Other(code) => (code, 500, G::Unknown, None, "UnknownError"),
-        };
-        Codes { json_rpc, http, grpc, reason, name }
-    }
-
     /// The JSON-RPC code.
     pub fn code(self) -> i64 {
-        self.codes().json_rpc
-    }
-
-    /// The HTTP status of the HTTP+JSON binding.
-    pub fn http_status(self) -> u16 {
-        self.codes().http
+        match self {
+            Self::TaskNotFound => -32001,
+            Self::TaskNotCancelable => -32002,
+            Self::PushNotificationNotSupported => -32003,
+            Self::UnsupportedOperation => -32004,
+            Self::ContentTypeNotSupported => -32005,
+            Self::InvalidAgentResponse => -32006,
+            Self::ExtendedAgentCardNotConfigured => -32007,
+            Self::ExtensionSupportRequired => -32008,
+            Self::VersionNotSupported => -32009,
+            Self::ParseError => code::PARSE_ERROR,
+            Self::InvalidRequest => code::INVALID_REQUEST,
+            Self::MethodNotFound => code::METHOD_NOT_FOUND,
+            Self::InvalidParams => code::INVALID_PARAMS,
+            Self::Internal => code::INTERNAL_ERROR,
+            Self::Unauthenticated
+            | Self::AgentNotFound
+            | Self::PermissionDenied
+            | Self::ResourceExhausted
+            | Self::Unavailable
+            | Self::DeadlineExceeded => GATEWAY_CODE,
+            Self::Other(code) => code,
+        }
     }
 
     /// The status of the gRPC binding.
     pub fn grpc_code(self) -> GrpcCode {
-        self.codes().grpc
+        match self {
+            Self::TaskNotFound | Self::AgentNotFound => GrpcCode::NotFound,
+            Self::TaskNotCancelable
+            | Self::PushNotificationNotSupported
+            | Self::UnsupportedOperation
+            | Self::ExtendedAgentCardNotConfigured
+            | Self::ExtensionSupportRequired
+            | Self::VersionNotSupported => GrpcCode::FailedPrecondition,
+            Self::ContentTypeNotSupported
+            | Self::ParseError
+            | Self::InvalidRequest
+            | Self::InvalidParams => GrpcCode::InvalidArgument,
+            Self::InvalidAgentResponse | Self::Internal => GrpcCode::Internal,
+            Self::MethodNotFound => GrpcCode::Unimplemented,
+            Self::Unauthenticated => GrpcCode::Unauthenticated,
+            Self::PermissionDenied => GrpcCode::PermissionDenied,
+            Self::ResourceExhausted => GrpcCode::ResourceExhausted,
+            Self::Unavailable => GrpcCode::Unavailable,
+            Self::DeadlineExceeded => GrpcCode::DeadlineExceeded,
+            Self::Other(_) => GrpcCode::Unknown,
+        }
+    }
+
+    /// The HTTP status of the HTTP+JSON binding.
+    pub fn http_status(self) -> u16 {
+        match self.grpc_code() {
+            GrpcCode::InvalidArgument | GrpcCode::FailedPrecondition => 400,
+            GrpcCode::Unauthenticated => 401,
+            GrpcCode::PermissionDenied => 403,
+            GrpcCode::NotFound | GrpcCode::Unimplemented => 404,
+            GrpcCode::ResourceExhausted => 429,
+            GrpcCode::Internal | GrpcCode::Unknown => 500,
+            GrpcCode::Unavailable => 503,
+            GrpcCode::DeadlineExceeded => 504,
+        }
+    }
+
+    /// The reason of `ErrorInfo` and the type name of 0.3. The specification has no reasons for the
+    /// errors of JSON-RPC; these are the ones that the SDKs use.
+    fn names(self) -> [&'static str; 2] {
+        match self {
+            Self::TaskNotFound => ["TASK_NOT_FOUND", "TaskNotFoundError"],
+            Self::TaskNotCancelable => ["TASK_NOT_CANCELABLE", "TaskNotCancelableError"],
+            Self::PushNotificationNotSupported => {
+                ["PUSH_NOTIFICATION_NOT_SUPPORTED", "PushNotificationNotSupportedError"]
+            }
+            Self::UnsupportedOperation => ["UNSUPPORTED_OPERATION", "UnsupportedOperationError"],
+            Self::ContentTypeNotSupported => {
+                ["CONTENT_TYPE_NOT_SUPPORTED", "ContentTypeNotSupportedError"]
+            }
+            Self::InvalidAgentResponse => ["INVALID_AGENT_RESPONSE", "InvalidAgentResponseError"],
+            Self::ExtendedAgentCardNotConfigured => [
+                "EXTENDED_AGENT_CARD_NOT_CONFIGURED",
+                "AuthenticatedExtendedCardNotConfiguredError",
+            ],
+            Self::ExtensionSupportRequired => {
+                ["EXTENSION_SUPPORT_REQUIRED", "ExtensionSupportRequiredError"]
+            }
+            Self::VersionNotSupported => ["VERSION_NOT_SUPPORTED", "VersionNotSupportedError"],
+            Self::ParseError => ["PARSE_ERROR", "JSONParseError"],
+            Self::InvalidRequest => ["INVALID_REQUEST", "InvalidRequestError"],
+            Self::MethodNotFound => ["METHOD_NOT_FOUND", "MethodNotFoundError"],
+            Self::InvalidParams => ["INVALID_PARAMS", "InvalidParamsError"],
+            Self::Internal => ["INTERNAL_ERROR", "InternalError"],
+            Self::Unauthenticated => ["UNAUTHENTICATED", "UnauthenticatedError"],
+            Self::AgentNotFound => ["AGENT_NOT_FOUND", "AgentNotFoundError"],
+            Self::PermissionDenied => ["PERMISSION_DENIED", "PermissionDeniedError"],
+            Self::ResourceExhausted => ["RESOURCE_EXHAUSTED", "ResourceExhaustedError"],
+            Self::Unavailable => ["UNAVAILABLE", "UnavailableError"],
+            Self::DeadlineExceeded => ["DEADLINE_EXCEEDED", "DeadlineExceededError"],
+            Self::Other(_) => ["UNKNOWN_ERROR", "UnknownError"],
+        }
     }
 
     /// The reason of `ErrorInfo`.
-    pub fn reason(self) -> Option<&'static str> {
-        self.codes().reason
+    pub fn reason(self) -> &'static str {
+        self.names()[0]
     }
 
     /// The kind of a JSON-RPC code.
@@ -232,12 +180,12 @@ impl ErrorKind {
 
     fn of_reason(domain: &str, reason: &str) -> Option<Self> {
         let mut known = Self::A2A.into_iter().chain(Self::JSON_RPC);
-        known.find(|kind| domain == A2A_DOMAIN && kind.reason() == Some(reason))
+        known.find(|kind| domain == A2A_DOMAIN && kind.reason() == reason)
     }
 
     fn of_name(name: &str) -> Option<Self> {
         let mut known = Self::A2A.into_iter().chain(Self::JSON_RPC);
-        known.find(|kind| kind.codes().name == name)
+        known.find(|kind| kind.names()[1] == name)
     }
 
     fn of_status(status: u16) -> Self {
@@ -276,15 +224,15 @@ impl GrpcCode {
 impl Failure {
     /// The details, `ErrorInfo` first.
     pub fn all_details(&self) -> Vec<Value> {
-        let info = self.reason().map(|reason| {
-            let is_own = self.kind.is_own() || self.reason.is_some();
-            let domain = if is_own { GATEWAY_DOMAIN } else { A2A_DOMAIN };
-            let mut info = json!({ "@type": ERROR_INFO, "reason": reason, "domain": domain });
-            if !self.metadata.is_empty() {
-                info["metadata"] = json!(self.metadata);
-            }
-            info
-        });
+        // The details of an agent's own error are the agent's.
+        let is_foreign = matches!(self.kind, ErrorKind::Other(_)) && self.reason.is_none();
+        let is_own = self.kind.is_own() || self.reason.is_some();
+        let domain = if is_own { GATEWAY_DOMAIN } else { A2A_DOMAIN };
+        let mut info = json!({ "@type": ERROR_INFO, "reason": self.reason(), "domain": domain });
+        if !self.metadata.is_empty() {
+            info["metadata"] = json!(self.metadata);
+        }
+        let info = (!is_foreign).then_some(info);
         info.into_iter().chain(self.details.iter().cloned()).collect()
     }
 
@@ -301,19 +249,19 @@ impl Failure {
     /// The answer of the HTTP+JSON binding: `google.rpc.Status` in 1.0. Version 0.3 defines no
     /// shape; its SDKs read `type` or `code`, and `message`.
     pub fn to_rest(&self, version: Version) -> RestError {
-        let codes = self.kind.codes();
+        let (kind, status) = (self.kind, self.kind.http_status());
         let details = self.all_details();
         let body = match version {
             Version::V1 => json!({ "error": {
-                "code": codes.http, "status": codes.grpc.name(), "message": self.message,
+                "code": status, "status": kind.grpc_code().name(), "message": self.message,
                 "details": details,
             }}),
             Version::V03 => json!({
-                "type": codes.name, "code": codes.json_rpc, "message": self.message,
+                "type": kind.names()[1], "code": kind.code(), "message": self.message,
                 "data": details,
             }),
         };
-        RestError { status: codes.http, body }
+        RestError { status, body }
     }
 
     /// The status of the gRPC binding.

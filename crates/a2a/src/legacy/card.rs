@@ -116,6 +116,10 @@ pub(crate) fn to_v03(value: Value) -> Translated<Value> {
 fn requirements_to_v03(object: &mut Object) {
     rename(object, "securityRequirements", "security");
     if let Some(Value::Array(requirements)) = object.get_mut("security") {
-        requirements.iter_mut().for_each(|one| *one = security::requirement_to_v03(one));
+        for requirement in requirements {
+            if let Some(translated) = security::requirement_to_v03(requirement) {
+                *requirement = translated;
+            }
+        }
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn params(operation: Operation, value: Value) -> Translated<Value> {
             member(&mut params, "configuration", send_configuration)?;
         }
         Operation::ListTasks => {
-            member(&mut params, "status", state)?;
+            member(&mut params, "status", |value| state(&value))?;
             since(&mut params)?;
         }
         Operation::CreatePushConfig => return task_push_config(params.into()),
@@ -79,7 +79,9 @@ pub(crate) fn params(operation: Operation, value: Value) -> Translated<Value> {
 /// A successful answer.
 pub(crate) fn answer(operation: Operation, value: Value) -> Translated<Value> {
     match operation {
-        Operation::SendMessage => event(value),
+        Operation::SendMessage | Operation::SendStreamingMessage | Operation::SubscribeToTask => {
+            event(value)
+        }
         Operation::GetTask | Operation::CancelTask => task(value),
         Operation::ListTasks => {
             let mut page = match value {
@@ -101,7 +103,6 @@ pub(crate) fn answer(operation: Operation, value: Value) -> Translated<Value> {
             Ok(json!({ "configs": configs, "nextPageToken": "" }))
         }
         Operation::GetExtendedAgentCard => card::to_v1(value),
-        Operation::SendStreamingMessage | Operation::SubscribeToTask => event(value),
         Operation::DeletePushConfig => Ok(json!({})),
     }
 }
@@ -131,12 +132,12 @@ pub(crate) fn event(value: Value) -> Translated<Value> {
 fn message(value: Value) -> Translated<Value> {
     let mut message = model(value)?;
     rename(&mut message, "content", "parts");
-    member(&mut message, "role", role)?;
+    member(&mut message, "role", |value| role(&value))?;
     items(&mut message, "parts", part)?;
     Ok(message.into())
 }
 
-fn role(value: Value) -> Translated<Value> {
+fn role(value: &Value) -> Translated<Value> {
     match value.as_str() {
         Some("user" | "ROLE_USER") => Ok("ROLE_USER".into()),
         Some("agent" | "ROLE_AGENT") => Ok("ROLE_AGENT".into()),
@@ -144,7 +145,7 @@ fn role(value: Value) -> Translated<Value> {
     }
 }
 
-fn state(value: Value) -> Translated<Value> {
+fn state(value: &Value) -> Translated<Value> {
     let state = value.as_str().and_then(TaskState::parse);
     state.map(|state| state.name().into()).ok_or_else(|| Untranslatable::new(Problem::State))
 }
@@ -244,7 +245,7 @@ fn without_empty_context(object: &mut Object) {
 fn status(value: Value) -> Translated<Value> {
     let mut status = model(value)?;
     rename(&mut status, "update", "message");
-    member(&mut status, "state", state)?;
+    member(&mut status, "state", |value| state(&value))?;
     member(&mut status, "message", message)?;
     if let Some(time) = text(&status, "timestamp") {
         match timestamp(time) {
@@ -325,7 +326,7 @@ fn task_push_config(value: Value) -> Translated<Value> {
     let config = outer.remove("pushNotificationConfig").unwrap_or_else(|| json!({}));
     let mut config = push_config(config).map_err(|error| error.at("pushNotificationConfig"))?;
     let (parent, name) = (outer.remove("parent"), outer.remove("name"));
-    let id = outer.remove("configId");
+    let id = outer.remove("configId").filter(|id| id != "");
     let mut path = name.as_ref().or(parent.as_ref()).and_then(Value::as_str).map(|path| {
         let mut steps = path.split('/').filter(|step| !step.is_empty());
         (steps.nth(1).map(str::to_owned), steps.nth(1).map(str::to_owned))

@@ -67,7 +67,9 @@ pub(crate) fn params(
 /// A successful answer.
 pub(crate) fn answer(binding: Binding, operation: Operation, value: Value) -> Translated<Value> {
     match operation {
-        Operation::SendMessage => event(binding, value),
+        Operation::SendMessage | Operation::SendStreamingMessage | Operation::SubscribeToTask => {
+            event(binding, value)
+        }
         Operation::GetTask | Operation::CancelTask => task(binding, value),
         Operation::ListTasks => {
             let mut page = object(value)?;
@@ -88,7 +90,6 @@ pub(crate) fn answer(binding: Binding, operation: Operation, value: Value) -> Tr
             Ok(if is_proto(binding) { json!({ "configs": configs }) } else { configs })
         }
         Operation::GetExtendedAgentCard => card::to_v03(value),
-        Operation::SendStreamingMessage | Operation::SubscribeToTask => event(binding, value),
         Operation::DeletePushConfig => Ok(if is_proto(binding) { json!({}) } else { Value::Null }),
     }
 }

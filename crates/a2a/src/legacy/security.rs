@@ -1,4 +1,4 @@
-//! Security schemes and requirements: those of OpenAPI in 0.3, messages in 1.0.
+//! Security schemes and requirements: `OpenAPI` in 0.3, messages in 1.0.
 
 use serde_json::{Value, json};
 
@@ -13,11 +13,11 @@ const SCHEMES: [(&str, &str); 5] = [
     ("mutualTLS", "mtlsSecurityScheme"),
 ];
 
-/// The flows that 1.0 prefers, one of which a scheme has.
+/// The flows in the order of preference. A scheme of 1.0 has one.
 const FLOWS: [&str; 5] =
     ["authorizationCode", "clientCredentials", "deviceCode", "implicit", "password"];
 
-/// Converts a scheme to 1.0. An unknown one stays as it is.
+/// Converts a scheme to 1.0. An unknown scheme is kept.
 pub(crate) fn scheme_to_v1(scheme: &mut Value) {
     let Some(members) = scheme.as_object_mut() else { return };
     if SCHEMES.iter().any(|(_, name)| members.contains_key(*name)) {
@@ -36,7 +36,7 @@ pub(crate) fn scheme_to_v1(scheme: &mut Value) {
     *scheme = Object::from_iter([((*name).to_owned(), members.into())]).into();
 }
 
-/// Converts a scheme to 0.3. An unknown one stays as it is.
+/// Converts a scheme to 0.3. An unknown scheme is kept.
 pub(crate) fn scheme_to_v03(scheme: &mut Value) {
     let Some(members) = scheme.as_object_mut() else { return };
     let found = SCHEMES.iter().find(|(_, name)| members.get(*name).is_some_and(Value::is_object));
@@ -57,14 +57,24 @@ pub(crate) fn requirement_to_v1(requirement: &Value) -> Value {
     json!({ "schemes": schemes.collect::<Object>() })
 }
 
-/// Converts a requirement to 0.3. One in the form of 0.3 stays as it is.
-pub(crate) fn requirement_to_v03(requirement: &Value) -> Value {
-    let Some(schemes) = requirement.get("schemes").and_then(Value::as_object) else {
-        return requirement.clone();
+/// Converts a requirement to 0.3: from scheme names to scopes. `None`: it is invalid.
+pub fn requirement_to_v03(requirement: &Value) -> Option<Value> {
+    let requirement = requirement.as_object()?;
+    let schemes = match requirement.get("schemes") {
+        Some(schemes) if requirement.len() == 1 => schemes.as_object()?,
+        Some(_) => return None,
+        None => requirement,
     };
-    let scopes = |scopes: &Value| match scopes {
-        Value::Array(_) => scopes.clone(),
-        scopes => scopes.get("list").cloned().unwrap_or_else(|| json!([])),
+    let scopes = |(name, scopes): (&String, &Value)| {
+        let scopes = match scopes {
+            Value::Array(_) => scopes.clone(),
+            Value::Object(list) if list.is_empty() => json!([]),
+            Value::Object(list) if list.len() == 1 => {
+                list.get("list").filter(|list| list.is_array())?.clone()
+            }
+            _ => return None,
+        };
+        Some((name.clone(), scopes))
     };
-    schemes.iter().map(|(name, list)| (name.clone(), scopes(list))).collect::<Object>().into()
+    schemes.iter().map(scopes).collect::<Option<Object>>().map(Value::Object)
 }

@@ -1,1 +1,93 @@
+use serde_json::json;
 
+use super::*;
+
+fn limits() -> Limits {
+    Limits::with_max_bytes(1 << 16)
+}
+
+fn kind(version: Version, body: &str) -> (Option<String>, ErrorKind) {
+    let invalid = read_call(version, body.as_bytes(), limits()).unwrap_err();
+    (invalid.id.map(|id| id.as_raw().to_owned()), invalid.failure.kind)
+}
+
+#[test]
+fn calls_survive_both_versions() {
+    for operation in Operation::ALL.into_iter().filter(|operation| !operation.sends_message()) {
+        let params = json!({ "id": "a", "taskId": "t", "url": "https://x.example" });
+        let params = match operation {
+            Operation::CreatePushConfig => params,
+            Operation::GetPushConfig | Operation::DeletePushConfig => {
+                json!({ "id": "a", "taskId": "t" })
+            }
+            Operation::ListPushConfigs => json!({ "taskId": "t" }),
+            Operation::ListTasks | Operation::GetExtendedAgentCard => json!({}),
+            _ => json!({ "id": "t" }),
+        };
+        let Value::Object(params) = params else { unreachable!() };
+        let request = Request::new(operation, params);
+        for version in Version::ALL {
+            let id = Id::parse("\"7\"").unwrap();
+            let body = write_call(version, id, &request).unwrap();
+            let call = read_call(version, &body, limits()).unwrap();
+            assert_eq!((call.id, call.request), (id, request.clone()));
+        }
+    }
+}
+
+#[test]
+fn invalid_calls_have_codes_of_json_rpc() {
+    let id = Some("1".to_owned());
+    assert_eq!(kind(Version::V1, "{"), (None, ErrorKind::ParseError));
+    assert_eq!(kind(Version::V1, "[]"), (None, ErrorKind::InvalidRequest));
+    let call = |method: &str, params: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#)
+    };
+    assert_eq!(
+        kind(Version::V1, &call("message/send", "{}")),
+        (id.clone(), ErrorKind::MethodNotFound)
+    );
+    assert_eq!(
+        kind(Version::V03, &call("SendMessage", "{}")),
+        (id.clone(), ErrorKind::MethodNotFound)
+    );
+    assert_eq!(kind(Version::V1, &call("GetTask", "{}")), (id.clone(), ErrorKind::InvalidParams));
+    assert_eq!(
+        kind(Version::V1, &call("GetTask", r#"{"id":7}"#)),
+        (id.clone(), ErrorKind::InvalidParams)
+    );
+    assert_eq!(
+        kind(Version::V03, &call("message/send", r#"{"message":[]}"#)),
+        (id, ErrorKind::InvalidParams)
+    );
+    assert_eq!(
+        kind(Version::V1, r#"{"jsonrpc":"2.0","method":"GetTask"}"#),
+        (None, ErrorKind::InvalidRequest)
+    );
+    let failure = Failure::new(ErrorKind::ParseError, "no");
+    let written: Value = serde_json::from_slice(&write_failure(None, &failure)).unwrap();
+    assert_eq!((&written["id"], &written["error"]["code"]), (&Value::Null, &json!(-32700)));
+}
+
+#[test]
+fn answers_and_errors_are_read() {
+    let id = Id::parse("1").unwrap();
+    let message = json!({ "message": { "messageId": "m", "role": "ROLE_AGENT", "parts": [] } });
+    for version in Version::ALL {
+        let read = |body: &[u8]| read_answer(version, Operation::SendMessage, body, limits());
+        let body = write_answer(version, id, Operation::SendMessage, message.clone()).unwrap();
+        assert_eq!(read(&body), Ok(message.clone()));
+        let failure = Failure::task_not_found("t");
+        assert_eq!(read(&write_failure(Some(id), &failure)), Err(failure));
+        let odd = [
+            r#"{"jsonrpc":"2.0","id":1,"result":7}"#,
+            "{}",
+            "<html>",
+            r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#,
+        ];
+        for odd in odd {
+            let failure = read(odd.as_bytes()).unwrap_err();
+            assert_eq!(failure.kind, ErrorKind::InvalidAgentResponse, "{odd}");
+        }
+    }
+}

@@ -110,7 +110,7 @@ fn is_required(name: &str, path: &[String]) -> bool {
     REQUIRED.contains(&name) || OPTIONAL.contains(&name) || name == "description" && is_described
 }
 
-/// Removes members for which `is_removed` holds, the innermost first.
+/// Removes the members that `is_removed` selects, the innermost first.
 fn walk(
     value: &mut Value,
     path: &mut Vec<String>,

@@ -1,1 +1,67 @@
+use proptest::prelude::*;
+use serde_json::json;
 
+use super::*;
+
+fn limits() -> Limits {
+    Limits::with_max_bytes(4096)
+}
+
+fn dialects() -> [(Dialect, Option<Id<'static>>); 4] {
+    let id = Id::parse("1").ok();
+    [
+        (Dialect::json_rpc(Version::V1), id),
+        (Dialect::json_rpc(Version::V03), id),
+        (Dialect::http_json(Version::V1), None),
+        (Dialect::http_json(Version::V03), None),
+    ]
+}
+
+fn stream() -> Vec<Value> {
+    let status = json!({ "state": "TASK_STATE_WORKING" });
+    vec![
+        json!({ "task": { "id": "t", "contextId": "c", "status": status } }),
+        json!({ "artifactUpdate": { "taskId": "t", "contextId": "c", "lastChunk": true,
+            "artifact": { "artifactId": "a", "parts": [{ "text": "one\ntwo é" }] } } }),
+        json!({ "statusUpdate": { "taskId": "t", "contextId": "c", "status": status } }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn streams_survive_every_dialect_and_chunk(size in 1_usize..200) {
+        for (dialect, id) in dialects() {
+            let mut text = KEEP_ALIVE.to_vec();
+            for event in stream() {
+                text.extend(write_event(dialect.version, id, event).unwrap());
+            }
+            let failure = Failure::task_not_found("t");
+            text.extend(write_failure(dialect.version, id, &failure));
+            let mut reader = EventReader::new(dialect, limits());
+            let mut read = Vec::new();
+            for chunk in text.chunks(size) {
+                reader.push(chunk).unwrap();
+                read.extend(std::iter::from_fn(|| reader.next_event()));
+            }
+            prop_assert_eq!(read.pop(), Some(Err(failure)));
+            prop_assert_eq!(read.into_iter().collect::<Result<Vec<_>, _>>().unwrap(), stream());
+            prop_assert_eq!(reader.held_bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn arbitrary_streams_never_panic(bytes in "(data: \\PC{0,30}\n{1,2}){0,5}") {
+        for (dialect, _) in dialects() {
+            let mut reader = EventReader::new(dialect, limits());
+            reader.push(bytes.as_bytes()).unwrap();
+            while reader.next_event().is_some() {}
+        }
+    }
+}
+
+#[test]
+fn long_events_are_rejected() {
+    let mut reader = EventReader::new(Dialect::http_json(Version::V1), limits());
+    let long = format!("data: {}\n\n", "x".repeat(5000));
+    assert_eq!(reader.push(long.as_bytes()).unwrap_err().kind, ErrorKind::InvalidAgentResponse);
+}

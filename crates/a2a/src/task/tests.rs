@@ -1,1 +1,81 @@
+use proptest::prelude::*;
+use serde_json::json;
 
+use super::*;
+use crate::operation::Operation;
+
+fn task(id: &str, second: u32) -> Value {
+    json!({ "id": id, "contextId": "c", "history": [1, 2, 3], "artifacts": [1],
+        "status": { "state": "TASK_STATE_WORKING", "timestamp": format!("2026-01-01T00:00:{second:02}Z") } })
+}
+
+fn filter(params: Value) -> Result<ListFilter, Failure> {
+    match params {
+        Value::Object(params) => ListFilter::of(&Request::new(Operation::ListTasks, params)),
+        _ => unreachable!(),
+    }
+}
+
+fn ids(page: &Value) -> Vec<&str> {
+    page["tasks"].as_array().unwrap().iter().filter_map(|task| task["id"].as_str()).collect()
+}
+
+#[test]
+fn lists_are_sorted_by_status_time() {
+    let mut timeless = task("z", 0);
+    timeless["status"].as_object_mut().unwrap().remove("timestamp");
+    let tasks = vec![timeless, task("a", 1), task("c", 3), task("b", 3), json!({})];
+    let page = filter(json!({})).unwrap().page(tasks);
+    assert_eq!(ids(&page), ["b", "c", "a", "z"]);
+    assert_eq!((&page["nextPageToken"], &page["totalSize"]), (&json!(""), &json!(4)));
+    assert!(page["tasks"][0].get("artifacts").is_none());
+}
+
+#[test]
+fn filters_apply_before_pages() {
+    let mut other = task("d", 5);
+    other["contextId"] = "x".into();
+    let tasks = || vec![task("a", 1), task("b", 2), task("c", 3), other.clone()];
+    let of = |params| filter(params).unwrap().page(tasks());
+    assert_eq!(ids(&of(json!({ "contextId": "x" }))), ["d"]);
+    assert_eq!(ids(&of(json!({ "status": "TASK_STATE_FAILED" }))), Vec::<&str>::new());
+    assert_eq!(ids(&of(json!({ "statusTimestampAfter": "2026-01-01T00:00:03Z" }))), ["d", "c"]);
+    let page = of(json!({ "includeArtifacts": true, "historyLength": 2, "pageSize": 1 }));
+    assert_eq!(page["tasks"][0]["history"], json!([2, 3]));
+    assert_eq!(page["tasks"][0]["artifacts"], json!([1]));
+    let page = of(json!({ "historyLength": 0 }));
+    assert!(page["tasks"][0].get("history").is_none());
+    for params in [
+        json!({ "pageSize": 101 }),
+        json!({ "pageToken": "x" }),
+        json!({ "statusTimestampAfter": "now" }),
+    ] {
+        assert!(filter(params).is_err());
+    }
+}
+
+proptest! {
+    #[test]
+    fn pages_contain_every_task_once(seconds in prop::collection::vec(0_u32..5, 0..12), size in 1_u64..5) {
+        let tasks: Vec<_> = seconds.iter().enumerate()
+            .map(|(i, second)| task(&format!("t{i}"), *second)).collect();
+        let whole = filter(json!({})).unwrap().page(tasks.clone());
+        let (mut token, mut seen) = (String::new(), Vec::new());
+        for _ in 0..=tasks.len() {
+            let page = filter(json!({ "pageSize": size, "pageToken": token })).unwrap().page(tasks.clone());
+            seen.extend(ids(&page).into_iter().map(str::to_owned));
+            token = page["nextPageToken"].as_str().unwrap().to_owned();
+            if token.is_empty() {
+                break;
+            }
+        }
+        prop_assert_eq!(seen, ids(&whole));
+    }
+
+    #[test]
+    fn bound_ids_survive(agent in "\\PC{0,20}", id in "\\PC{0,20}", odd in "\\PC{0,20}") {
+        let bound = BoundId { agent, id };
+        prop_assert_eq!(BoundId::parse(&bound.to_text()), Some(bound));
+        let _ = (BoundId::parse(&odd), Place::of_token(&odd));
+    }
+}

@@ -1,0 +1,54 @@
+//! A2A: parsing of requests, answers, streams and cards never panics, and an accepted request
+//! survives the other version, or has no translation.
+
+#![no_main]
+
+use a2a::{
+    Dialect, Operation, Version,
+    card::{Card, CardLimits, Facade, Shape},
+    rest, rpc, signature,
+    stream::EventReader,
+    translate,
+};
+use gateway_protocol::jsonrpc::Limits;
+use http::Method;
+use libfuzzer_sys::fuzz_target;
+
+const BYTES: usize = 1 << 15;
+
+fuzz_target!(|input: (&str, &[u8])| {
+    let (path, body) = input;
+    let limits = Limits::with_max_bytes(BYTES);
+    for version in Version::ALL {
+        if let Ok(call) = rpc::read_call(version, body, limits) {
+            for version in Version::ALL {
+                let dialect = Dialect::json_rpc(version);
+                let Ok(sent) = translate::request_out(dialect, &call.request) else { continue };
+                let operation = call.request.operation;
+                translate::request_in(dialect, operation, sent).expect("what is sent is read");
+            }
+        }
+        for method in [Method::GET, Method::POST, Method::DELETE] {
+            let Ok(route) = rest::route(version, &method, path) else { continue };
+            let _ = rest::read_call(version, route, Some(path), body, limits);
+        }
+        for operation in Operation::ALL {
+            let _ = rpc::read_answer(version, operation, body, limits);
+            let _ = rest::read_answer(version, operation, 200, body, limits);
+        }
+        for dialect in [Dialect::json_rpc(version), Dialect::http_json(version)] {
+            let mut reader = EventReader::new(dialect, limits);
+            if reader.push(body).is_ok() {
+                while reader.next_event().is_some() {}
+            }
+        }
+    }
+    let Ok(card) = Card::parse(body, &CardLimits::default()) else { return };
+    let facade = Facade { interfaces: card.interfaces(), ..Facade::default() };
+    for shape in [Shape::V1, Shape::V03, Shape::Combined] {
+        if let Ok(served) = card.publish(&facade, shape) {
+            assert!(served.get("signatures").is_none());
+        }
+    }
+    let _ = signature::headers(&card.to_value());
+});
