@@ -1,6 +1,9 @@
 //! A gateway with the agent `office/helper@1.0.0`, and a request builder.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use a2a::Version;
 use axum::{Router, body::Body};
@@ -29,8 +32,16 @@ pub(super) struct A2aBench {
     pub(super) router: Router,
     /// The agent behind the gateway.
     pub(super) agent: Server,
+    pub(super) script: Arc<Script>,
+}
+
+/// The changes of the agent's behavior.
+#[derive(Debug, Default)]
+pub(super) struct Script {
     /// Lets answers to messages with the text `wait` continue.
-    pub(super) released: Arc<Notify>,
+    pub(super) released: Notify,
+    /// Whether the agent resets all connections.
+    pub(super) is_down: AtomicBool,
 }
 
 /// `office/helper` with one skill, which streams.
@@ -65,9 +76,9 @@ impl A2aBench {
         setup: Setup,
         policies: impl IntoIterator<Item = Registered>,
     ) -> Self {
-        let released = Arc::new(Notify::new());
-        let notified = Arc::clone(&released);
-        let agent = Server::serve(move |received| answer(received, Arc::clone(&notified))).await;
+        let script = Arc::<Script>::default();
+        let used = Arc::clone(&script);
+        let agent = Server::serve(move |received| answer(received, Arc::clone(&used))).await;
         let key: Key = "agent/office/helper@1.0.0".parse().unwrap();
         let limits =
             UpstreamLimits { sessions: 8, call_timeout_ms: 5_000, ..UpstreamLimits::default() };
@@ -77,7 +88,7 @@ impl A2aBench {
         let bench = Bench::start(setup, entities).await;
         let surface = A2a::new(bench.handle.clone(), Arc::new(TaskIndex::default()));
         let router = surface.router();
-        Self { bench, surface, router, agent, released }
+        Self { bench, surface, router, agent, script }
     }
 
     pub(super) async fn send(&self, request: Request<Body>) -> axum::response::Response {
@@ -163,7 +174,10 @@ fn task(state: &str) -> Value {
 }
 
 /// The agent: 1.0 over JSON-RPC.
-async fn answer(received: Arc<Received>, released: Arc<Notify>) -> Reply {
+async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
+    if script.is_down.load(Ordering::Relaxed) {
+        return Reply::Reset;
+    }
     let params = &received.body["params"];
     let text = params["message"]["parts"][0]["text"].as_str().unwrap_or_default();
     let unknown = || received.error(200, &json!({ "code": -32001, "message": "no such task" }));
@@ -171,7 +185,7 @@ async fn answer(received: Arc<Received>, released: Arc<Notify>) -> Reply {
         "GetTask" if params["id"] != OWN_TASK => unknown(),
         "SendMessage" => {
             if text == "wait" {
-                released.notified().await;
+                script.released.notified().await;
             }
             received.result(&json!({ "task": task("TASK_STATE_COMPLETED") }))
         }

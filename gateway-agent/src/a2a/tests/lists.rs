@@ -1,10 +1,12 @@
 //! Lists of tasks and of agents.
 
+use std::sync::atomic::Ordering;
+
 use a2a::Version;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::harness::{A2aBench, caller, helper, message, request, stranger};
+use super::harness::{A2aBench, caller, helper, request, stranger};
 use crate::testing::agent;
 
 #[tokio::test]
@@ -76,11 +78,9 @@ async fn agents_are_listed_by_declaration_in_pages() {
 async fn list_without_answer_of_agent_has_last_known_state() {
     let bench = A2aBench::start([]).await;
     let task = bench.started_task().await;
-    bench.agent.stop();
+    bench.script.is_down.store(true, Ordering::Relaxed);
     let list = bench.rpc("a", "ListTasks", json!({})).await.result();
     assert_eq!(list["tasks"][0]["id"], task["id"]);
     assert_eq!(list["tasks"][0]["status"]["state"], task["status"]["state"]);
     assert_eq!(list["tasks"][0].get("agent"), None);
-    let again = bench.rpc("a", "SendMessage", message("go")).await;
-    assert_eq!(again.status, 503, "{again:?}");
 }
