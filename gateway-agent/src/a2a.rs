@@ -169,7 +169,7 @@ async fn serve(
     let CompleteRequest { gateway, parts, body, buffered } = complete;
     let operation = match read::operation(&gateway, &parts, &body, (dialect, method, &address)) {
         Ok(operation) => operation,
-        Err((form, refusal)) => return reject(&form, "invalid-request", &refusal),
+        Err(rejected) => return reject(&rejected.0, "invalid-request", &rejected.1),
     };
     let form = operation.form.clone();
     let caller = authentication(&parts);

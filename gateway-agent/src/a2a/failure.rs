@@ -23,7 +23,7 @@ const VIOLATIONS: usize = 16;
 /// An error with what HTTP adds to it.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    pub(super) failure: Failure,
+    pub(super) failure: Box<Failure>,
     /// `None`: the status of the error's kind.
     pub(super) status: Option<StatusCode>,
     pub(super) headers: HeaderMap,
@@ -31,7 +31,7 @@ pub(super) struct Refusal {
 
 impl From<Failure> for Refusal {
     fn from(failure: Failure) -> Self {
-        Self { failure, status: None, headers: HeaderMap::new() }
+        Self { failure: Box::new(failure), status: None, headers: HeaderMap::new() }
     }
 }
 
@@ -48,7 +48,7 @@ impl From<IngressError> for Refusal {
         let failure = Failure::new(kind, error.to_string()).with_reason(reason(error.as_str()));
         let mut headers = HeaderMap::new();
         error.add_headers(&mut headers);
-        Self { failure, status: Some(status), headers }
+        Self { failure: Box::new(failure), status: Some(status), headers }
     }
 }
 
@@ -88,7 +88,7 @@ impl Refusal {
         }
         let mut refusal = Self::from(failure(agent, error));
         if let Some(after) = error.retry_after() {
-            refusal.failure = refusal.failure.with_retry(after);
+            refusal.failure = Box::new(refusal.failure.with_retry(after));
             refusal.headers.insert(RETRY_AFTER, seconds(after));
         }
         refusal

@@ -35,13 +35,15 @@ pub(super) fn operation(
     parts: &Parts,
     body: &Bytes,
     (dialect, method, address): (Dialect, &Method, &Address<'_>),
-) -> Result<OperationRequest, (AnswerForm, Refusal)> {
+) -> Result<OperationRequest, Box<(AnswerForm, Refusal)>> {
     let limits = Limits::with_max_bytes(gateway.settings().request_bytes);
     let form = AnswerForm::new(dialect);
     let (form, request) = if dialect.binding == Binding::JsonRpc {
         match rpc::read_call(dialect.version, body, limits) {
             Ok(call) => (form.with_id(Some(call.id)), call.request),
-            Err(invalid) => return Err((form.with_id(invalid.id), invalid.failure.into())),
+            Err(invalid) => {
+                return Err(Box::new((form.with_id(invalid.id), invalid.failure.into())));
+            }
         }
     } else {
         let query = parts.uri.query();
@@ -49,7 +51,7 @@ pub(super) fn operation(
             .and_then(|route| rest::read_call(dialect.version, route, query, body, limits));
         match request {
             Ok(request) => (form, request),
-            Err(failure) => return Err((form, failure.into())),
+            Err(failure) => return Err(Box::new((form, failure.into()))),
         }
     };
     match completed(parts, request, address) {
@@ -57,7 +59,7 @@ pub(super) fn operation(
             let extensions = Extensions::of_headers(&parts.headers);
             Ok(OperationRequest { agent, request, extensions, context, form })
         }
-        Err(failure) => Err((form, failure.into())),
+        Err(failure) => Err(Box::new((form, failure.into()))),
     }
 }
 

@@ -62,6 +62,8 @@ struct Disk {
     /// `None`: the next write replaces the file.
     file: Option<File>,
     lines: usize,
+    /// Whether the last write failed. Its changes are on no disk.
+    has_failed: bool,
 }
 
 /// The lines of changed tasks, or of all tasks.
@@ -84,7 +86,7 @@ impl TaskJournal {
         }
         state.remove_expired(now);
         drop(state);
-        let disk = Disk { path, file: None, lines: 0 };
+        let disk = Disk { path, file: None, lines: 0, has_failed: false };
         Ok(Self { index: Arc::clone(index), disk: Some(disk), is_failing: false })
     }
 
@@ -141,7 +143,8 @@ impl Disk {
     fn batch(&self, state: &mut State, now: Timestamp) -> Batch {
         let pending = state.pending.as_mut().map(std::mem::take).unwrap_or_default();
         let is_obsolete = self.lines > 2 * state.count + SLACK;
-        let replaces = !pending.is_empty() && (self.file.is_none() || is_obsolete);
+        let is_changed = !pending.is_empty() || self.has_failed;
+        let replaces = is_changed && (self.file.is_none() || is_obsolete);
         let mut batch = Batch { text: Vec::new(), lines: 0, replaces };
         if replaces {
             state.remove_expired(now);
@@ -161,7 +164,8 @@ impl Disk {
 
     fn write(mut self, batch: &Batch) -> (Self, io::Result<()>) {
         let outcome = self.append_or_replace(batch);
-        if outcome.is_err() {
+        self.has_failed = outcome.is_err();
+        if self.has_failed {
             // A part of the batch can be in the file; the next write replaces it.
             self.file = None;
         }
@@ -301,6 +305,20 @@ mod tests {
         index.record(owner("a"), ListedTask { at: now, ..task("u", 0) }, now);
         assert!(journal.flush().await);
         assert_eq!(lines(), 2);
+    }
+
+    #[tokio::test]
+    async fn failed_write_is_repeated_completely() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = directory.path().join("missing").join("registry.json");
+        let now = clock::timestamp();
+        let (index, mut journal) = TaskIndex::open(&cache, now).unwrap();
+        index.record(owner("a"), ListedTask { at: now, ..task("t", 0) }, now);
+        assert!(!journal.flush().await && !journal.flush().await);
+        fs::create_dir(cache.parent().unwrap()).unwrap();
+        assert!(journal.flush().await);
+        let again = TaskIndex::open(&cache, now).unwrap().0;
+        assert_eq!(again.tasks(owner("a"), now).len(), 1);
     }
 
     #[test]
