@@ -47,7 +47,7 @@ impl Version {
     pub const ALL: [Self; 2] = [Self::V1, Self::V03];
 
     /// `Major.Minor`, as in the header.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::V03 => "0.3",
             Self::V1 => "1.0",
