@@ -146,9 +146,16 @@ const DEPENDENCIES: [(&str, &[&str]); 32] = [
     ),
     (
         "gateway-upstream",
-        &["gateway-policy", "gateway-protocol", "registry-core", "registry-tls", "retry-backoff"],
+        &[
+            "a2a",
+            "gateway-policy",
+            "gateway-protocol",
+            "registry-core",
+            "registry-tls",
+            "retry-backoff",
+        ],
     ),
-    ("registry-import", &["registry-core", "schema-compat"]),
+    ("registry-import", &["a2a", "registry-core", "schema-compat"]),
     ("registry-sbom", &["registry-core"]),
     ("registry-search", &["registry-core"]),
     ("metric-table", &[]),

@@ -6,11 +6,6 @@
 //! replies to an agent that requests input are not supported.
 
 mod pending;
-mod result;
-mod task;
-#[cfg(test)]
-mod tests;
-mod version;
 mod version_probe;
 
 use std::sync::{
@@ -18,6 +13,11 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use ::a2a::{
+    Version,
+    tool::{Call, OpenTask, SkillCall, Text, of_message, of_task},
+    version::VERSION_HEADER,
+};
 use arc_swap::ArcSwapOption;
 use gateway_policy::BufferReservation;
 use gateway_protocol::mcp::{Era, Method, RpcError};
@@ -27,11 +27,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use self::{
-    pending::DeliveryResult,
-    result::Text,
-    version::{A2aVersion, Call, Outbound},
-};
+use self::pending::DeliveryResult;
 use super::{
     error::{Error, ProtocolViolation},
     events::EventPublisher,
@@ -45,7 +41,6 @@ use super::{
 };
 use crate::TransportConfig;
 
-const VERSION: HeaderName = HeaderName::from_static("a2a-version");
 /// The tool list of an agent: its skills are registered, not listed.
 const NO_TOOLS: &str = r#"{"tools":[]}"#;
 /// Maximum abandoned messages whose response is still read, to learn the task id and cancel it.
@@ -55,7 +50,7 @@ const MAX_ABANDONED: usize = 64;
 #[derive(Debug)]
 pub(super) struct AgentLink {
     transport: Arc<Transport>,
-    version: ArcSwapOption<A2aVersion>,
+    version: ArcSwapOption<Version>,
     looks: SingleFlight,
     next_id: AtomicU64,
     read_abandoned: Semaphore,
@@ -91,7 +86,10 @@ impl AgentLink {
 
     /// The version that the agent supports, if it is known.
     pub(super) fn speaks(&self) -> Option<&'static str> {
-        self.version.load().as_deref().map(|version| version.name())
+        self.version.load().as_deref().map(|version| match version {
+            Version::V1 => "a2a-1.0",
+            Version::V03 => "a2a-0.3",
+        })
     }
 
     /// Sends a message and returns the outcome as a tool result. Listing only checks that the agent
@@ -128,19 +126,20 @@ impl AgentLink {
             _ => (false, false),
         };
         let id = Uuid::new_v4().to_string();
-        let outbound = Outbound {
+        let call = SkillCall {
             id: &id,
             skill,
             arguments: request.arguments.map_or("{}", RawValue::get),
             as_text: takes_text,
         };
         let text = if gives_text { Text::AsItIs } else { Text::MayBeJson };
-        match self.send(&outbound, &meta, &send_state).await? {
+        match self.send(&call, &meta, &send_state).await? {
             DeliveryResult::Refused(RpcError { code, message, data }) => {
                 Err(Error::Rpc { code, message, data })
             }
-            DeliveryResult::Message(message) => Ok(result::of_message(&message, text)),
-            DeliveryResult::Task(mut pending) => result::of_task(pending.ended().await?, text),
+            DeliveryResult::Message(message) => Ok(of_message(&message, text)),
+            DeliveryResult::Task(mut pending) => of_task(pending.ended().await?, text)
+                .map_err(|OpenTask { why, said }| Error::OpenTask { why, said }),
         }
     }
 
@@ -148,13 +147,13 @@ impl AgentLink {
     /// version it supports has changed.
     async fn send(
         self: &Arc<Self>,
-        outbound: &Outbound<'_>,
+        call: &SkillCall<'_>,
         meta: &RequestMeta,
         send_state: &SendState,
     ) -> Result<DeliveryResult, Error> {
         let before = self.supported_version().await?;
         let answer =
-            self.deliver((before, before.send_message(outbound)), meta, send_state).await?;
+            self.deliver((before, Call::send_message(before, call)), meta, send_state).await?;
         if !matches!(&answer, DeliveryResult::Refused(error) if version_probe::is_version_error(error))
         {
             return Ok(answer);
@@ -165,12 +164,12 @@ impl AgentLink {
         if now == before {
             return Ok(answer);
         }
-        self.deliver((now, now.send_message(outbound)), meta, send_state).await
+        self.deliver((now, Call::send_message(now, call)), meta, send_state).await
     }
 
     async fn post(
         &self,
-        (version, call): (A2aVersion, Call),
+        (version, call): (Version, Call),
         meta: &RequestMeta,
     ) -> Result<Reply, Error> {
         let (id, request) = self.written(version, &call, &meta.trace);
@@ -190,8 +189,8 @@ impl AgentLink {
 
     fn written(
         &self,
-        version: A2aVersion,
-        (method, params): &Call,
+        version: Version,
+        Call { method, params }: &Call,
         trace: &[(HeaderName, HeaderValue)],
     ) -> (u64, http::Request<Body>) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
@@ -199,7 +198,7 @@ impl AgentLink {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
         let mut headers: HeaderMap = self.transport.address.headers.clone();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        headers.insert(VERSION, HeaderValue::from_static(version.header_value()));
+        headers.insert(VERSION_HEADER, HeaderValue::from_static(version.as_str()));
         headers.extend(trace.iter().cloned());
         (id, self.transport.address.post(headers, body.into()))
     }

@@ -3,6 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use ::a2a::{
+    ErrorKind, TaskState, Version,
+    tool::{Call, Message, SendResponse, Task},
+};
 use gateway_protocol::{jsonrpc::code, mcp::RpcError};
 use retry_backoff::jittered;
 use tokio::{
@@ -10,12 +14,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{
-    AgentLink, RequestMeta,
-    task::{Message, SendResponse, Task, TaskState},
-    version::{self, A2aVersion, Call},
-    version_probe::is_version_error,
-};
+use super::{AgentLink, RequestMeta, version_probe::is_version_error};
 use crate::{
     error::{Error, ProtocolViolation},
     reply::Reply,
@@ -42,7 +41,7 @@ pub(super) enum DeliveryResult {
 /// A running task. Dropping it before its end cancels the task.
 pub(super) struct RunningTask {
     link: Arc<AgentLink>,
-    version: A2aVersion,
+    version: Version,
     meta: RequestMeta,
     /// The task id of the first response.
     id: String,
@@ -54,7 +53,7 @@ impl AgentLink {
     /// takes over; a message that was not sent by then is never sent.
     pub(super) async fn deliver(
         self: &Arc<Self>,
-        (version, call): (A2aVersion, Call),
+        (version, call): (Version, Call),
         meta: &RequestMeta,
         send_state: &SendState,
     ) -> Result<DeliveryResult, Error> {
@@ -95,7 +94,7 @@ impl AgentLink {
 
     async fn answer(
         self: &Arc<Self>,
-        (version, call): (A2aVersion, Call),
+        (version, call): (Version, Call),
         meta: RequestMeta,
         send_state: &SendState,
     ) -> Result<DeliveryResult, Error> {
@@ -119,7 +118,7 @@ impl RunningTask {
     /// Waits until the task has ended or needs input.
     pub(super) async fn ended(&mut self) -> Result<&Task, Error> {
         let mut wait = FIRST_POLL_DELAY;
-        while self.task.state() == TaskState::Working {
+        while matches!(self.task.state(), TaskState::Submitted | TaskState::Working) {
             sleep(jittered(wait)).await;
             wait = MAX_POLL_DELAY.min(wait * 3 / 2);
             if let Some(task) = self.look().await? {
@@ -131,7 +130,8 @@ impl RunningTask {
 
     /// The state of the task. `None`: the poll failed and the task may still be running.
     async fn look(&self) -> Result<Option<Task>, Error> {
-        let asked = self.link.post((self.version, self.version.get_task(&self.id)), &self.meta);
+        let poll = Call::get_task(self.version, &self.id);
+        let asked = self.link.post((self.version, poll), &self.meta);
         match timeout(POLL_TIMEOUT, asked).await {
             Ok(Ok(Reply::Result(told))) => match Task::read(&told) {
                 Some(task) => Ok(Some(task)),
@@ -146,8 +146,8 @@ impl RunningTask {
 
 impl Drop for RunningTask {
     fn drop(&mut self) {
-        if !self.task.state().is_over() {
-            let cancel = self.version.cancel_task(&self.id);
+        if !self.task.state().is_terminal() {
+            let cancel = Call::cancel_task(self.version, &self.id);
             let (_, request) = self.link.written(self.version, &cancel, &self.meta.trace);
             self.link.transport.send_in_background(request, self.meta.subject.clone(), ());
         }
@@ -157,10 +157,8 @@ impl Drop for RunningTask {
 /// Whether the error is permanent.
 fn is_final(error: &RpcError) -> bool {
     is_version_error(error)
-        || matches!(
-            error.code,
-            version::TASK_NOT_FOUND | code::INVALID_PARAMS | code::INVALID_REQUEST
-        )
+        || error.code == ErrorKind::TaskNotFound.code()
+        || matches!(error.code, code::INVALID_PARAMS | code::INVALID_REQUEST)
 }
 
 /// Whether a failed poll may succeed later.

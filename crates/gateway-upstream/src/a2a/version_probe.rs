@@ -4,13 +4,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use gateway_protocol::{jsonrpc::code::METHOD_NOT_FOUND, mcp::RpcError};
+use ::a2a::{ErrorKind, Version, tool::Call};
+use gateway_protocol::mcp::RpcError;
 use tokio::time::timeout;
 
-use super::{
-    AgentLink, RequestMeta,
-    version::{self, A2aVersion},
-};
+use super::{AgentLink, RequestMeta};
 use crate::{
     error::{Error, Phase, ProtocolViolation},
     reply::Reply,
@@ -32,12 +30,13 @@ impl AgentLink {
     /// Fails if the agent does not respond. Every response counts, including errors.
     pub(crate) async fn check(&self) -> Result<(), Error> {
         let version = self.supported_version().await?;
-        self.post((version, version.get_task(NO_TASK)), &RequestMeta::default()).await.map(drop)
+        let call = Call::get_task(version, NO_TASK);
+        self.post((version, call), &RequestMeta::default()).await.map(drop)
     }
 
     /// Returns the version of the agent. Concurrent callers share one probe. Failures here happen
     /// before the request is sent.
-    pub(super) async fn supported_version(&self) -> Result<A2aVersion, Error> {
+    pub(super) async fn supported_version(&self) -> Result<Version, Error> {
         if let Some(known) = self.known() {
             return Ok(known);
         }
@@ -47,7 +46,7 @@ impl AgentLink {
 
     /// Probes the version of the agent and caches it. An uncertain result does not replace a known
     /// version.
-    pub(super) async fn probe_version(&self) -> Result<A2aVersion, Error> {
+    pub(super) async fn probe_version(&self) -> Result<Version, Error> {
         let after_ms = self.transport.client.limits().list_timeout_ms;
         let looked = timeout(Duration::from_millis(after_ms), self.look_at_all()).await;
         let looked = looked.unwrap_or(Err(Error::Timeout { phase: Phase::Handshake, after_ms }));
@@ -56,13 +55,13 @@ impl AgentLink {
         Ok(found)
     }
 
-    fn known(&self) -> Option<A2aVersion> {
+    fn known(&self) -> Option<Version> {
         self.version.load().as_deref().copied()
     }
 
-    async fn look_at_all(&self) -> Result<A2aVersion, Error> {
+    async fn look_at_all(&self) -> Result<Version, Error> {
         let (mut perhaps, mut why) = (None, ProtocolViolation::NoCommonVersion.into());
-        for version in A2aVersion::ALL {
+        for version in Version::ALL {
             match self.look_for(version).await? {
                 ProbeResult::Speaks => return Ok(version),
                 ProbeResult::Perhaps => perhaps = perhaps.or(Some(version)),
@@ -72,10 +71,11 @@ impl AgentLink {
         perhaps.map(|perhaps| self.known().unwrap_or(perhaps)).ok_or(why)
     }
 
-    async fn look_for(&self, version: A2aVersion) -> Result<ProbeResult, Error> {
-        match self.post((version, version.get_task(NO_TASK)), &RequestMeta::default()).await {
+    async fn look_for(&self, version: Version) -> Result<ProbeResult, Error> {
+        let call = Call::get_task(version, NO_TASK);
+        match self.post((version, call), &RequestMeta::default()).await {
             Ok(Reply::Result(_)) => Ok(ProbeResult::Speaks),
-            Ok(Reply::Error(error)) if error.code == version::TASK_NOT_FOUND => {
+            Ok(Reply::Error(error)) if error.code == ErrorKind::TaskNotFound.code() => {
                 Ok(ProbeResult::Speaks)
             }
             Ok(Reply::Error(error)) if is_version_error(&error) => {
@@ -94,5 +94,6 @@ impl AgentLink {
 /// Whether an agent rejected a request unprocessed because it does not know the method or the
 /// version.
 pub(super) fn is_version_error(error: &RpcError) -> bool {
-    matches!(error.code, METHOD_NOT_FOUND | version::VERSION_NOT_SUPPORTED)
+    let kind = ErrorKind::of_code(error.code);
+    matches!(kind, ErrorKind::MethodNotFound | ErrorKind::VersionNotSupported)
 }
