@@ -230,8 +230,15 @@ const DEPENDENCIES: [(&str, &[&str]); 32] = [
 ];
 
 /// The crates without I/O.
-const PURE: [&str; 7] =
-    ["registry-core", "policy", "ledger", "inspection", "gateway-protocol", "a2a", "gateway-policy"];
+const PURE: [&str; 7] = [
+    "registry-core",
+    "policy",
+    "ledger",
+    "inspection",
+    "gateway-protocol",
+    "a2a",
+    "gateway-policy",
+];
 
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))

@@ -8,7 +8,7 @@ use crate::{
     json::{Object, filled, rename, text},
     model::TaskState,
     operation::Operation,
-    translate::{Problem, Untranslatable},
+    untranslatable::{Problem, Untranslatable},
     version::Binding,
 };
 
