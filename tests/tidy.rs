@@ -155,7 +155,7 @@ const DEPENDENCIES: [(&str, &[&str]); 32] = [
             "retry-backoff",
         ],
     ),
-    ("registry-import", &["registry-core", "schema-compat"]),
+    ("registry-import", &["a2a", "registry-core", "schema-compat"]),
     ("registry-sbom", &["registry-core"]),
     ("registry-search", &["registry-core"]),
     ("metric-table", &[]),

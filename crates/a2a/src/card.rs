@@ -19,7 +19,7 @@ pub use crate::legacy::security::requirement_to_v03;
 use crate::{
     json::{Object, filled, items},
     legacy,
-    translate::Untranslatable,
+    untranslatable::Untranslatable,
     version::{Binding, Version},
 };
 

@@ -1,10 +1,6 @@
 //! Helpers for JSON objects whose unknown members are kept.
 
-use gateway_protocol::jsonrpc::{Limits, nests_within};
-use registry_core::document::parse_json;
 use serde_json::{Map, Value};
-
-use crate::error::{ErrorKind, Failure};
 
 pub(crate) type Object = Map<String, Value>;
 
@@ -31,18 +27,4 @@ pub(crate) fn rename(object: &mut Object, from: &str, to: &str) {
     {
         object.insert(to.to_owned(), value);
     }
-}
-
-/// Parses a body within limits. Repeated members are rejected, because two parsers could read two
-/// different messages.
-pub(crate) fn parse(body: &[u8], limits: Limits) -> Result<Value, Failure> {
-    if body.len() > limits.bytes {
-        let message = format!("the body is longer than {} bytes", limits.bytes);
-        return Err(Failure::new(ErrorKind::InvalidRequest, message));
-    }
-    if !nests_within(body, limits.depth) {
-        let message = format!("the body is nested deeper than {} levels", limits.depth);
-        return Err(Failure::new(ErrorKind::InvalidRequest, message));
-    }
-    parse_json(body).map_err(|error| Failure::new(ErrorKind::ParseError, error.to_string()))
 }

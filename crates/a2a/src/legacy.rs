@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     json::Object,
-    translate::{Problem, Untranslatable},
+    untranslatable::{Problem, Untranslatable},
 };
 
 type Translated<T> = Result<T, Untranslatable>;

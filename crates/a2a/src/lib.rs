@@ -6,7 +6,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`version`], [`extensions`] | the service parameters `A2A-Version` and `A2A-Extensions` |
+//! | [`version`], [`extensions`] | versions and bindings; the extensions of a request |
 //! | [`operation`] | operations and their names |
 //! | [`request`], [`model`] | requests, messages, parts and tasks in their internal form |
 //! | [`rpc`], [`rest`], [`stream`] | the bindings JSON-RPC and HTTP+JSON, and their event streams |
@@ -16,6 +16,7 @@
 //! | [`skill`], [`task`] | skill selection, media types, data parts; lists and ids of tasks |
 //! | [`tool`] | skills as tools: arguments to messages, tasks to tool results |
 
+mod body;
 pub mod card;
 pub mod error;
 pub mod extensions;
@@ -32,7 +33,9 @@ pub mod stream;
 pub mod task;
 pub mod tool;
 pub mod translate;
+mod untranslatable;
 pub mod version;
+mod version_parameter;
 
 pub use self::{
     error::{ErrorKind, Failure},

@@ -13,12 +13,14 @@ use serde_json::Value;
 
 pub use self::route::{Route, route};
 use crate::{
+    body,
     error::{ErrorKind, Failure},
-    json::{self, Object},
+    json::Object,
     operation::Operation,
     request::Request,
     translate::{self, Problem, Untranslatable},
-    version::{Dialect, Version, is_parameter},
+    version::{Dialect, Version},
+    version_parameter::is_parameter,
 };
 
 /// Everything in an id except unreserved characters (RFC 3986, section 2.3).
@@ -64,7 +66,7 @@ pub fn read_call(
     if !route.has_body {
         read_query(query.unwrap_or_default(), &mut params)?;
     } else if !body.iter().all(u8::is_ascii_whitespace) {
-        let Value::Object(members) = json::parse(body, limits)? else {
+        let Value::Object(members) = body::parse(body, limits)? else {
             let message = "the body is not a JSON object";
             return Err(Failure::new(ErrorKind::InvalidRequest, message));
         };
@@ -221,7 +223,7 @@ pub fn read_answer(
     if is_success && operation == Operation::DeletePushConfig {
         return Ok(Value::Object(Object::new())); // the body may be empty
     }
-    match json::parse(body, limits) {
+    match body::parse(body, limits) {
         Ok(body) if is_success => {
             translate::answer_in(Dialect::http_json(version), operation, body)
                 .map_err(Untranslatable::into_answer_failure)

@@ -7,8 +7,8 @@ use gateway_protocol::jsonrpc::{
 use serde_json::{Value, value::RawValue};
 
 use crate::{
+    body,
     error::{ErrorKind, Failure},
-    json,
     operation::Operation,
     request::Request,
     translate::{self, Untranslatable},
@@ -128,7 +128,7 @@ pub(crate) fn read_result(body: &[u8], limits: Limits) -> Result<Value, Failure>
 }
 
 fn value(raw: &RawValue, limits: Limits) -> Result<Value, Failure> {
-    json::parse(raw.get().as_bytes(), limits)
+    body::parse(raw.get().as_bytes(), limits)
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use gateway_protocol::{
 use serde_json::Value;
 
 use crate::{
+    body,
     error::{ErrorKind, Failure},
-    json,
     operation::Operation,
     rpc,
     translate::{self, Untranslatable},
@@ -61,7 +61,7 @@ impl EventReader {
         let event = if self.dialect.binding == Binding::JsonRpc {
             rpc::read_result(data, self.limits)?
         } else {
-            let event = json::parse(data, self.limits).map_err(|failure| {
+            let event = body::parse(data, self.limits).map_err(|failure| {
                 let message = format!("the agent's event is invalid: {}", failure.message);
                 Failure::new(ErrorKind::InvalidAgentResponse, message)
             })?;

@@ -16,7 +16,7 @@ mod repair;
 mod screening;
 mod shared_schemas;
 
-pub use a2a::{AgentImportOptions, import_agent};
+pub use self::a2a::{AgentImportOptions, import_agent};
 pub use draft::Draft;
 pub use lenient::import_registry_file;
 pub use mcp::{Naming, ServerImportOptions, import_server, invalid_member, public_remote};

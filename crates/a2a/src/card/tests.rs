@@ -1,3 +1,5 @@
+//! Interfaces of cards, and the cards that the gateway serves.
+
 use serde_json::json;
 
 use super::*;

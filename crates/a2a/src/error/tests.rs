@@ -1,3 +1,5 @@
+//! Errors in each binding.
+
 use serde_json::json;
 
 use super::*;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Translated, items as each, object, security};
 use crate::{
     json::{Object, filled, items, rename},
-    translate::{Problem, Untranslatable},
+    untranslatable::{Problem, Untranslatable},
     version::Version,
 };
 

@@ -8,7 +8,7 @@ use crate::{
     json::{Object, rename, text},
     model::TaskState,
     operation::Operation,
-    translate::{Problem, Untranslatable},
+    untranslatable::{Problem, Untranslatable},
 };
 
 /// Members that some clients of HTTP+JSON write with their names in the Protocol Buffers.

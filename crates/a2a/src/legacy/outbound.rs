@@ -8,7 +8,7 @@ use crate::{
     json::{Object, filled, rename, text},
     model::TaskState,
     operation::Operation,
-    translate::{Problem, Untranslatable},
+    untranslatable::{Problem, Untranslatable},
     version::Binding,
 };
 
@@ -32,7 +32,8 @@ pub(crate) fn params(
         Operation::SendMessage | Operation::SendStreamingMessage => {
             member(&mut params, "message", |value| message(binding, value))?;
             // Agents of 0.3 differ in their default.
-            if operation == Operation::SendMessage && !params.contains_key("configuration") {
+            let has_none = params.get("configuration").is_none_or(Value::is_null);
+            if operation == Operation::SendMessage && has_none {
                 params.insert("configuration".to_owned(), json!({}));
             }
             member(&mut params, "configuration", |value| {
@@ -43,7 +44,7 @@ pub(crate) fn params(
             member(&mut params, "status", |value| state(binding, &value))?;
             since(&mut params)?;
         }
-        Operation::CreatePushConfig => return Ok(create_push_config(binding, params)),
+        Operation::CreatePushConfig => return create_push_config(binding, params),
         Operation::GetPushConfig | Operation::DeletePushConfig => {
             rename(&mut params, "id", "pushNotificationConfigId");
             rename(&mut params, "taskId", "id");
@@ -77,7 +78,7 @@ pub(crate) fn answer(binding: Binding, operation: Operation, value: Value) -> Tr
             Ok(page.into())
         }
         Operation::CreatePushConfig | Operation::GetPushConfig => {
-            Ok(task_push_config(binding, object(value)?))
+            task_push_config(binding, object(value)?)
         }
         Operation::ListPushConfigs => {
             let mut page = object(value)?;
@@ -85,7 +86,7 @@ pub(crate) fn answer(binding: Binding, operation: Operation, value: Value) -> Tr
                 return Err(inexpressible("pages of configurations").at("nextPageToken"));
             }
             let configs = page.remove("configs").unwrap_or_else(|| json!([]));
-            let configs = list(configs, |value| Ok(task_push_config(binding, object(value)?)))
+            let configs = list(configs, |value| task_push_config(binding, object(value)?))
                 .map_err(|error| error.at("configs"))?;
             Ok(if is_proto(binding) { json!({ "configs": configs }) } else { configs })
         }
@@ -267,42 +268,46 @@ fn send_configuration(binding: Binding, operation: Operation, value: Value) -> T
         let is_blocking = !immediately.unwrap_or_default();
         configuration.insert("blocking".to_owned(), is_blocking.into());
     }
+    member(&mut configuration, "taskPushNotificationConfig", |value| push_config(object(value)?))?;
     if let Some(config) = configuration.remove("taskPushNotificationConfig") {
-        let config = object(config).map_err(|error| error.at("taskPushNotificationConfig"))?;
         let name = if is_proto(binding) { "pushNotification" } else { "pushNotificationConfig" };
-        configuration.insert(name.to_owned(), push_config(config));
+        configuration.insert(name.to_owned(), config);
     }
     Ok(configuration.into())
 }
 
-fn push_config(mut config: Object) -> Value {
+fn push_config(mut config: Object) -> Translated<Value> {
     config.remove("tenant");
-    if let Some(authentication) = config.get_mut("authentication").and_then(Value::as_object_mut) {
+    member(&mut config, "authentication", |value| {
+        let mut authentication = object(value)?;
         let scheme = authentication.remove("scheme");
-        authentication
-            .entry("schemes")
-            .or_insert_with(|| scheme.into_iter().collect::<Vec<_>>().into());
-    }
-    config.into()
+        let schemes = || scheme.into_iter().collect::<Vec<_>>().into();
+        authentication.entry("schemes").or_insert_with(schemes);
+        Ok(authentication.into())
+    })?;
+    Ok(config.into())
 }
 
-fn task_push_config(binding: Binding, mut config: Object) -> Value {
+fn task_push_config(binding: Binding, mut config: Object) -> Translated<Value> {
     let task = config.remove("taskId").unwrap_or_default();
+    let id = text(&config, "id").unwrap_or_default().to_owned();
+    let config = push_config(config)?;
     if !is_proto(binding) {
-        return json!({ "taskId": task, "pushNotificationConfig": push_config(config) });
+        return Ok(json!({ "taskId": task, "pushNotificationConfig": config }));
     }
-    let id = text(&config, "id").unwrap_or_default();
-    let name = format!("tasks/{}/pushNotificationConfigs/{id}", task.as_str().unwrap_or_default());
-    json!({ "name": name, "pushNotificationConfig": push_config(config) })
+    let task = task.as_str().unwrap_or_default();
+    let name = format!("tasks/{task}/pushNotificationConfigs/{id}");
+    Ok(json!({ "name": name, "pushNotificationConfig": config }))
 }
 
-fn create_push_config(binding: Binding, config: Object) -> Value {
+fn create_push_config(binding: Binding, config: Object) -> Translated<Value> {
     if !is_proto(binding) {
         return task_push_config(binding, config);
     }
     let parent = format!("tasks/{}", text(&config, "taskId").unwrap_or_default());
     let id = text(&config, "id").unwrap_or_default().to_owned();
-    json!({ "parent": parent, "configId": id, "config": task_push_config(binding, config) })
+    let config = task_push_config(binding, config)?;
+    Ok(json!({ "parent": parent, "configId": id, "config": config }))
 }
 
 fn since(params: &mut Object) -> Translated<()> {

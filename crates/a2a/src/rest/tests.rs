@@ -1,3 +1,5 @@
+//! Paths, queries and bodies.
+
 use http::Method;
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Calls and answers.
+
 use serde_json::json;
 
 use super::*;

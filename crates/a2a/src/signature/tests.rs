@@ -1,3 +1,5 @@
+//! Signatures in each variant, keys and headers.
+
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
 use proptest::prelude::*;
 

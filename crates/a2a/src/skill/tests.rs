@@ -1,3 +1,5 @@
+//! Selection of skills, media types and data.
+
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
 use registry_core::{Document, Entity, Kind};

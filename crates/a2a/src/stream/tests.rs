@@ -1,3 +1,5 @@
+//! Streams in each dialect.
+
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! Lists of tasks and ids.
+
 use proptest::prelude::*;
 use serde_json::json;
 

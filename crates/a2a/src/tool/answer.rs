@@ -90,6 +90,7 @@ impl Task {
 
     /// The state. An unknown one is unspecified.
     pub fn state(&self) -> TaskState {
-        TaskState::parse(&self.state_name()).unwrap_or(TaskState::Unspecified)
+        let state = TaskState::parse(&self.status.state);
+        state.or_else(|| TaskState::parse(&self.state_name())).unwrap_or(TaskState::Unspecified)
     }
 }

@@ -1,3 +1,5 @@
+//! Requests, answers and events survive both versions.
+
 use proptest::{collection::vec, option, prelude::*};
 use serde_json::{Map, Value, json};
 

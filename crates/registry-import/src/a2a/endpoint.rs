@@ -1,14 +1,15 @@
 //! The endpoint of an agent, its protocol version, and its security requirements.
 
-use serde_json::{Map, Value, json};
+use ::a2a::{Binding, Version, card::requirement_to_v03};
+use serde_json::{Value, json};
 
 use super::{
     Card,
     part::{LEFT_OUT, Part},
 };
 
-/// The protocol version of a card without one (A2A 1.0 section 3.6).
-const OLDEST_PROTOCOL: &str = "0.3";
+/// The protocol version of a card or an interface without one (A2A 1.0 section 3.6).
+const OLDEST_PROTOCOL: &str = Version::V03.as_str();
 
 impl Card {
     /// The URL of the agent and its protocol version, preferably for JSON-RPC.
@@ -36,14 +37,15 @@ impl Card {
         let at = part.at("supportedInterfaces");
         let all = said.as_array().into_iter().flatten().enumerate();
         let mut all = all.filter(|(_, i)| i["url"].is_string());
-        let chosen = all.clone().find(|(_, i)| i["protocolBinding"] == "JSONRPC").or(all.next());
+        let json_rpc = Binding::JsonRpc.as_str();
+        let chosen = all.clone().find(|(_, i)| i["protocolBinding"] == json_rpc).or(all.next());
         let Some((i, chosen)) = chosen else {
             self.refuse(&at, "no interface has a `url`", said);
             return None;
         };
         let text = |name: &str| chosen[name].as_str();
         let url = text("url").unwrap_or_default().to_owned();
-        let protocol = text("protocolVersion").unwrap_or("1.0").to_owned();
+        let protocol = text("protocolVersion").unwrap_or(OLDEST_PROTOCOL).to_owned();
         for (name, used) in [("url", &url), ("protocolVersion", &protocol)] {
             self.origins.moved(format!("/{name}"), format!("{at}/{i}/{name}"));
             if let Some(other) = part.take(name).filter(|other| other != used) {
@@ -51,7 +53,7 @@ impl Card {
             }
         }
         let read =
-            json!([{ "url": url, "protocolBinding": "JSONRPC", "protocolVersion": protocol }]);
+            json!([{ "url": url, "protocolBinding": json_rpc, "protocolVersion": protocol }]);
         if said != read {
             let what = "the registry has fields for one `url` and one `protocolVersion`";
             let how = "the first for JSON-RPC has them, else the first; all are in `metadata.card`";
@@ -84,7 +86,7 @@ impl Card {
         let mut security = Vec::new();
         for (i, said) in said.as_array().into_iter().flatten().enumerate() {
             let at = format!("{}/{i}", part.at(name));
-            if let Some(requirement) = requirement(said) {
+            if let Some(requirement) = requirement_to_v03(said) {
                 security.push((at, requirement));
             } else {
                 self.refuse(&at, "not a security requirement", said.clone());
@@ -92,26 +94,4 @@ impl Card {
         }
         self.origins.list("/security", security)
     }
-}
-
-/// Converts a security requirement of A2A 1.0 to A2A 0.3, if it is valid.
-fn requirement(said: &Value) -> Option<Value> {
-    let said = said.as_object()?;
-    let schemes = match said.get("schemes") {
-        Some(schemes) if said.len() == 1 => schemes.as_object()?,
-        Some(_) => return None,
-        None => said,
-    };
-    let scopes = |(name, said): (&String, &Value)| {
-        let list = match said {
-            Value::Array(_) => said.clone(),
-            Value::Object(map) if map.is_empty() => json!([]),
-            Value::Object(map) if map.len() == 1 => {
-                map.get("list").filter(|list| list.is_array())?.clone()
-            }
-            _ => return None,
-        };
-        Some((name.clone(), list))
-    };
-    schemes.iter().map(scopes).collect::<Option<Map<_, _>>>().map(Value::Object)
 }
