@@ -1,7 +1,8 @@
-//! A2A through the gateway: the official SDKs as clients and as agents, faulty agents, and the tasks of
-//! several callers.
+//! A2A through the gateway: the official SDKs as clients and as agents, faulty agents, and the
+//! tasks of several callers.
 
 mod cards;
+mod demo;
 mod faults;
 mod sdks;
 mod tasks;
@@ -17,8 +18,8 @@ fn fixture(file: &str) -> PathBuf {
     root().join("tests/acceptance/a2a").join(file)
 }
 
-/// An agent that the gateway calls at `url`, with skills of these ids. The registered URL differs from the
-/// configured one.
+/// An agent that the gateway calls at `url`, with skills of these ids. The registered URL differs
+/// from the configured one.
 struct Agent {
     name: String,
     url: String,
@@ -49,8 +50,8 @@ fn skill(id: &str) -> Value {
     json!({ "id": id, "name": id, "description": id, "tags": ["test"] })
 }
 
-/// A gateway in front of agents, and its two callers, `caller` and `other`, which declare all skills.
-/// `stranger` declares none.
+/// A gateway in front of agents, and its two callers, `caller` and `other`, which declare all
+/// skills. `stranger` declares none.
 struct Scene {
     gateway: Gateway,
     options: GatewayOptions,
@@ -88,7 +89,7 @@ impl Scene {
 
 fn registry(agents: &[Agent]) -> Value {
     let depends = agents.iter().flat_map(|agent| {
-        agent.skills.iter().map(|skill| {
+        agent.skills.iter().map(move |skill| {
             json!({ "type": "agent", "name": agent.name, "version": "1.0.0", "skill": skill["id"] })
         })
     });
@@ -104,7 +105,8 @@ fn registry(agents: &[Agent]) -> Value {
     json!({ "schemaVersion": "2.0", "agents": documents.collect::<Vec<_>>() })
 }
 
-/// A caller of one agent, in 1.0 over JSON-RPC, with access to the exact answers.
+/// A caller of one agent, in 1.0 over JSON-RPC, with access to the exact answers. Without a name,
+/// it is unknown.
 #[derive(Clone)]
 struct Caller {
     http: reqwest::Client,
@@ -144,16 +146,15 @@ impl Answer {
 impl Caller {
     async fn open(&self, method: &str, params: &Value) -> reqwest::Response {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        self.http
+        let mut request = self
+            .http
             .post(&self.url)
             .header("content-type", "application/json")
-            .header("a2a-version", "1.0")
-            .header("x-agent-name", self.name)
-            .header("x-agent-version", "1.0.0")
-            .body(body.to_string())
-            .send()
-            .await
-            .expect("the gateway answers")
+            .header("a2a-version", "1.0");
+        if !self.name.is_empty() {
+            request = request.header("x-agent-name", self.name).header("x-agent-version", "1.0.0");
+        }
+        request.body(body.to_string()).send().await.expect("the gateway answers")
     }
 
     async fn call(&self, method: &str, params: &Value) -> Answer {

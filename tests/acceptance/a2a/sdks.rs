@@ -1,5 +1,5 @@
-//! The official SDKs: each client uses each operation of each agent, in each version and binding of both,
-//! through the gateway and directly. The records of the answers must be equal.
+//! The official SDKs: each client uses each operation of each agent, in each version and binding of
+//! both, through the gateway and directly. The records of the answers must be equal.
 
 use std::{
     collections::BTreeMap,
@@ -127,8 +127,8 @@ impl Agents {
         Self { scene, processes, _dir: dir }
     }
 
-    /// The records of a client without the gateway, in all dialects that it has in common with each agent,
-    /// by the agent's SDK.
+    /// The records of a client without the gateway, in all dialects that it has in common with each
+    /// agent, by the agent's SDK.
     fn direct(&self, client: &Sdk) -> BTreeMap<&'static str, Vec<Record>> {
         let records = |(sdk, process): (&Sdk, &Process)| {
             let mut common = client.dialects();
@@ -173,8 +173,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The steps whose answer the client gets from no direct agent of the same SDK. The version and the
-    /// binding of the direct agent do not matter.
+    /// The steps whose answer the client gets from no direct agent of the same SDK. The version and
+    /// the binding of the direct agent do not matter.
     fn differences(&self, record: &Record, direct: &BTreeMap<&str, Vec<Record>>) -> Vec<String> {
         let mut found = Vec::new();
         for (step, answer) in record {

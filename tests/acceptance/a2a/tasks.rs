@@ -1,5 +1,5 @@
-//! Tasks through the gateway: they belong to their caller, survive a restart of the gateway, and continue
-//! without a client.
+//! Tasks through the gateway: they belong to their caller, survive a restart of the gateway, and
+//! continue without a client.
 
 use std::sync::{
     Arc,
