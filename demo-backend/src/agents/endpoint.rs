@@ -10,12 +10,12 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use futures_util::{StreamExt as _, stream};
+use futures_util::{Stream, StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use super::hosted_agent::{HostedAgent, Work};
 use super::tasks::RunningTask;
-use super::wire::{Failure, Message, Operation};
+use super::wire::{Failure, Message, Operation, Protocol};
 
 /// The routes of an agent.
 pub fn router(agent: HostedAgent) -> Router {
@@ -46,6 +46,8 @@ struct Call {
 /// A successful answer.
 enum Answer {
     Result(Value),
+    /// A reply without a task, as the only event of a stream.
+    Event(Value),
     /// A task, with the number of the events before the stream.
     Stream(Arc<RunningTask>, usize),
 }
@@ -68,7 +70,8 @@ async fn call(State(agent): State<Arc<HostedAgent>>, headers: HeaderMap, body: S
     };
     match answer(&agent, call).await {
         Ok(Answer::Result(result)) => Json(response(&id, &result)).into_response(),
-        Ok(Answer::Stream(task, seen)) => events(&agent, id, task, seen),
+        Ok(Answer::Event(event)) => events(id, stream::iter([event])),
+        Ok(Answer::Stream(task, seen)) => events(id, follow(agent.definition.protocol, task, seen)),
         Err(failure) => failed(&id, &failure),
     }
 }
@@ -133,7 +136,9 @@ async fn send(
     let task = match work {
         Work::Reply(part) => {
             let id = format!("message-{}", agent.tasks.number());
-            return Ok(Answer::Result(protocol.reply(&id, &context_id, &part)));
+            let reply = protocol.reply(&id, &context_id, &part);
+            let is_stream = operation == Operation::Stream;
+            return Ok(if is_stream { Answer::Event(reply) } else { Answer::Result(reply) });
         }
         Work::Task(steps) => agent.tasks.start(context_id, steps),
     };
@@ -147,8 +152,11 @@ async fn send(
 }
 
 /// The task, followed by its events.
-fn events(agent: &HostedAgent, id: Value, task: Arc<RunningTask>, seen: usize) -> Response {
-    let protocol = agent.definition.protocol;
+fn follow(
+    protocol: Protocol,
+    task: Arc<RunningTask>,
+    seen: usize,
+) -> impl Stream<Item = Value> + Send {
     let first = stream::iter([protocol.sent_task(&task.after(seen))]);
     let rest = stream::unfold(seen, move |seen| {
         let task = Arc::clone(&task);
@@ -157,8 +165,11 @@ fn events(agent: &HostedAgent, id: Value, task: Arc<RunningTask>, seen: usize) -
             Some((protocol.event(&event, &task.after(seen + 1)), seen + 1))
         }
     });
-    let lines = first
-        .chain(rest)
+    first.chain(rest)
+}
+
+fn events(id: Value, results: impl Stream<Item = Value> + Send + 'static) -> Response {
+    let lines = results
         .map(move |result| Ok::<_, Infallible>(format!("data: {}\n\n", response(&id, &result))));
     ([(CONTENT_TYPE, "text/event-stream")], Body::from_stream(lines)).into_response()
 }
