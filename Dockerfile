@@ -20,7 +20,7 @@ HEALTHCHECK --interval=5s --timeout=2s CMD curl -fsS http://127.0.0.1:7071/ready
 ENTRYPOINT ["registry-server"]
 
 FROM base AS gateway-agent
-COPY --from=build /src/target/dist/gateway-agent /src/target/dist/demo-client /src/target/dist/demo-backend /usr/local/bin/
+COPY --from=build /src/target/dist/gateway-agent /src/target/dist/demo-client /src/target/dist/demo-a2a-client /src/target/dist/demo-backend /usr/local/bin/
 EXPOSE 7080
 HEALTHCHECK --interval=5s --timeout=2s CMD curl -fsS http://127.0.0.1:7080/livez
 ENTRYPOINT ["gateway-agent"]

@@ -132,6 +132,41 @@ call fetch_and_store '{"url": "https://example.com"}'
 call multi_search '{"query": "quantum computing"}'
 call create_task_and_notify '{"title": "Read the handbook", "assignee": "user-2"}'
 
+step "A composition of two agents: research a topic and summarize the report"
+call research_and_summarize '{"topic": "quantum computing"}'
+
+agents=(demo-a2a-client --url "http://$(address gateway)")
+orchestrator=("${agents[@]}" --agent orchestrator-agent@1.0.0)
+has() { grep -q "$1" "$work/$2" || { echo "the answer should have $1" >&2; return 1; }; }
+step "A2A: an agent discovers the agents that it declares"
+show "${orchestrator[@]}" list | tee "$work/agents"
+has "  research-agent " agents
+has "  summarizer-agent " agents
+if grep -q "  adk-demo-agent " "$work/agents"; then echo "it declares no adk-demo-agent" >&2; exit 1; fi
+
+step "A2A: a typed message to an agent in 1.0, and one to an agent in 0.3"
+show "${orchestrator[@]}" send research-agent research_topic '{"topic": "quantum computing"}' | tee "$work/report"
+has TASK_STATE_COMPLETED report
+show "${orchestrator[@]}" send summarizer-agent summarize '{"content": "Machines are noisy. Errors are corrected."}' \
+  | tee "$work/summary"
+has TASK_STATE_COMPLETED summary
+
+step "A2A: data that the schema of the skill does not allow is rejected with its place"
+refused "${orchestrator[@]}" send research-agent research_topic '{"topic": "x", "depth": "bottomless"}' \
+  | tee "$work/rejection"
+has parts/0/data/depth rejection
+
+step "A2A: a stream of the events of a task"
+show "${orchestrator[@]}" stream research-agent research_topic '{"topic": "quantum computing"}' | tee "$work/events"
+has artifactUpdate events
+has TASK_STATE_COMPLETED events
+
+step "A2A: a long task is canceled. The agent needs a token, which only the gateway has"
+show "${agents[@]}" send --no-wait orchestrator-agent complex_task 'Prepare the launch' | tee "$work/plan"
+plan=$(sed -n 's/^ *"id": "\([^"]*\)".*/\1/p' "$work/plan" | head -1)
+show "${agents[@]}" cancel orchestrator-agent "$plan" | tee "$work/canceled"
+has TASK_STATE_CANCELED canceled
+
 step "A saga: reserve, charge, ship. The payment is declined, and the reservation is released"
 before=$(in_stock); echo "in stock: $before"
 refused demo-client --url "$mcp" call process_order "$(order o-1 tok_declined)"

@@ -5,6 +5,7 @@ use clap::builder::PossibleValuesParser;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::agents::{self, HostedAgent};
 use crate::clock::Clock;
 use crate::hosted_server::HostedServer;
 use crate::servers;
@@ -13,11 +14,11 @@ use crate::servers;
 #[derive(Debug, Parser)]
 #[command(
     version,
-    about = "MCP servers for the demo, the tests and the benchmarks",
+    about = "MCP servers and A2A agents for the demo, the tests and the benchmarks",
     after_help = after_help()
 )]
 pub struct Cli {
-    /// Address to serve all servers on, over Streamable HTTP; port 0 picks a free one
+    /// Address to serve all servers and agents on, over HTTP; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7090")]
     listen: String,
 
@@ -80,9 +81,11 @@ fn after_help() -> String {
         format!("  {:<22}{}{only}\n", server.name(), server.path())
     };
     let servers: String = servers::all(Clock::System).iter().map(line).collect();
+    let line = |agent: &HostedAgent| format!("  {:<22}{}\n", agent.name(), agent.path());
+    let agents: String = agents::all(Clock::System).iter().map(line).collect();
     format!(
-        "Servers and their paths:\n{servers}\nGET /healthz answers 200. SIGTERM or ctrl-c ends the \
-         process within a second."
+        "Servers and their paths:\n{servers}\nAgents (A2A) and their paths:\n{agents}\n\
+         GET /healthz answers 200. SIGTERM or ctrl-c ends the process within a second."
     )
 }
 

@@ -1,5 +1,6 @@
 //! Every server over Streamable HTTP on one address, in both protocol eras: stateless since
-//! 2026-07-28 (answered as JSON), sessions before it (answered as SSE). TLS is not supported.
+//! 2026-07-28 (answered as JSON), sessions before it (answered as SSE). The agents are at the same
+//! address. TLS is not supported.
 
 use std::io;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::agents::{self, HostedAgent};
 use crate::hosted_server::HostedServer;
 
 /// Time limit of running calls during shutdown.
@@ -22,10 +24,12 @@ const DRAIN: Duration = Duration::from_millis(700);
 pub async fn serve(
     listener: TcpListener,
     servers: Vec<HostedServer>,
+    agents: Vec<HostedAgent>,
     allowed_hosts: &[String],
     stop: CancellationToken,
 ) -> io::Result<()> {
     let app = router(servers, allowed_hosts, &stop);
+    let app = agents.into_iter().fold(app, |routes, agent| routes.merge(agents::router(agent)));
     let listener = listener.tap_io(|stream| {
         // Small responses should not wait for an acknowledgment. A socket that rejects the option
         // still works.
@@ -42,7 +46,7 @@ pub async fn serve(
     }
 }
 
-/// The routes: one for each server, and `GET /healthz`.
+/// The routes of the servers: one for each, and `GET /healthz`.
 pub fn router(
     servers: Vec<HostedServer>,
     allowed_hosts: &[String],

@@ -1,8 +1,9 @@
-//! MCP servers for the demo, the tests and the benchmarks: ten domains at one address.
+//! MCP servers and A2A agents for the demo, the tests and the benchmarks at one address.
 //!
 //! All state is in memory, and ids are counters, so runs are repeatable. Persistence,
-//! authentication and outgoing network access are not supported.
+//! authentication of MCP clients and outgoing network access are not supported.
 
+pub mod agents;
 pub mod cli;
 pub mod clock;
 pub mod hosted_server;

@@ -1,11 +1,11 @@
-//! The `demo-backend` binary. The library contains the servers.
+//! The `demo-backend` binary. The library contains the servers and the agents.
 
 use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
 use demo_backend::cli::{Cli, Mode};
-use demo_backend::{http, servers, stdio};
+use demo_backend::{agents, http, servers, stdio};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -37,7 +37,8 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
                 .await
                 .map_err(|error| format!("cannot listen on {address}: {error}"))?;
             println!("demo-backend listening on http://{}", listener.local_addr()?);
-            http::serve(listener, servers::all(cli.clock()), cli.allowed_hosts(), stop).await?;
+            let (servers, agents) = (servers::all(cli.clock()), agents::all(cli.clock()));
+            http::serve(listener, servers, agents, cli.allowed_hosts(), stop).await?;
             Ok(())
         }
     }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use demo_backend::agents;
 use demo_backend::clock::Clock;
 use demo_backend::hosted_server::HostedServer;
 use demo_backend::servers;
@@ -16,6 +17,7 @@ struct Example {
     schemas: BTreeMap<String, Value>,
     servers: Vec<Value>,
     tools: Vec<Value>,
+    agents: Vec<Value>,
 }
 
 fn read(file: &str) -> Value {
@@ -34,7 +36,12 @@ fn example() -> Example {
         let name = format!("#{}:{}", text(&entry, "name"), text(&entry, "version"));
         (name, entry["schema"].clone())
     });
-    Example { schemas: schemas.collect(), servers: all("servers"), tools: all("tools") }
+    Example {
+        schemas: schemas.collect(),
+        servers: all("servers"),
+        tools: all("tools"),
+        agents: all("agents"),
+    }
 }
 
 impl Example {
@@ -140,5 +147,22 @@ fn tools_have_descriptions_and_input_schemas() {
         assert!(tool["description"].is_string(), "{}", tool["name"]);
         assert!(tool["inputSchema"].is_object(), "{}", tool["name"]);
         assert!(tool["outputSchema"].is_object(), "{}", tool["name"]);
+    }
+}
+
+#[test]
+fn agent_serves_exactly_its_registered_skills() {
+    let example = example();
+    for agent in agents::all(Clock::System) {
+        let registered = example.agents.iter().filter(|found| found["name"] == agent.name());
+        let served: Names = agent.skills().iter().map(|skill| skill.id.to_owned()).collect();
+        let mut versions = 0;
+        for version in registered {
+            let skills = version["skills"].as_array().expect("as the example has it");
+            let skills: Names = skills.iter().map(|skill| text(skill, "id").to_owned()).collect();
+            assert_eq!(skills, served, "{}", agent.name());
+            versions += 1;
+        }
+        assert!(versions > 0, "{} is not registered", agent.name());
     }
 }

@@ -1,5 +1,6 @@
 //! Acceptance tests: the real programs as their users see them, one module per topic.
 
+mod a2a;
 mod access;
 mod agents;
 mod api;

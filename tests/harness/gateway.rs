@@ -61,6 +61,21 @@ impl Backend {
         let targets: String = SERVERS.into_iter().map(target).collect();
         format!("targets:\n{targets}")
     }
+
+    /// The `targets` block for all agents.
+    pub fn agent_targets(&self) -> String {
+        let address = self.process.address();
+        let url = |path: &str| format!("http: \"http://{address}/agents/{path}\"");
+        let token = "headers: { authorization: Bearer demo-orchestrator-token }";
+        format!(
+            "targets:\n  - {{ agent: research-agent, version: \"*\", {} }}\n  \
+             - {{ agent: summarizer-agent, version: 2.0.0, {} }}\n  \
+             - {{ agent: orchestrator-agent, version: 1.0.0, {}, {token} }}\n",
+            url("research"),
+            url("summarizer"),
+            url("orchestrator"),
+        )
+    }
 }
 
 /// A `targets` block for all servers at an address without a listener. Their tools are listed, and

@@ -1,0 +1,237 @@
+//! An agent on the command line that uses other agents through a gateway, in A2A 1.0 over JSON-RPC.
+//!
+//! It is meant for demos and experiments.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use reqwest::{RequestBuilder, Response};
+use serde_json::{Value, json};
+
+/// Discovers and uses agents at a gateway.
+#[derive(Debug, Parser)]
+#[command(
+    name = "demo-a2a-client",
+    version,
+    after_help = "Exit codes: 0 ok, 1 the agent or the gateway refused, 3 cannot connect"
+)]
+struct Cli {
+    /// The address of the gateway.
+    #[arg(long, default_value = "http://127.0.0.1:7080")]
+    url: String,
+    /// Identity of the client: NAME@VERSION of a registered agent.
+    #[arg(long, value_name = "NAME@VERSION", value_parser = agent)]
+    agent: Option<Identity>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The claimed identity.
+#[derive(Debug, Clone)]
+struct Identity {
+    name: String,
+    version: String,
+}
+
+fn agent(text: &str) -> Result<Identity, String> {
+    let (name, version) = text.split_once('@').ok_or("write NAME@VERSION")?;
+    Ok(Identity { name: name.to_owned(), version: version.to_owned() })
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Lists the agents that this agent may use.
+    List,
+    /// Shows the card of an agent.
+    Card {
+        /// Name of the agent.
+        name: String,
+    },
+    /// Sends a message and shows the answer.
+    Send {
+        #[command(flatten)]
+        message: Message,
+        /// Return a running task without waiting for its end.
+        #[arg(long)]
+        no_wait: bool,
+    },
+    /// Sends a message and shows the events of its task.
+    Stream(Message),
+    /// Shows a task.
+    Get(Task),
+    /// Cancels a task.
+    Cancel(Task),
+}
+
+#[derive(Debug, clap::Args)]
+struct Message {
+    /// Name of the agent.
+    name: String,
+    /// Id of the skill.
+    skill: String,
+    /// A JSON object, sent as data, or a text.
+    content: String,
+}
+
+#[derive(Debug, clap::Args)]
+struct Task {
+    /// Name of the agent.
+    name: String,
+    /// Id of the task.
+    id: String,
+}
+
+/// Why a command fails.
+enum Failure {
+    NotConnected(String),
+    Refused(String),
+}
+
+impl From<reqwest::Error> for Failure {
+    fn from(error: reqwest::Error) -> Self {
+        Self::NotConnected(error.to_string())
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match Client::new(&cli).run(&cli.command).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Refused(message)) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+        Err(Failure::NotConnected(message)) => {
+            eprintln!("cannot connect to {}: {message}", cli.url);
+            ExitCode::from(3)
+        }
+    }
+}
+
+struct Client<'a> {
+    http: reqwest::Client,
+    url: &'a str,
+    identity: Option<&'a Identity>,
+}
+
+impl<'a> Client<'a> {
+    fn new(cli: &'a Cli) -> Self {
+        let url = cli.url.trim_end_matches('/');
+        Self { http: reqwest::Client::new(), url, identity: cli.agent.as_ref() }
+    }
+
+    async fn run(&self, command: &Command) -> Result<(), Failure> {
+        match command {
+            Command::List => {
+                let list = self.get("/.well-known/agents").await?;
+                for agent in list["agents"].as_array().into_iter().flatten() {
+                    let text = |name: &str| agent[name].as_str().unwrap_or_default();
+                    println!("  {:<22} {}", text("name"), text("description"));
+                }
+            }
+            Command::Card { name } => {
+                let path = format!("/a2a/{name}/.well-known/agent-card.json");
+                println!("{:#}", self.get(&path).await?);
+            }
+            Command::Send { message, no_wait } => {
+                let params = message.params(*no_wait);
+                println!("{:#}", self.call(&message.name, "SendMessage", &params).await?);
+            }
+            Command::Stream(message) => self.stream(message).await?,
+            Command::Get(task) => self.show(task, "GetTask").await?,
+            Command::Cancel(task) => self.show(task, "CancelTask").await?,
+        }
+        Ok(())
+    }
+
+    async fn show(&self, task: &Task, method: &str) -> Result<(), Failure> {
+        let params = json!({ "id": task.id });
+        println!("{:#}", self.call(&task.name, method, &params).await?);
+        Ok(())
+    }
+
+    async fn get(&self, path: &str) -> Result<Value, Failure> {
+        let request = self.http.get(format!("{}{path}", self.url));
+        let response = self.identified(request).send().await?;
+        let is_success = response.status().is_success();
+        let text = response.text().await?;
+        match serde_json::from_str(&text) {
+            Ok(value) if is_success => Ok(value),
+            _ => Err(Failure::Refused(text)),
+        }
+    }
+
+    async fn call(&self, name: &str, method: &str, params: &Value) -> Result<Value, Failure> {
+        let text = self.open(name, method, params).await?.text().await?;
+        result_of(&text)
+    }
+
+    /// Shows one event per line.
+    async fn stream(&self, message: &Message) -> Result<(), Failure> {
+        let params = message.params(false);
+        let mut response = self.open(&message.name, "SendStreamingMessage", &params).await?;
+        let mut buffer = Vec::new();
+        while let Some(chunk) = response.chunk().await? {
+            buffer.extend_from_slice(&chunk);
+            while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = buffer.drain(..=end).collect();
+                let line = String::from_utf8_lossy(&line);
+                if let Some(data) = line.strip_prefix("data:") {
+                    println!("{}", result_of(data)?);
+                }
+            }
+        }
+        // An error before the stream is one answer.
+        if buffer.is_empty() {
+            Ok(())
+        } else {
+            result_of(&String::from_utf8_lossy(&buffer)).map(drop)
+        }
+    }
+
+    async fn open(&self, name: &str, method: &str, params: &Value) -> Result<Response, Failure> {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let request = self
+            .http
+            .post(format!("{}/a2a/{name}", self.url))
+            .header("content-type", "application/json")
+            .body(body.to_string());
+        Ok(self.identified(request).send().await?)
+    }
+
+    fn identified(&self, request: RequestBuilder) -> RequestBuilder {
+        let request = request.header("a2a-version", "1.0");
+        match self.identity {
+            Some(Identity { name, version }) => {
+                request.header("x-agent-name", name).header("x-agent-version", version)
+            }
+            None => request,
+        }
+    }
+}
+
+impl Message {
+    fn params(&self, no_wait: bool) -> Value {
+        let part = match serde_json::from_str::<Value>(&self.content) {
+            Ok(data @ Value::Object(_)) => json!({ "data": data }),
+            _ => json!({ "text": self.content }),
+        };
+        json!({
+            "message": { "messageId": "message-1", "role": "ROLE_USER", "parts": [part],
+                "metadata": { "skillId": self.skill } },
+            "configuration": { "returnImmediately": no_wait },
+        })
+    }
+}
+
+/// The result of a JSON-RPC message, or its error.
+fn result_of(text: &str) -> Result<Value, Failure> {
+    let mut message: Value =
+        serde_json::from_str(text).map_err(|_| Failure::Refused(text.to_owned()))?;
+    if let Some(error) = message.get("error") {
+        return Err(Failure::Refused(format!("{error:#}")));
+    }
+    let result = message.get_mut("result").map(Value::take);
+    result.ok_or_else(|| Failure::Refused(text.to_owned()))
+}

@@ -1,0 +1,277 @@
+//! The official SDKs: each client uses each operation of each agent, in each version and binding of
+//! both, through the gateway and directly. The records of the answers must be equal.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+use acceptance::{Process, PythonEnvironment};
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use super::{Agent, Scene, fixture, skill};
+use crate::conformance::{official, run};
+
+/// The answers of all steps of a client, by step.
+type Record = Map<String, Value>;
+
+/// An SDK with a client and an agent.
+struct Sdk {
+    name: &'static str,
+    versions: &'static [&'static str],
+}
+
+const PYTHON: Sdk = Sdk { name: "python", versions: &["1.0", "0.3"] };
+const PYTHON_03: Sdk = Sdk { name: "python-0.3", versions: &["0.3"] };
+const JAVASCRIPT: Sdk = Sdk { name: "javascript", versions: &["1.0", "0.3"] };
+static SDKS: [Sdk; 3] = [PYTHON, PYTHON_03, JAVASCRIPT];
+
+/// The steps that must fail.
+const FAILING: [&str; 7] = [
+    "get_unknown",
+    "cancel_unknown",
+    "cancel_completed",
+    "send_to_completed",
+    "send_to_unknown",
+    "subscribe_to_completed",
+    "push",
+];
+
+/// A version and a binding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Dialect {
+    version: &'static str,
+    binding: &'static str,
+}
+
+impl Dialect {
+    /// The path of the dialect at an agent of the tests.
+    fn path(self) -> String {
+        let binding = if self.binding == "JSONRPC" { "jsonrpc" } else { "rest" };
+        format!("{}/{binding}", self.version)
+    }
+
+    /// The SDKs disagree about bytes here: those for Python encode them twice.
+    fn has_ambiguous_bytes(self) -> bool {
+        self == Self { version: "0.3", binding: "HTTP+JSON" }
+    }
+}
+
+impl Sdk {
+    fn dialects(&self) -> Vec<Dialect> {
+        let both = |version: &'static str| {
+            ["JSONRPC", "HTTP+JSON"].map(|binding| Dialect { version, binding })
+        };
+        self.versions.iter().copied().flat_map(both).collect()
+    }
+
+    /// The command of the client or the agent.
+    fn program(&self, role: &str) -> Command {
+        match self.name {
+            "python" => {
+                let mut python = official().python();
+                python.arg(fixture(&format!("{role}.py")));
+                python
+            }
+            "python-0.3" => {
+                let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("a2a-0.3");
+                std::fs::create_dir_all(&dir).expect("the target directory is writable");
+                let environment = PythonEnvironment::of(&fixture("requirements-0.3.txt"), &dir);
+                let mut python = environment.python();
+                python.arg(fixture(&format!("{role}_0_3.py")));
+                python
+            }
+            _ => {
+                let mut node = official().node(&fixture(&format!("{role}.mjs")));
+                node.arg(modules());
+                node
+            }
+        }
+    }
+
+    /// Runs the client, and returns the record of each peer.
+    fn records(&self, peers: &[Value]) -> Vec<Record> {
+        let mut client = self.program("client");
+        client.arg(Value::from(peers).to_string());
+        let printed = run(client);
+        let records: Vec<_> = printed
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+            .collect();
+        assert_eq!(records.len(), peers.len(), "{printed}");
+        records
+    }
+}
+
+/// The modules of the SDK for JavaScript.
+fn modules() -> PathBuf {
+    static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
+    let installed = INSTALLED.get_or_init(|| official().install(&fixture("npm"), "a2a"));
+    installed.join("node_modules")
+}
+
+/// One agent per SDK, and a gateway that knows each dialect of each as an agent.
+struct Agents {
+    scene: Scene,
+    processes: Vec<Process>,
+    _dir: TempDir,
+}
+
+impl Agents {
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let start = |sdk: &Sdk| Process::run(sdk.name, dir.path(), sdk.program("agent"));
+        let processes: Vec<_> =
+            SDKS.iter().map(|sdk| start(sdk).unwrap_or_else(|e| panic!("{e}"))).collect();
+        let mut agents = Vec::new();
+        for (sdk, process) in SDKS.iter().zip(&processes) {
+            for dialect in sdk.dialects() {
+                let url = format!("http://{}/{}/", process.address(), dialect.path());
+                agents.push(Agent::new(&name(sdk, dialect), &url, skills()));
+            }
+        }
+        let scene = Scene::start(&agents, "").await;
+        Self { scene, processes, _dir: dir }
+    }
+
+    /// The records of a client without the gateway, in all dialects that it has in common with each
+    /// agent, by the agent's SDK.
+    fn direct(&self, client: &Sdk) -> BTreeMap<&'static str, Vec<Record>> {
+        let records = |(sdk, process): (&Sdk, &Process)| {
+            let mut common = client.dialects();
+            common.retain(|dialect| sdk.versions.contains(&dialect.version));
+            let peer = |dialect: Dialect| {
+                let base = format!("http://{}/{}/", process.address(), dialect.path());
+                json!({ "base": base, "version": dialect.version, "binding": dialect.binding,
+                    "direct": true })
+            };
+            let peers: Vec<_> = common.into_iter().map(peer).collect();
+            let records = client.records(&peers);
+            records.iter().for_each(assert_meaningful);
+            (sdk.name, records)
+        };
+        SDKS.iter().zip(&self.processes).map(records).collect()
+    }
+}
+
+/// Asserts that exactly the right steps of a direct client fail. 0.3 has no list, and clients for
+/// Python cannot read the bytes of the agent in JavaScript over HTTP+JSON of 0.3.
+fn assert_meaningful(record: &Record) {
+    for (step, answer) in record {
+        let may_fail = matches!(step.as_str(), "list" | "files");
+        let fails = answer.get("error").is_some();
+        assert!(may_fail || fails == FAILING.contains(&step.as_str()), "{step}: {answer}");
+    }
+}
+
+/// The registered name of a dialect of an agent.
+fn name(sdk: &Sdk, dialect: Dialect) -> String {
+    format!("{}/{}", sdk.name, dialect.path().replace('/', "-"))
+}
+
+/// The registered skills.
+fn skills() -> Vec<Value> {
+    let object = |required: &str| json!({ "type": "object", "required": [required] });
+    let mut report = skill("report");
+    report["inputSchema"] = object("topic");
+    report["outputSchema"] = object("pages");
+    let mut files = skill("files");
+    files["outputModes"] = json!(["image/png", "text/plain"]);
+    ["echo", "ask", "wait", "release", "fail"]
+        .map(skill)
+        .into_iter()
+        .chain([report, files])
+        .collect()
+}
+
+/// One run of a client at one agent through the gateway.
+struct Run<'a> {
+    client: Dialect,
+    agent: &'a Sdk,
+    upstream: Dialect,
+}
+
+impl Run<'_> {
+    /// The steps whose answer the client gets from no direct agent of the same SDK. The version and
+    /// the binding of the direct agent do not matter.
+    fn differences(&self, record: &Record, direct: &BTreeMap<&str, Vec<Record>>) -> Vec<String> {
+        let mut found = Vec::new();
+        for (step, answer) in record {
+            let mut same_agent = direct[self.agent.name].iter();
+            let is_usual = same_agent.any(|record| record[step] == *answer);
+            // Agents of 0.3 have no list, and SDKs select the codes of errors differently.
+            let is_common = (FAILING.contains(&step.as_str()) || step == "list")
+                && direct.values().flatten().any(|record| record[step] == *answer);
+            let is_known = match step.as_str() {
+                "files" => self.client.has_ambiguous_bytes() || self.upstream.has_ambiguous_bytes(),
+                // Registered skills are in the order of the registry.
+                "skills" => sorted(answer) == sorted(&direct["python"][0][step]),
+                // The gateway has an extended card for every agent.
+                "extended" => sorted(answer) == sorted(&record["skills"]),
+                _ => false,
+            };
+            if !(is_usual || is_common || is_known) {
+                found.push(format!(
+                    "{:?} at {} in {:?}: {step}: {answer}",
+                    self.client, self.agent.name, self.upstream
+                ));
+            }
+        }
+        found
+    }
+}
+
+fn sorted(list: &Value) -> Vec<&str> {
+    let mut list: Vec<_> =
+        list.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    list.sort_unstable();
+    list
+}
+
+async fn answers_are_the_same(client: &Sdk) {
+    let agents = Agents::start().await;
+    let direct = agents.direct(client);
+    let (mut runs, mut peers) = (Vec::new(), Vec::new());
+    for agent in &SDKS {
+        for upstream in agent.dialects() {
+            for dialect in client.dialects() {
+                let base = format!("{}/", agents.scene.url(&name(agent, upstream)));
+                peers.push(json!({ "base": base, "version": dialect.version,
+                    "binding": dialect.binding }));
+                runs.push(Run { client: dialect, agent, upstream });
+            }
+        }
+    }
+    let records = client.records(&peers);
+    let found: Vec<_> = runs
+        .iter()
+        .zip(&records)
+        .flat_map(|(run, record)| run.differences(record, &direct))
+        .collect();
+    let mut directly = String::new();
+    for (agent, records) in &direct {
+        for record in records {
+            let _ = writeln!(directly, "{agent}: {}", Value::from(record.clone()));
+        }
+    }
+    assert!(found.is_empty(), "{}\ndirectly:\n{directly}", found.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_client_gets_the_answers_of_each_agent() {
+    answers_are_the_same(&PYTHON).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_client_of_0_3_gets_the_answers_of_each_agent() {
+    answers_are_the_same(&PYTHON_03).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn javascript_client_gets_the_answers_of_each_agent() {
+    answers_are_the_same(&JAVASCRIPT).await;
+}

@@ -1,0 +1,272 @@
+//! Tasks through the gateway: they belong to their caller, survive a restart of the gateway, and
+//! continue without a client.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use acceptance::eventually;
+use futures_util::stream;
+use gateway_testkit::{Received, Reply, Server, empty};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::{Agent, Caller, Scene, message, skill};
+
+const WORKING: &str = "TASK_STATE_WORKING";
+const COMPLETED: &str = "TASK_STATE_COMPLETED";
+const CANCELED: &str = "TASK_STATE_CANCELED";
+/// The error code of an unknown task.
+const TASK_NOT_FOUND: i64 = -32001;
+
+/// An agent whose tasks work until all are released.
+struct Office {
+    server: Server,
+    released: watch::Sender<bool>,
+}
+
+/// The part of the agent that its replies share.
+struct Desk {
+    tasks: AtomicUsize,
+    released: watch::Receiver<bool>,
+}
+
+impl Office {
+    async fn start() -> Self {
+        let (released, receiver) = watch::channel(false);
+        let desk = Arc::new(Desk { tasks: AtomicUsize::new(0), released: receiver });
+        let server = Server::serve(move |received| Arc::clone(&desk).reply(received)).await;
+        Self { server, released }
+    }
+
+    fn agent(&self) -> Agent {
+        Agent::new("office", &format!("http://{}/", self.server.address()), vec![skill("work")])
+    }
+
+    /// Completes all tasks.
+    fn release(&self) {
+        self.released.send_replace(true);
+    }
+
+    fn requests(&self, method: &str) -> usize {
+        self.server.seen(method).len()
+    }
+}
+
+impl Desk {
+    fn task(&self, id: &str) -> Value {
+        let state = if *self.released.borrow() { COMPLETED } else { WORKING };
+        json!({ "id": id, "contextId": "context-1",
+            "status": { "state": state, "timestamp": "2026-01-01T00:00:00.000Z" } })
+    }
+
+    async fn end(&self) {
+        // The sender is dropped with its test.
+        let _ = self.released.clone().wait_for(|released| *released).await;
+    }
+
+    async fn reply(self: Arc<Self>, received: Arc<Received>) -> Reply {
+        let params = &received.body["params"];
+        let known = params["id"].as_str().filter(|id| id.starts_with("task-")).map(str::to_owned);
+        match (received.rpc_method(), known) {
+            ("SendMessage", _) => {
+                let id = self.next_id();
+                if params["configuration"]["returnImmediately"] != true {
+                    self.end().await;
+                }
+                received.result(&json!({ "task": self.task(&id) }))
+            }
+            ("SendStreamingMessage", _) => self.events(&received, &self.next_id()),
+            ("SubscribeToTask", Some(id)) => self.events(&received, &id),
+            ("GetTask", Some(id)) => received.result(&self.task(&id)),
+            ("CancelTask", Some(id)) => {
+                let mut task = self.task(&id);
+                task["status"]["state"] = CANCELED.into();
+                received.result(&task)
+            }
+            ("", _) => empty(404),
+            _ => received.error(200, &json!({ "code": TASK_NOT_FOUND, "message": "not found" })),
+        }
+    }
+
+    fn next_id(&self) -> String {
+        format!("task-{}", self.tasks.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    /// The task, and its end when it is released.
+    fn events(self: &Arc<Self>, received: &Received, id: &str) -> Reply {
+        let (desk, id, request) = (Arc::clone(self), id.to_owned(), received.body["id"].clone());
+        let events = stream::unfold(0, move |number| {
+            let (desk, id, request) = (Arc::clone(&desk), id.clone(), request.clone());
+            async move {
+                let result = match number {
+                    0 => json!({ "task": desk.task(&id) }),
+                    1 => {
+                        desk.end().await;
+                        let status = desk.task(&id)["status"].take();
+                        json!({ "statusUpdate": { "taskId": id, "contextId": "context-1",
+                            "status": status } })
+                    }
+                    _ => return None,
+                };
+                let event = json!({ "jsonrpc": "2.0", "id": request, "result": result });
+                Some((event, number + 1))
+            }
+        });
+        Reply::events(events)
+    }
+}
+
+async fn start(more: &str) -> (Office, Scene, Caller) {
+    let office = Office::start().await;
+    let scene = Scene::start(&[office.agent()], more).await;
+    let caller = scene.caller("caller", "office");
+    (office, scene, caller)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn task_survives_a_killed_gateway() {
+    let (office, mut scene, caller) = start("").await;
+    let task = caller.begin("work", "plan").await;
+    assert_eq!(caller.get(&task).await.state(), WORKING);
+    let mut followed = caller.subscribe(&task).await;
+    assert!(followed.next().await.is_some());
+    scene.gateway.process.kill_9();
+    scene.gateway.restart(&scene.options);
+    scene.gateway.ready().await;
+    scene.gateway.upstreams_up(1).await;
+    let after = caller.get(&task).await;
+    assert_eq!((after.state(), &after.result()["id"]), (WORKING, &json!(task)));
+    let mut events = caller.subscribe(&task).await;
+    let first = events.next().await.expect("the task");
+    assert_eq!(first["result"]["task"]["id"], *task, "{first}");
+    office.release();
+    let last = events.rest().await.pop().expect("the end");
+    assert_eq!(last["result"]["statusUpdate"]["status"]["state"], COMPLETED, "{last}");
+    assert_eq!(last["result"]["statusUpdate"]["taskId"], *task, "{last}");
+    assert_eq!(caller.get(&task).await.state(), COMPLETED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn disconnected_client_cancels_no_task() {
+    let (office, _scene, caller) = start("").await;
+    let mut events = caller.stream("work", "plan").await;
+    let first = events.next().await.expect("the task");
+    let task = first["result"]["task"]["id"].as_str().expect("an id").to_owned();
+    drop(events);
+    let blocked = caller.clone();
+    let blocking = tokio::spawn(async move { blocked.send("work", "report").await });
+    eventually("the agent works", || async { office.requests("SendMessage") == 1 }).await;
+    blocking.abort();
+    assert!(blocking.await.is_err_and(|error| error.is_cancelled()));
+    assert_eq!(caller.get(&task).await.state(), WORKING);
+    office.release();
+    eventually("the task ends", || async { caller.get(&task).await.state() == COMPLETED }).await;
+    assert_eq!(office.requests("CancelTask"), 0);
+    assert_eq!(office.server.cut_off(), 0, "the gateway reads all answers");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_subscriber_gets_the_end_of_a_task() {
+    let (office, _scene, caller) = start("").await;
+    let task = caller.begin("work", "plan").await;
+    let mut subscribers = Vec::new();
+    for _ in 0..5 {
+        let mut events = caller.subscribe(&task).await;
+        assert!(events.next().await.is_some());
+        subscribers.push(events);
+    }
+    drop(subscribers.pop());
+    office.release();
+    for events in subscribers {
+        let last = events.rest().await.pop().expect("the end");
+        assert_eq!(last["result"]["statusUpdate"]["status"]["state"], COMPLETED, "{last}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn task_exists_only_for_its_caller() {
+    let (office, scene, caller) = start("").await;
+    let task = caller.begin("work", "plan").await;
+    let foreign = scene.caller("other", "office");
+    let altered: String = task.chars().rev().collect();
+    // The agent's own id is no id of the gateway.
+    for (caller, id) in [(&foreign, &*task), (&caller, "task-1"), (&caller, &*altered)] {
+        let mut follow_up = message("work", "more");
+        follow_up["message"]["taskId"] = id.into();
+        let by_id = json!({ "id": id });
+        for (method, params) in [
+            ("GetTask", &by_id),
+            ("CancelTask", &by_id),
+            ("SubscribeToTask", &by_id),
+            ("SendMessage", &follow_up),
+        ] {
+            let answer = caller.call(method, params).await;
+            assert_eq!(answer.code(), TASK_NOT_FOUND, "{method} of {id}: {answer:?}");
+        }
+    }
+    // The agent receives none of them.
+    let received = ["CancelTask", "SubscribeToTask", "SendMessage"];
+    assert_eq!(received.map(|method| office.requests(method)), [0, 0, 1]);
+
+    let list = async |caller: &Caller| {
+        let answer = caller.call("ListTasks", &json!({})).await;
+        let tasks = answer.result()["tasks"].as_array().expect("a list");
+        tasks.iter().map(|task| task["id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(list(&caller).await, [json!(task)]);
+    assert!(list(&foreign).await.is_empty());
+    assert_eq!(caller.call("CancelTask", &json!({ "id": task })).await.state(), CANCELED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mismatching_context_is_rejected() {
+    let (_office, _scene, caller) = start("").await;
+    let first = caller.begin("work", "plan").await;
+    let answer = caller.get(&first).await;
+    let context = answer.result()["contextId"].as_str().expect("an id").to_owned();
+    let mut follow_up = message("work", "more");
+    follow_up["message"]["taskId"] = first.into();
+    follow_up["message"]["contextId"] = format!("{context}x").into();
+    let refused = caller.call("SendMessage", &follow_up).await;
+    assert!(refused.message["error"].is_object(), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn undeclared_agent_does_not_exist() {
+    let (office, scene, _caller) = start("").await;
+    let stranger = scene.caller("stranger", "office");
+    let absent = scene.caller("stranger", "absent");
+    let refused = [&stranger, &absent].map(|caller| caller.send("work", "plan"));
+    let [one, other] = futures_util::future::join_all(refused).await.try_into().expect("two");
+    assert!(one.message["error"].is_object(), "{one:?}");
+    assert_eq!(one.status, other.status);
+    assert_eq!(one.code(), other.code());
+    assert_eq!(office.requests("SendMessage"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_of_one_caller_leave_room_for_others() {
+    let (office, scene, caller) = start("limits: { upstreamRequests: 8 }\n").await;
+    let other = scene.caller("other", "office");
+    let mut open = Vec::new();
+    let refused = loop {
+        let mut events = caller.stream("work", "plan").await;
+        let first = events.next().await.expect("an answer");
+        if first.get("error").is_some() {
+            break (events.status, first);
+        }
+        open.push(events);
+        assert!(open.len() < 8, "one caller has all requests to the agent");
+    };
+    let (status, error) = refused;
+    assert_eq!(error["error"]["code"], -32000, "{status}: {error}");
+    let mut events = other.stream("work", "plan").await;
+    let first = events.next().await.expect("an answer");
+    assert!(first["result"]["task"].is_object(), "{first}");
+    office.release();
+    for events in open {
+        assert!(events.rest().await.pop().is_some(), "each stream ends");
+    }
+}
