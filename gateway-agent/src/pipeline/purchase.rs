@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use gateway_compose::Effects;
 use gateway_policy::{QuotaKey, Traces};
 use gateway_protocol::mcp::{RawResult, ResultType};
 use gateway_upstream::ResendApproval;
@@ -54,10 +55,8 @@ pub(super) struct TraceCost<'a> {
 /// The outcome of an admitted call.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Outcome<'a> {
-    /// The call was certainly not sent.
+    /// Nothing was sent: the call failed before, or its result existed.
     NotSent,
-    /// No tool ran: the result existed before.
-    Existing,
     /// The call has a result.
     Result(&'a RawResult),
     /// The call has started a task, whose result comes later.
@@ -323,7 +322,10 @@ impl From<&Error> for Outcome<'_> {
     fn from(error: &Error) -> Self {
         match error {
             Error::Upstream(gateway_upstream::Error::Rpc { .. }) => Self::Failed,
-            error if error.was_sent() => Self::Sent,
+            // Compensation undoes effects, not calls.
+            Error::Composition(failed) if !failed.steps.has_sent => Self::NotSent,
+            error if error.effects() == Effects::Unknown => Self::Sent,
+            Error::Composition(_) => Self::Failed,
             _ => Self::NotSent,
         }
     }
@@ -342,7 +344,7 @@ impl<'a> Outcome<'a> {
 fn charge(price: &Price, outcome: Outcome<'_>) -> Amount {
     let is_free = price.failures == FailureCharge::Free;
     match outcome {
-        Outcome::NotSent | Outcome::Existing => Amount::ZERO,
+        Outcome::NotSent => Amount::ZERO,
         Outcome::Result(RawResult { is_error: true, .. }) | Outcome::Failed if is_free => {
             Amount::ZERO
         }
