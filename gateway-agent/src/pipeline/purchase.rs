@@ -94,20 +94,13 @@ impl Order<'_> {
         record: &mut CallRecord,
     ) -> Result<Purchase<'g>, Finding> {
         let enforced = self.charges(Mode::Enforce)?;
-        let mut audited = match self.charges(Mode::Audit) {
+        let audited = match self.charges(Mode::Audit) {
             Ok(audited) => audited,
             Err(finding) => {
                 audit.push(finding);
                 None
             }
         };
-        if let (Some(audited), Some(enforced)) = (&mut audited, &enforced) {
-            // A release and its pre-release share the budget.
-            let is_charged = |charge: &BudgetCharge<'_>| {
-                enforced.budgets.iter().any(|other| other.key == charge.key)
-            };
-            audited.budgets.retain(|charge| !is_charged(charge));
-        }
         let audited = match audited {
             Some(audited) => Some(self.reserve_audited(spending, audited, audit).await),
             None => None,
@@ -148,7 +141,7 @@ impl Order<'_> {
         let amount = rule.price.reserved();
         // Budgets do not limit free calls.
         let charges = policies
-            .budgets(mode)
+            .charged_budgets(mode)
             .filter(|_| amount > Amount::ZERO)
             .map(|rule| BudgetCharge::new(rule, payer, amount))
             .collect();
