@@ -42,6 +42,9 @@ impl Stage {
             });
         }
         restarting.join_all().await;
+        for gateway in &self.gateways {
+            gateway.sagas_end().await;
+        }
         let has_settled = self.settle(plan).await;
         for gateway in &self.gateways {
             gateway.record_charges();
