@@ -53,8 +53,8 @@ use crate::{
     feed::Hub,
     metrics,
     store::{
-        self, BookKey, BookTerms, GenerationCause, LedgerFailure, OpenWindow, PostContext,
-        PostRequest, Posting, SeenState, Store,
+        self, BookKey, BookTerms, GenerationCause, LedgerAges, LedgerFailure, OpenWindow,
+        PostContext, PostRequest, Posting, SeenState, Store,
     },
 };
 
@@ -68,6 +68,9 @@ const CONTACT_PRECISION: Duration = Duration::from_secs(1);
 /// How long closed accounts and windows that are over are kept. Gateways repeat the reports of closed accounts for 24
 /// hours.
 const RETENTION: Duration = Duration::from_hours(25);
+/// How long the end of a process is kept after its last report. A gateway that starts later with the same disk can charge
+/// its last process again.
+const ENDED_RETENTION: Duration = Duration::from_hours(400 * 24);
 /// How long windows of fleet rates that are over are kept.
 const RATE_RETENTION: Duration = Duration::from_mins(1);
 /// Interval between deletions. A window of a rate can be as short as a second.
@@ -486,8 +489,12 @@ impl Ledger {
         loop {
             let now = self.clock.now();
             let before = earlier(now, RETENTION);
-            let expired = self.store.expire_ledger(before, earlier(now, RATE_RETENTION)).await;
-            if let Err(error) = expired {
+            let ages = LedgerAges {
+                before,
+                rates_before: earlier(now, RATE_RETENTION),
+                ended_before: earlier(now, ENDED_RETENTION),
+            };
+            if let Err(error) = self.store.expire_ledger(ages).await {
                 tracing::warn!(%error, "cannot delete old accounts of the ledger, retrying");
             }
             self.forget_contacts(before);

@@ -24,10 +24,10 @@ use super::Error;
 
 pub use admin::{
     BudgetPage, LedgerChange, ListedAccount, ListedBudget, ListedChange, NewLedgerChange, Reclaim,
-    ReclaimFailure,
+    ReclaimFailure, Reclaimed,
 };
 pub use alerts::{AlertAttempt, AlertDelivery, ClaimedAlert, Crossing, ListedAlert};
-pub use generation::{GenerationCause, GenerationState};
+pub use generation::{GenerationCause, GenerationState, LedgerAges};
 pub use notification::{RecallListener, RecallNotice};
 pub use usage::{UsageAges, UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery};
 

@@ -7,6 +7,7 @@ mod append;
 mod bulk;
 mod fixture;
 mod gateways;
+mod ledger;
 mod log;
 mod open;
 mod postgres_faults;
@@ -87,10 +88,14 @@ conformance! {
     gateways::gateways_are_filtered_and_paged,
     gateways::commit_times_are_returned,
     gateways::many_gateways_are_upserted_together,
+    ledger::late_report_of_ended_process_charges_nothing,
+    ledger::account_without_ended_process_is_kept,
+    ledger::reclaim_leaves_rights_of_live_processes,
     usage::usage_report_is_added_once,
     usage::old_minutes_merge_into_hours,
     usage::old_usage_is_deleted,
     usage::large_sums_end_at_their_maximum,
+    usage::large_rows_are_summed_and_merged,
     usage::usage_is_filtered_and_paged,
     open::registry_id_is_stable,
     open::concurrent_opens_create_one_registry,
@@ -107,6 +112,7 @@ conformance! {
     open::migration_9_accepts_policies,
     open::migration_10_adds_the_ledger,
     open::migration_11_adds_usage,
+    open::migration_12_indexes_running_processes,
     open::new_database_becomes_a_relay,
     open::concurrent_signature_updates_are_kept,
     open::edited_migration_is_reported,

@@ -317,6 +317,29 @@ impl LedgerTransaction {
         Ok(processes?)
     }
 
+    /// The processes that have not ended. Those that have ended are many.
+    pub(super) async fn running_processes(
+        &mut self,
+    ) -> Result<BTreeMap<ProcessKey, ProcessRow>, Failed> {
+        let rows: Vec<ProcessRecord> =
+            run!(LedgerTransaction(self), ProcessRecord, sql::RUNNING_PROCESSES, [], fetch_all)?;
+        let processes: Result<_, Error> = rows.into_iter().map(process).collect();
+        Ok(processes?)
+    }
+
+    /// Whether a process has ended.
+    pub(super) async fn has_ended(&mut self, key: &ProcessKey) -> Result<bool, sqlx::Error> {
+        let (gateway, epoch) = (key.gateway.as_str(), key.epoch.to_string());
+        let row: Option<(i64,)> = run!(
+            LedgerTransaction(self),
+            (i64,),
+            sql::ENDED_PROCESS,
+            [gateway, epoch.as_str()],
+            fetch_optional
+        )?;
+        Ok(row.is_some())
+    }
+
     /// Stores accounts of a budget.
     pub(super) async fn upsert_accounts(
         &mut self,
