@@ -153,7 +153,8 @@ impl MemoryLedger {
                 *row = row.completed(report.generation, self.generation.number);
             }
         }
-        Ok(Reply { answer: Answer { generation: self.generation.number, accounts }, recalls })
+        let (generation, offline_for) = (self.generation.number, self.limits.offline_for);
+        Ok(Reply { answer: Answer { generation, offline_for, accounts }, recalls })
     }
 
     /// The row of a budget in a window.

@@ -3,7 +3,7 @@
 //! Messages carry totals that only grow, and both sides merge them by maximum. Lost, repeated and
 //! reordered messages have no effect on the result.
 
-use std::{fmt, pin::Pin};
+use std::{fmt, pin::Pin, time::Duration};
 
 use registry_core::Amount;
 
@@ -108,6 +108,8 @@ pub struct Want {
 pub struct Answer {
     /// The generation of the ledger. A gateway ignores answers of older generations.
     pub generation: u64,
+    /// The time after the report during which the gateway may reserve without a further answer.
+    pub offline_for: Duration,
     /// One answer for each reported account, in the same order.
     pub accounts: Vec<AccountAnswer>,
 }

@@ -292,7 +292,7 @@ impl Ledger {
             self.complete(gateway, *complete, report.generation).await?;
         }
         let generation = oldest.unwrap_or_else(|| self.seen().generation);
-        Ok(Answer { generation, accounts })
+        Ok(Answer { generation, offline_for: self.config.budget_offline_for, accounts })
     }
 
     fn seen(&self) -> SeenState {

@@ -453,7 +453,7 @@ async fn governor_adjusts_limit_with_reason() {
 
 #[tokio::test]
 async fn rights_of_lost_gateway_are_reclaimed_later() {
-    let flags = ["--budget-offline-for", "1s", "--budget-longest-call", "1ms"];
+    let flags = ["--budget-offline-for", "10s", "--budget-longest-call", "1ms"];
     let reclaim = ["budget", "reclaim", "limit", "b", "fleet", "--gateway", "a"];
     let reclaim = [&reclaim[..], &["--reason", "host lost", "--yes"]].concat();
     let guarded = fleet_budget();

@@ -185,7 +185,7 @@ impl World {
         self.epochs += EPOCHS;
         let process = Epoch::new(self.epochs);
         let marks = decode_marks(file).unwrap_or_default();
-        let spender = Spender::new(process, marks, LIMITS.offline_for);
+        let spender = Spender::new(process, marks);
         spender.add_budget(
             &self.budget,
             BudgetSettings { unit: Unit::Money, allowance: Amount::ZERO },

@@ -1,6 +1,6 @@
 //! Converts the messages between gateways and the ledger.
 
-use std::fmt::Display;
+use std::{fmt::Display, time::Duration};
 
 use ledger::{
     AccountAnswer, AccountKey, AccountReport, AccountState, Answer, BudgetKey, BudgetState, Epoch,
@@ -18,6 +18,9 @@ pub const MAX_REPORTED: usize = 1_000;
 const NAME_BYTES: usize = 256;
 /// Maximum length of the id of a window, in bytes.
 const WINDOW_BYTES: usize = 64;
+
+/// The time for which a gateway may reserve without an answer, if the registry does not state it.
+const DEFAULT_OFFLINE_FOR: Duration = Duration::from_hours(1);
 
 /// An invalid field of a message between a gateway and the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -107,17 +110,19 @@ pub fn read_report(report: v1::ReportSpendingRequest) -> Result<Report, InvalidL
 
 /// Writes an answer.
 pub fn write_answer(answer: &Answer) -> v1::ReportSpendingResponse {
-    let Answer { generation, accounts } = answer;
+    let Answer { generation, offline_for, accounts } = answer;
     let accounts = accounts.iter().map(write_account_answer).collect();
-    v1::ReportSpendingResponse { generation: *generation, accounts }
+    let offline_for = Some(duration(*offline_for));
+    v1::ReportSpendingResponse { generation: *generation, accounts, offline_for }
 }
 
 /// Reads an answer.
 pub fn read_answer(answer: v1::ReportSpendingResponse) -> Result<Answer, InvalidLedgerMessage> {
-    let v1::ReportSpendingResponse { generation, accounts } = answer;
+    let v1::ReportSpendingResponse { generation, accounts, offline_for } = answer;
     let account = |(index, account)| read_account_answer(account, &format!("accounts[{index}]"));
     let accounts = accounts.into_iter().enumerate().map(account).collect::<Result<_, _>>()?;
-    Ok(Answer { generation, accounts })
+    let offline_for = offline_for.map_or(DEFAULT_OFFLINE_FOR, read_duration);
+    Ok(Answer { generation, offline_for, accounts })
 }
 
 /// Writes a recall. A keep-alive has no accounts.
@@ -406,8 +411,6 @@ fn read_rejection(number: i32) -> Option<Rejection> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn key() -> BudgetKey {
@@ -479,7 +482,8 @@ mod tests {
         let account =
             |result| AccountAnswer { budget: key(), window: None, epoch: Epoch::new(7), result };
         let accounts = states.chain(rejections.map(Err)).map(account).collect();
-        let answer = Answer { generation: 9, accounts };
+        let offline_for = Duration::from_hours(1);
+        let answer = Answer { generation: 9, offline_for, accounts };
         assert_eq!(read_answer(write_answer(&answer)), Ok(answer));
     }
 
