@@ -192,6 +192,14 @@ pub enum ReportError {
     /// The minimum is above the wanted total.
     #[error("the minimum of the request is above its wanted total")]
     Want,
+    /// The account claims more rights without a grant than the budget has.
+    #[error("`granted`: the report claims more lost grants than the limit of the budget")]
+    GrantedTooMuch,
+    /// The account claims more spending without rights than the budget has.
+    #[error(
+        "`settled`: the report claims more spending without rights than the limit of the budget"
+    )]
+    SettledTooMuch,
     /// The amounts of the budget do not fit.
     #[error("the amounts of the budget exceed the largest amount")]
     OutOfRange,

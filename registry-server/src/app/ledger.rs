@@ -22,6 +22,7 @@ use std::{
 
 use ledger::{
     AccountReport, AccountState, Answer, Epoch, GatewayAccount, Refusal, Rejection, Report,
+    ReportError,
 };
 use registry_core::Timestamp;
 use tokio::{
@@ -261,6 +262,9 @@ impl Ledger {
     async fn report(self: &Arc<Self>, gateway: &Arc<str>, report: Report) -> Result<Answer, Error> {
         let now = self.clock.now();
         if report.generation > self.seen().generation {
+            // A gateway that did not follow this ledger before a restore is faulty, or its token was stolen.
+            let generation = report.generation;
+            tracing::warn!(%gateway, generation, "a gateway reports a newer generation of the ledger");
             self.start_generation(GenerationCause::Reported(report.generation)).await?;
         }
         self.record_contact(gateway, report.process, now).await?;
@@ -476,7 +480,13 @@ impl Ledger {
             Some(OpenWindow { span: open.span(window, now), end: window.end })
         });
         let alert_at = rule.map(|rule| rule.alert_at.clone()).unwrap_or_default();
-        BookTerms { limit: rule.map(|rule| rule.limit), open, alert_at }
+        BookTerms {
+            limit: rule.map(|rule| rule.limit),
+            is_bounded: rule.is_some_and(|rule| rule.is_enforced),
+            allowance: rule.map(|rule| rule.allowance).unwrap_or_default(),
+            open,
+            alert_at,
+        }
     }
 
     /// The time after which a silent gateway spends nothing, by the stored time of its contact.
@@ -536,7 +546,13 @@ impl Ledger {
 
 /// The label of a result in metrics.
 fn outcome(result: &Result<AccountState, Rejection>) -> &'static str {
-    let Ok(state) = result else { return "rejected" };
+    let state = match result {
+        Ok(state) => state,
+        Err(Rejection::Invalid(ReportError::GrantedTooMuch | ReportError::SettledTooMuch)) => {
+            return "claim_rejected";
+        }
+        Err(_) => return "rejected",
+    };
     match state.grant.refusal {
         None => "accepted",
         Some(Refusal::Exhausted) => "exhausted",

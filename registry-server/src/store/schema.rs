@@ -38,10 +38,7 @@ pub(super) static SQLITE: Schema = Schema {
             ("policies", include_str!("../../../migrations/sqlite/0009_policies.sql")),
             ("ledger", include_str!("../../../migrations/sqlite/0010_ledger.sql")),
             ("usage", include_str!("../../../migrations/sqlite/0011_usage.sql")),
-            (
-                "running_processes",
-                include_str!("../../../migrations/sqlite/0012_running_processes.sql"),
-            ),
+            ("ledger_bounds", include_str!("../../../migrations/sqlite/0012_ledger_bounds.sql")),
         ])
     }),
     tables: "SELECT name FROM sqlite_schema
@@ -62,10 +59,7 @@ pub(super) static POSTGRES: Schema = Schema {
             ("policies", include_str!("../../../migrations/postgres/0009_policies.sql")),
             ("ledger", include_str!("../../../migrations/postgres/0010_ledger.sql")),
             ("usage", include_str!("../../../migrations/postgres/0011_usage.sql")),
-            (
-                "running_processes",
-                include_str!("../../../migrations/postgres/0012_running_processes.sql"),
-            ),
+            ("ledger_bounds", include_str!("../../../migrations/postgres/0012_ledger_bounds.sql")),
         ])
     }),
     tables: "SELECT tablename::text FROM pg_tables

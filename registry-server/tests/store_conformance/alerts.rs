@@ -33,6 +33,8 @@ async fn spend(store: &Store, book: &BookKey, settled: i64, has_webhook: bool) -
         WindowSpan { id: window.clone(), starts_in: Duration::ZERO, ends_in: None, next: None };
     let terms = BookTerms {
         limit: Some(LIMIT),
+        is_bounded: true,
+        allowance: Amount::ZERO,
         open: Some(OpenWindow { span, end: Some(at(1_000)) }),
         alert_at: [half(), Fraction::ONE].into(),
     };

@@ -50,6 +50,8 @@ async fn post(store: &Store, process: Epoch, report: &AccountReport, now: Timest
     let span = WindowSpan { id: window, starts_in: Duration::ZERO, ends_in: None, next: None };
     let terms = BookTerms {
         limit: Some(micros(10)),
+        is_bounded: true,
+        allowance: Amount::ZERO,
         open: Some(OpenWindow { span, end: None }),
         alert_at: [].into(),
     };

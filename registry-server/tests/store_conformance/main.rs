@@ -112,7 +112,7 @@ conformance! {
     open::migration_9_accepts_policies,
     open::migration_10_adds_the_ledger,
     open::migration_11_adds_usage,
-    open::migration_12_indexes_running_processes,
+    open::migration_12_adds_bounds,
     open::new_database_becomes_a_relay,
     open::concurrent_signature_updates_are_kept,
     open::edited_migration_is_reported,

@@ -91,8 +91,7 @@ async fn left_earlier(
     let migrations = format!("DELETE FROM _sqlx_migrations WHERE version >= {first}");
     let policies = if first <= 9 { without_policies(fixture) } else { "" };
     let usage = if first <= 11 { WITHOUT_USAGE } else { "" };
-    let index = "DROP INDEX ledger_processes_running;".to_owned();
-    let ledger = if first <= 10 { without_ledger(fixture) } else { index };
+    let ledger = if first <= 10 { without_ledger(fixture) } else { WITHOUT_BOUNDS.to_owned() };
     let undo = format!("{usage}{ledger}{policies}{events}{undo}");
     fixture.execute(&format!("{undo};{migrations}")).await;
     let again = fixture.open().await;
@@ -100,6 +99,10 @@ async fn left_earlier(
     assert_eq!(fixture.number(NEEDS_VERSION).await, 9);
     (again, log)
 }
+
+/// SQL that reverts migration 12.
+const WITHOUT_BOUNDS: &str = "DROP INDEX ledger_processes_running;
+                              ALTER TABLE ledger_budgets DROP COLUMN peak_limit;";
 
 /// SQL that reverts migration 11.
 const WITHOUT_USAGE: &str = "DROP TABLE usage_totals; DROP TABLE usage_reports;";
@@ -253,7 +256,7 @@ pub(crate) async fn migration_11_adds_usage(fixture: &Fixture) {
 }
 
 /// A database before migration 12.
-pub(crate) async fn migration_12_indexes_running_processes(fixture: &Fixture) {
+pub(crate) async fn migration_12_adds_bounds(fixture: &Fixture) {
     goes_on(left_earlier(fixture, 12, [Draft::new().register("A", "1.0.0")], "").await).await;
 }
 

@@ -293,7 +293,13 @@ async fn forged_totals_are_rejected_without_effect() {
     let other = FakeGateway::start(&guarded, "b").await;
     let huge = Totals { granted: 0, returned: 0, settled: i64::MAX };
     let account = other.account(huge, None);
-    assert_eq!(other.rejection(account).await, AccountRejection::AmountOutOfRange);
+    assert_eq!(other.rejection(account).await, AccountRejection::SettledTooMuch);
+    let huge = Totals { granted: i64::MAX, returned: 0, settled: 0 };
+    let account = other.account(huge, None);
+    assert_eq!(other.rejection(account).await, AccountRejection::GrantedTooMuch);
+    let metrics = guarded.registry.metrics().await;
+    let line = "registry_ledger_reports_total{outcome=\"claim_rejected\"} 2";
+    assert!(metrics.lines().any(|found| found == line), "{metrics}");
     let budget = shown(&guarded)["budget"].clone();
     assert_eq!((&budget["exposed"], &budget["settled"]), (&json!("1"), &json!("0")));
 }

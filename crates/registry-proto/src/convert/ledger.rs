@@ -392,6 +392,8 @@ fn write_rejection(rejection: &Rejection) -> v1::AccountRejection {
         Rejection::Invalid(ReportError::ReturnedTooMuch) => Wire::ReturnedTooMuch,
         Rejection::Invalid(ReportError::Want) => Wire::MinimumAboveWanted,
         Rejection::Invalid(ReportError::OutOfRange) => Wire::AmountOutOfRange,
+        Rejection::Invalid(ReportError::GrantedTooMuch) => Wire::GrantedTooMuch,
+        Rejection::Invalid(ReportError::SettledTooMuch) => Wire::SettledTooMuch,
     }
 }
 
@@ -406,6 +408,8 @@ fn read_rejection(number: i32) -> Option<Rejection> {
         Wire::ReturnedTooMuch => ReportError::ReturnedTooMuch.into(),
         Wire::MinimumAboveWanted => ReportError::Want.into(),
         Wire::AmountOutOfRange => ReportError::OutOfRange.into(),
+        Wire::GrantedTooMuch => ReportError::GrantedTooMuch.into(),
+        Wire::SettledTooMuch => ReportError::SettledTooMuch.into(),
     })
 }
 
@@ -476,6 +480,8 @@ mod tests {
             ReportError::ReturnedTooMuch,
             ReportError::Want,
             ReportError::OutOfRange,
+            ReportError::GrantedTooMuch,
+            ReportError::SettledTooMuch,
         ];
         let rejections = errors.into_iter().map(Rejection::Invalid);
         let rejections = rejections.chain([Rejection::UnknownBudget, Rejection::UnknownWindow]);

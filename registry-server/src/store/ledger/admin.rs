@@ -146,6 +146,7 @@ row!(
         overshoot: i64,
         reclaimed: i64,
         adjustment: i64,
+        peak_limit: i64,
         in_doubt: i64,
     }
 );
@@ -395,6 +396,7 @@ impl From<ListedBudgetRecord> for ListedBudget {
                 overshoot: Amount::from_micros(record.overshoot),
                 reclaimed: Amount::from_micros(record.reclaimed),
                 adjustment: Amount::from_micros(record.adjustment),
+                peak_limit: Amount::from_micros(record.peak_limit),
             },
             in_doubt: Amount::from_micros(record.in_doubt),
         }

@@ -243,10 +243,8 @@ struct Rows {
 /// The rows of a locked budget while reports are merged.
 struct Desk<'a> {
     book: &'a BookKey,
-    limit: Amount,
+    terms: Terms,
     span: WindowSpan,
-    /// Why the budget grants nothing.
-    suspended: Option<Refusal>,
     now: Timestamp,
     budget: LockedBudget,
     accounts: BTreeMap<ProcessKey, StoredAccount>,
@@ -281,9 +279,13 @@ impl<'a> Desk<'a> {
         let active = processes.values().filter(|process| process.is_reachable(now)).count();
         Self {
             book,
-            limit: terms.limit.unwrap_or(Amount::ZERO),
+            terms: Terms {
+                limit: terms.limit.unwrap_or(Amount::ZERO),
+                suspended: outside.or(recovering),
+                is_bounded: terms.is_bounded,
+                allowance: terms.allowance,
+            },
             span: span.unwrap_or_else(past),
-            suspended: outside.or(recovering),
             now,
             budget,
             accounts,
@@ -302,8 +304,8 @@ impl<'a> Desk<'a> {
         let is_ended = self.ended.contains(&key(*process));
         let sender = self.processes.get(&key(*process)).copied();
         let sender = ProcessRow { is_ended, ..sender.unwrap_or_default() };
-        let suspended = sender.refusal().or(self.suspended);
-        let terms = Terms { limit: self.limit, suspended };
+        let suspended = sender.refusal().or(self.terms.suspended);
+        let terms = Terms { suspended, ..self.terms };
         let key = key(report.epoch);
         let known = self.accounts.get(&key).copied();
         if known.is_none() && self.ended.contains(&key) {
@@ -318,7 +320,7 @@ impl<'a> Desk<'a> {
         if is_known.is_none() || posted.account != row {
             self.changed.insert(key.clone());
         }
-        let mut budget = self.budget.row.state(self.limit, self.active);
+        let mut budget = self.budget.row.state(self.terms.limit, self.active);
         let mut grant = posted.grant;
         let minimum = report.want.and_then(|want| want.minimum);
         if let (Some(Refusal::Exhausted), Some(minimum)) = (grant.refusal, minimum) {
@@ -350,7 +352,7 @@ impl<'a> Desk<'a> {
         AccountState {
             window: self.span.clone(),
             grant: Grant { granted, is_closed: true, recall: false, refusal },
-            budget: self.budget.row.state(self.limit, self.active),
+            budget: self.budget.row.state(self.terms.limit, self.active),
         }
     }
 

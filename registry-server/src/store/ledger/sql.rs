@@ -81,7 +81,7 @@ pub(super) const INSERT_BUDGET: &str = "
 macro_rules! budget {
     ($lock:literal) => {
         concat!(
-            "SELECT id, ends_at, exposed, settled, overshoot, reclaimed, adjustment, alerted
+            "SELECT id, ends_at, exposed, settled, overshoot, reclaimed, adjustment, peak_limit, alerted
              FROM ledger_budgets
              WHERE policy = $1 AND budget = $2 AND subject = $3 AND window_id = $4",
             $lock
@@ -94,10 +94,12 @@ pub(super) const POSTGRES_LOCK_BUDGET: &str = budget!(" FOR UPDATE");
 /// The same on SQLite, whose transaction excludes other writers.
 pub(super) const SQLITE_LOCK_BUDGET: &str = budget!("");
 
-/// Stores the amounts of a budget: $1 id, $2 exposed, $3 settled, $4 overshoot, $5 reclaimed, $6 adjustment.
+/// Stores the amounts of a budget: $1 id, $2 exposed, $3 settled, $4 overshoot, $5 reclaimed, $6 adjustment,
+/// $7 highest limit.
 pub(super) const UPDATE_BUDGET: &str = "
     UPDATE ledger_budgets
-    SET exposed = $2, settled = $3, overshoot = $4, reclaimed = $5, adjustment = $6 WHERE id = $1";
+    SET exposed = $2, settled = $3, overshoot = $4, reclaimed = $5, adjustment = $6, peak_limit = $7
+    WHERE id = $1";
 
 /// The accounts of a budget: $1 id.
 pub(super) const ACCOUNTS: &str = "
@@ -128,7 +130,7 @@ macro_rules! listed {
     ($filter:literal) => {
         concat!(
             "SELECT b.policy, b.budget, b.subject, b.window_id, b.ends_at, b.exposed, b.settled,
-                    b.overshoot, b.reclaimed, b.adjustment,
+                    b.overshoot, b.reclaimed, b.adjustment, b.peak_limit,
                     (SELECT CAST(coalesce(sum(
                         CASE WHEN a.granted - a.returned > a.settled
                              THEN a.granted - a.returned - a.settled ELSE 0 END), 0) AS bigint)

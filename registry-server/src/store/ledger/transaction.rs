@@ -53,6 +53,7 @@ row!(
         overshoot: i64,
         reclaimed: i64,
         adjustment: i64,
+        peak_limit: i64,
         alerted: i64,
     }
 );
@@ -288,13 +289,13 @@ impl LedgerTransaction {
         id: i64,
         budget: &BudgetRow,
     ) -> Result<(), sqlx::Error> {
-        let BudgetRow { exposed, settled, overshoot, reclaimed, adjustment } = *budget;
-        let [exposed, settled, overshoot, reclaimed, adjustment] =
-            [exposed, settled, overshoot, reclaimed, adjustment].map(Amount::as_micros);
+        let BudgetRow { exposed, settled, overshoot, reclaimed, adjustment, peak_limit } = *budget;
+        let [exposed, settled, overshoot, reclaimed, adjustment, peak_limit] =
+            [exposed, settled, overshoot, reclaimed, adjustment, peak_limit].map(Amount::as_micros);
         execute_in!(
             self,
             sql::UPDATE_BUDGET,
-            [id, exposed, settled, overshoot, reclaimed, adjustment]
+            [id, exposed, settled, overshoot, reclaimed, adjustment, peak_limit]
         )
     }
 
@@ -389,6 +390,7 @@ impl From<BudgetRecord> for LockedBudget {
                 overshoot: Amount::from_micros(record.overshoot),
                 reclaimed: Amount::from_micros(record.reclaimed),
                 adjustment: Amount::from_micros(record.adjustment),
+                peak_limit: Amount::from_micros(record.peak_limit),
             },
             alerted: record.alerted,
         }
