@@ -19,7 +19,7 @@ const NAME_BYTES: usize = 256;
 /// Maximum length of the id of a window, in bytes.
 const WINDOW_BYTES: usize = 64;
 
-/// The time for which a gateway may reserve without an answer, if the registry does not state it.
+/// The time during which a gateway reserves without an answer, if the registry does not state it.
 const DEFAULT_OFFLINE_FOR: Duration = Duration::from_hours(1);
 
 /// An invalid field of a message between a gateway and the ledger.
