@@ -2,12 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics says where")]
 
+mod accounts;
 mod alerts;
 mod append;
 mod bulk;
 mod fixture;
 mod gateways;
-mod ledger;
 mod log;
 mod open;
 mod postgres_faults;
@@ -44,6 +44,9 @@ macro_rules! conformance {
 }
 
 conformance! {
+    accounts::late_report_of_ended_process_charges_nothing,
+    accounts::account_without_ended_process_is_kept,
+    accounts::reclaim_leaves_rights_of_live_processes,
     alerts::each_threshold_is_recorded_once,
     alerts::claimed_alert_is_claimed_again_later,
     alerts::alert_without_webhook_is_not_claimed,
@@ -88,9 +91,6 @@ conformance! {
     gateways::gateways_are_filtered_and_paged,
     gateways::commit_times_are_returned,
     gateways::many_gateways_are_upserted_together,
-    ledger::late_report_of_ended_process_charges_nothing,
-    ledger::account_without_ended_process_is_kept,
-    ledger::reclaim_leaves_rights_of_live_processes,
     usage::usage_report_is_added_once,
     usage::old_minutes_merge_into_hours,
     usage::old_usage_is_deleted,

@@ -17,8 +17,7 @@ pub struct LedgerConfig {
 
     /// Time after which a gateway without an answer of the registry stops spending; at least 10s
     ///
-    /// Gateways receive it with each answer. Rights of a lost gateway cannot be reclaimed earlier. Wait for the old time
-    /// before a reclaim after lowering it.
+    /// Gateways receive it with each answer. After lowering it, wait for the old time before a reclaim.
     #[arg(long, env = "REGISTRY_BUDGET_OFFLINE_FOR", default_value = "1h", value_name = "DURATION", hide_short_help = true, value_parser = parse_offline_for)]
     pub budget_offline_for: Duration,
 
