@@ -551,7 +551,11 @@ mod tests {
         let epoch = Epoch::new(1).to_string();
         let budget = Some((&key()).into());
         let account = v1::AccountAnswer { budget, window: String::new(), epoch, outcome };
-        let answer = v1::ReportSpendingResponse { generation: 0, accounts: vec![account] };
+        let answer = v1::ReportSpendingResponse {
+            generation: 0,
+            accounts: vec![account],
+            offline_for: None,
+        };
         let error = read_answer(answer).unwrap_err();
         assert_eq!(error.path, "accounts[0].rejection");
         assert_eq!(error.problem, LedgerProblem::UnknownValue(99));
