@@ -168,7 +168,7 @@ define_metrics! {
     )
     .labels(&[label(
         "outcome",
-        "accepted, exhausted, recalling, recovering, outside_window, closed, rejected, claim_rejected",
+        "accepted, exhausted, recalling, recovering, outside_window, closed, rejected, claim_rejected, generation_rejected",
     )]);
     LEDGER_RECALLS = Metric::counter(
         "registry_ledger_recalled_accounts_total",

@@ -45,6 +45,8 @@ pub struct Report {
     pub process: Epoch,
     /// The newest generation that the process knows.
     pub generation: u64,
+    /// The proof of this generation in the answer of the ledger.
+    pub generation_proof: Vec<u8>,
     /// Processes of this gateway with all accounts reported in this generation, by this report and
     /// earlier ones that the ledger answered. A process reports for its predecessors on the same disk.
     pub complete: Vec<Epoch>,
@@ -108,6 +110,8 @@ pub struct Want {
 pub struct Answer {
     /// The generation of the ledger. A gateway ignores answers of older generations.
     pub generation: u64,
+    /// Proves to the ledger after a restore that the gateway knows the generation from it.
+    pub generation_proof: Vec<u8>,
     /// The time after the report during which the gateway may reserve without a further answer.
     pub offline_for: Duration,
     /// One answer for each reported account, in the same order.

@@ -64,6 +64,7 @@ pub struct Spender {
 #[derive(Debug)]
 struct State {
     generation: u64,
+    generation_proof: Vec<u8>,
     is_available: bool,
     budgets: BTreeMap<BudgetKey, Entry>,
     /// Whether the file of marks names this process. Before, it opens no accounts: the next process
@@ -122,6 +123,7 @@ impl Spender {
             offline_at: AtomicU64::new(NEVER),
             state: RwLock::new(State {
                 generation: 0,
+                generation_proof: Vec::new(),
                 is_available: true,
                 is_recorded: false,
                 is_stopped: false,
@@ -226,6 +228,7 @@ impl Spender {
         Report {
             process: self.process,
             generation,
+            generation_proof: state.generation_proof.clone(),
             complete: all_ended.chain(own).collect(),
             ended: unanswered.iter().map(|ended| ended.process).chain(own_end).collect(),
             accounts,
@@ -246,6 +249,7 @@ impl Spender {
             return false;
         }
         state.generation = answer.generation;
+        state.generation_proof.clone_from(&answer.generation_proof);
         let offline_at = sent_at.after(answer.offline_for).as_millis();
         let known = self.offline_at.load(Ordering::Acquire);
         let offline_at = if known == NEVER { offline_at } else { known.max(offline_at) };

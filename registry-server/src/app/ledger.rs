@@ -20,6 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use aws_lc_rs::hmac;
 use ledger::{
     AccountReport, AccountState, Answer, Epoch, GatewayAccount, Refusal, Rejection, Report,
     ReportError,
@@ -69,7 +70,7 @@ const CONTACT_PRECISION: Duration = Duration::from_secs(1);
 /// How long closed accounts and windows that are over are kept. Gateways repeat the reports of closed accounts for 24
 /// hours.
 const RETENTION: Duration = Duration::from_hours(25);
-/// How long the end of a process is kept after its last report. A gateway that starts later with the same disk can charge
+/// How long the end of a process is kept after its last report. A gateway that starts later with the same disk charges
 /// its last process again.
 const ENDED_RETENTION: Duration = Duration::from_hours(400 * 24);
 /// How long windows of fleet rates that are over are kept.
@@ -85,7 +86,9 @@ const USAGE_QUERIES: usize = 2;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A report of a generation that the ledger cannot have had.
-    #[error("generation {0} is unknown to this registry; connect the gateway to its own registry")]
+    #[error(
+        "generation {0} is unknown to this registry; connect the gateway to its own registry, or restart it"
+    )]
     UnknownGeneration(u64),
     /// Too many streams of recalls.
     #[error(transparent)]
@@ -173,6 +176,8 @@ pub struct Ledger {
     rules: RulesCache,
     /// The name of this server in notifications.
     server: String,
+    /// The key of the proofs of generations.
+    generation_key: hmac::Key,
     seen: Mutex<SeenState>,
     contacts: Mutex<HashMap<ProcessKey, Contact>>,
     queues: Mutex<HashMap<BookKey, Vec<Pending>>>,
@@ -233,12 +238,15 @@ impl Ledger {
                 detail: other.to_string(),
             },
         })?;
+        let secret = store.ledger_secret().await?;
+        let generation_key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose().as_bytes());
         Ok(Self {
             store,
             clock,
             config,
             rules: RulesCache::new(hub),
             server: Uuid::now_v7().to_string(),
+            generation_key,
             seen: Mutex::new(seen),
             contacts: Mutex::default(),
             queues: Mutex::default(),
@@ -262,9 +270,7 @@ impl Ledger {
     async fn report(self: &Arc<Self>, gateway: &Arc<str>, report: Report) -> Result<Answer, Error> {
         let now = self.clock.now();
         if report.generation > self.seen().generation {
-            // A gateway that did not follow this ledger before a restore is faulty, or its token was stolen.
-            let generation = report.generation;
-            tracing::warn!(%gateway, generation, "a gateway reports a newer generation of the ledger");
+            self.check_generation(gateway, &report)?;
             self.start_generation(GenerationCause::Reported(report.generation)).await?;
         }
         self.record_contact(gateway, report.process, now).await?;
@@ -296,7 +302,29 @@ impl Ledger {
             self.complete(gateway, *complete, report.generation).await?;
         }
         let generation = oldest.unwrap_or_else(|| self.seen().generation);
-        Ok(Answer { generation, offline_for: self.config.budget_offline_for, accounts })
+        let proof = hmac::sign(&self.generation_key, &generation.to_be_bytes());
+        Ok(Answer {
+            generation,
+            generation_proof: proof.as_ref().to_vec(),
+            offline_for: self.config.budget_offline_for,
+            accounts,
+        })
+    }
+
+    /// Rejects a newer generation that the gateway does not know from this ledger: it would suspend all grants.
+    fn check_generation(&self, gateway: &str, report: &Report) -> Result<(), Error> {
+        let Report { generation, generation_proof, .. } = report;
+        let number = generation.to_be_bytes();
+        if hmac::verify(&self.generation_key, &number, generation_proof).is_ok() {
+            return Ok(());
+        }
+        metrics::ledger_report("generation_rejected");
+        tracing::warn!(
+            gateway,
+            generation,
+            "a gateway reports an unknown generation of the ledger"
+        );
+        Err(Error::UnknownGeneration(*generation))
     }
 
     fn seen(&self) -> SeenState {

@@ -102,7 +102,8 @@ async fn left_earlier(
 
 /// SQL that reverts migration 12.
 const WITHOUT_BOUNDS: &str = "DROP INDEX ledger_processes_running;
-                              ALTER TABLE ledger_budgets DROP COLUMN peak_limit;";
+                              ALTER TABLE ledger_budgets DROP COLUMN peak_limit;
+                              ALTER TABLE ledger DROP COLUMN secret;";
 
 /// SQL that reverts migration 11.
 const WITHOUT_USAGE: &str = "DROP TABLE usage_totals; DROP TABLE usage_reports;";

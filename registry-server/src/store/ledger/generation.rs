@@ -1,7 +1,7 @@
 //! Generations of the ledger, and the retention of its rows.
 
 use ledger::ProcessRow;
-use registry_core::Timestamp;
+use registry_core::{Secret, Timestamp};
 
 use super::{
     LedgerFailure, SeenState, sql,
@@ -78,6 +78,15 @@ impl Store {
             run!(Backend(backend), (i64, bool), sql::READ_GENERATION, [], fetch_one);
         let (number, is_recovered) = row.map_err(|e| backend.explain(&e))?;
         Ok(GenerationState { number: unsigned(number), is_recovered })
+    }
+
+    /// The key of the proofs of generations. A backup has the same one.
+    pub async fn ledger_secret(&self) -> Result<Secret, Error> {
+        let backend = &self.backend;
+        let row: Result<(String,), _> =
+            run!(Backend(backend), (String,), sql::READ_SECRET, [], fetch_one);
+        let (secret,) = row.map_err(|e| backend.explain(&e))?;
+        Ok(Secret::from(secret))
     }
 
     /// Ends the recovery of the current generation.

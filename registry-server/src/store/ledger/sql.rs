@@ -186,6 +186,9 @@ pub(super) const LIST_CHANGES: &str = "
 /// The number and the recovery of the generation, without a change of the counter.
 pub(super) const READ_GENERATION: &str = "SELECT generation, is_recovered FROM ledger";
 
+/// The key of the proofs of generations.
+pub(super) const READ_SECRET: &str = "SELECT secret FROM ledger";
+
 /// Deletes windows that ended before $1, with their accounts.
 pub(super) const DELETE_ENDED_BUDGETS: &str = "DELETE FROM ledger_budgets WHERE ends_at < $1";
 
