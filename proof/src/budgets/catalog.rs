@@ -177,9 +177,10 @@ fn saga() -> Value {
     let hold = json!({ "id": "hold", "name": "hold", "action": { "tool": HOLD_TOOL },
         "compensate": { "tool": UNDO_TOOL }, "compensateOnUnknown": true });
     let fail = json!({ "id": "break", "name": "break", "action": { "tool": BREAK_TOOL } });
+    let depends = [HOLD_TOOL, BREAK_TOOL, UNDO_TOOL].map(dependency);
     json!({
         "name": SAGA, "version": "1.0.0", "description": "fails", "inputSchema": id_schema(),
-        "depends": [HOLD_TOOL, BREAK_TOOL, UNDO_TOOL].map(dependency),
+        "depends": depends,
         "spec": { "saga": { "steps": [hold, fail] } },
     })
 }

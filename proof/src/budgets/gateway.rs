@@ -191,8 +191,8 @@ impl PayingGateway {
     async fn has_open_saga(&self) -> bool {
         let is_start = |event: &Value| event["target"] == "gateway_agent::server";
         let starts = self.events().into_iter().filter(is_start);
-        let addresses = starts.filter_map(|event| event["address"].as_str().map(str::to_owned));
-        let Some(address) = addresses.last() else { return true };
+        let mut addresses = starts.filter_map(|event| event["address"].as_str().map(str::to_owned));
+        let Some(address) = addresses.next_back() else { return true };
         let Ok(answer) = reqwest::get(format!("http://{address}/admin/sagas")).await else {
             return true;
         };

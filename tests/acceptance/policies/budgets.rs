@@ -86,7 +86,7 @@ impl FakeGateway {
         v1::ReportSpendingRequest {
             process: self.epoch.clone(),
             generation: self.generation,
-            generation_proof: Vec::new(),
+            generation_proof: Vec::new().into(),
             complete_processes: vec![self.epoch.clone()],
             ended_processes: Vec::new(),
             accounts: vec![account],

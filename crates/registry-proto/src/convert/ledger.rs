@@ -80,7 +80,7 @@ pub fn write_report(gateway: &str, report: &Report) -> v1::ReportSpendingRequest
     v1::ReportSpendingRequest {
         process: process.to_string(),
         generation: *generation,
-        generation_proof: generation_proof.clone(),
+        generation_proof: generation_proof.clone().into(),
         complete_processes: complete.iter().map(Epoch::to_string).collect(),
         ended_processes: ended.iter().map(Epoch::to_string).collect(),
         accounts: accounts.iter().map(write_account_report).collect(),
@@ -104,7 +104,7 @@ pub fn read_report(report: v1::ReportSpendingRequest) -> Result<Report, InvalidL
     Ok(Report {
         process: epoch(&process, "process")?,
         generation,
-        generation_proof,
+        generation_proof: generation_proof.into(),
         complete: epochs(&complete_processes, "complete_processes")?,
         ended: epochs(&ended_processes, "ended_processes")?,
         accounts: accounts.into_iter().enumerate().map(account).collect::<Result<_, _>>()?,
@@ -117,7 +117,12 @@ pub fn write_answer(answer: &Answer) -> v1::ReportSpendingResponse {
     let accounts = accounts.iter().map(write_account_answer).collect();
     let offline_for = Some(duration(*offline_for));
     let (generation, generation_proof) = (*generation, generation_proof.clone());
-    v1::ReportSpendingResponse { generation, accounts, offline_for, generation_proof }
+    v1::ReportSpendingResponse {
+        generation,
+        accounts,
+        offline_for,
+        generation_proof: generation_proof.into(),
+    }
 }
 
 /// Reads an answer.
@@ -126,7 +131,7 @@ pub fn read_answer(answer: v1::ReportSpendingResponse) -> Result<Answer, Invalid
     let account = |(index, account)| read_account_answer(account, &format!("accounts[{index}]"));
     let accounts = accounts.into_iter().enumerate().map(account).collect::<Result<_, _>>()?;
     let offline_for = offline_for.map_or(DEFAULT_OFFLINE_FOR, read_duration);
-    Ok(Answer { generation, generation_proof, offline_for, accounts })
+    Ok(Answer { generation, generation_proof: generation_proof.into(), offline_for, accounts })
 }
 
 /// Writes a recall. A keep-alive has no accounts.
