@@ -157,6 +157,11 @@ impl Inspections {
         })
     }
 
+    /// A text without values of any class.
+    pub(crate) fn without_values(&self, text: &str) -> String {
+        redacted(text, &Inspector::new(Selection::of(DataClass::ALL), self.key.clone()))
+    }
+
     /// Whether placeholders were issued, so that arguments can contain them.
     pub(crate) fn has_issued(&self) -> bool {
         self.tokens.has_issued()
@@ -407,7 +412,7 @@ impl Inspection {
 
     /// A pointer or message of the gateway without values of any class.
     pub(crate) fn without_values(&self, text: &str) -> String {
-        redacted(text, &Inspector::new(Selection::of(DataClass::ALL), self.state.key.clone()))
+        self.state.without_values(text)
     }
 
     /// A JSON pointer without values of any class. Each name is searched alone, because a number in a

@@ -92,13 +92,17 @@ async fn run(
         if let Some(usage) = gateway.usage() {
             record.set_usage(usage, &moment.snapshot.catalog, call.target.method());
         }
-        let route = moment.route(gateway, call)?;
+        let route = moment
+            .route(gateway, call)
+            .inspect_err(|_| inspect::record_unknown_target(gateway, call, &moment, record))?;
         if let Some(skill) = route.skill_name() {
             record.set_target(&skill);
         }
         let governed = Governed::find(&moment, call, &route, record.agent());
         if let Some(governed) = &governed {
-            governed.conceal(record)?;
+            governed
+                .conceal(record)
+                .inspect_err(|_| inspect::record_unknown_target(gateway, call, &moment, record))?;
             if governed.counts_hops() {
                 call.context.hops.get_or_insert(0);
             }

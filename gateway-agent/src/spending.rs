@@ -47,8 +47,6 @@ pub(crate) use self::{
 pub use self::{clock::SpendingClock, local::LocalLedger, reporter::Reporter};
 use crate::random::random_bits;
 
-/// The time after which a gateway without an answer of the ledger stops reserving.
-const OFFLINE_FOR: Duration = Duration::from_hours(1);
 /// Maximum time that a call waits for rights.
 const MAX_WAIT: Duration = Duration::from_millis(500);
 
@@ -113,7 +111,7 @@ impl Spending {
         let process = Epoch::new(random_bits().map_err(io::Error::other)?);
         let needs_report = !predecessors.is_empty();
         let spending = Arc::new(Self {
-            spender: Spender::new(process, predecessors, OFFLINE_FOR),
+            spender: Spender::new(process, predecessors),
             clock,
             reach,
             waiting: Mutex::default(),

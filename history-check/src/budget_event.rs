@@ -132,6 +132,12 @@ pub enum BudgetEvent {
         /// The charged budgets.
         budgets: Vec<BudgetId>,
     },
+    /// The tool of a call that was just sent is compensated, if it runs. The price and the budgets are
+    /// those of the compensation, which budgets never reject.
+    Compensates {
+        /// The id of the call.
+        call: String,
+    },
     /// The answer to a call.
     Answered {
         /// The id of the call.
@@ -144,6 +150,13 @@ pub enum BudgetEvent {
     Executed {
         /// The id of the call.
         call: String,
+    },
+    /// The tool answers the last execution of a call with a price below that of the call.
+    Reported {
+        /// The id of the call.
+        call: String,
+        /// The reported price.
+        price: i64,
     },
     /// A gateway charged a call, by its audit log.
     Charged {

@@ -36,14 +36,25 @@ pub(crate) struct Call<'a> {
     pub(crate) budgets: &'a [BudgetId],
     pub(crate) answer: Option<&'a Payment>,
     pub(crate) executions: i128,
-    /// The charge in the audit log of the gateway.
+    /// The parts of the price that reports do not charge. `None`: there is no report.
+    pub(crate) reduction: Option<i128>,
+    /// Whether the executions are those of its compensation.
+    pub(crate) is_compensation: bool,
+    /// The charge in the audit log of the gateway. A compensation has none, because the recovery
+    /// after a crash does not know the call.
     pub(crate) charged: Option<i128>,
 }
 
 impl Call<'_> {
-    /// The price of each execution.
+    /// The least price of all executions.
     pub(crate) fn executed(&self) -> i128 {
-        self.price * self.executions
+        self.price * self.executions - self.reduction.unwrap_or_default()
+    }
+
+    /// Whether the gateway has received the only report about the call.
+    pub(crate) fn is_report_received(&self) -> bool {
+        let is_answered = self.answer == Some(&Payment::Paid {});
+        is_answered && self.executions == 1 && self.reduction.is_some()
     }
 
     /// The justified charge. The charge of an unknown outcome is justified without an execution.
@@ -129,6 +140,8 @@ impl<'a> Spending<'a> {
                     budgets,
                     answer: None,
                     executions: 0,
+                    reduction: None,
+                    is_compensation: false,
                     charged: None,
                 };
                 self.calls.insert(call, new);
@@ -142,8 +155,20 @@ impl<'a> Spending<'a> {
                 Some(known) => known.executions += 1,
                 None => self.unsent.push((line.n, call)),
             },
-            BudgetEvent::Charged { call, amount } => {
+            BudgetEvent::Compensates { call } => {
                 if let Some(known) = self.calls.get_mut(call.as_str()) {
+                    known.is_compensation = true;
+                }
+            }
+            BudgetEvent::Reported { call, price } => {
+                if let Some(known) = self.calls.get_mut(call.as_str()) {
+                    let reduction = known.price - i128::from(*price);
+                    *known.reduction.get_or_insert(0) += reduction.max(0);
+                }
+            }
+            BudgetEvent::Charged { call, amount } => {
+                let call = self.calls.get_mut(call.as_str());
+                if let Some(known) = call.filter(|call| !call.is_compensation) {
                     *known.charged.get_or_insert(0) += i128::from(*amount);
                 }
             }
@@ -182,9 +207,32 @@ impl<'a> Spending<'a> {
         self.rule(id).map_or(0, |rule| rule.allowance) * self.starts
     }
 
+    /// The most that compensations may spend. A crash charges those that are about to be sent, and
+    /// the next process sends them again.
+    pub(crate) fn compensations(&self, id: &BudgetId) -> i128 {
+        let mut compensations =
+            self.calls_of(id).filter(|call| call.is_compensation).map(Call::executed).peekable();
+        let crashes = compensations.peek().map_or(0, |_| self.overcharges(id));
+        compensations.sum::<i128>() + crashes
+    }
+
+    /// The spending without rights that the ledger may not know, because its crash marks are lost.
+    pub(crate) fn unmarked(&self, id: &BudgetId) -> i128 {
+        if self.marks_lost.is_empty() {
+            return 0;
+        }
+        let allowance = self.rule(id).map_or(0, |rule| rule.allowance);
+        allowance * self.marks_lost.len() as i128 + self.compensations(id)
+    }
+
+    /// The most that may be spent from a book of a database that loses nothing: the contract.
+    fn contract(&self, id: &BudgetId, state: &BookState<'_>) -> i128 {
+        state.ceiling + state.reclaimed() + self.allowances(id) + self.compensations(id)
+    }
+
     /// The most that may be spent from a book: the contract with its exceptions.
     pub(crate) fn bound(&self, id: &BudgetId, state: &BookState<'_>) -> i128 {
-        state.ceiling + state.reclaimed() + state.lost + self.allowances(id)
+        self.contract(id, state) + state.lost
     }
 
     /// The most that crashes overcharge in all windows of a budget.
@@ -206,7 +254,7 @@ impl<'a> Spending<'a> {
     pub(crate) fn summary(&self) -> SpendingSummary {
         let mut summary = SpendingSummary::default();
         for (book, state) in &self.books {
-            let bound = state.ceiling + state.reclaimed() + self.allowances(&book.id);
+            let bound = self.contract(&book.id, state);
             summary.lost += state.lost;
             summary.excess += (i128::from(state.figures.settled) - bound).max(0);
             summary.settled += i128::from(state.figures.settled);

@@ -97,6 +97,26 @@ impl Script {
         }
     }
 
+    /// A call that is executed once. The tool reports a price, and the gateway charges an amount.
+    fn report(&mut self, price: i64, answer: Payment, charged: i64) {
+        self.call("shared", PRICE, true, answer, charged);
+        let call = format!("call-{}", self.calls);
+        self.budget("backend", BudgetEvent::Reported { call, price });
+    }
+
+    /// A call that fails after its tool was compensated.
+    fn compensate(&mut self) {
+        self.calls += 1;
+        let call = format!("call-{}", self.calls);
+        let (gateway, budgets) = ("gateway-0".to_owned(), vec![book("shared").id]);
+        let price = PRICE;
+        self.budget("payer-0", BudgetEvent::Pay { call: call.clone(), gateway, price, budgets });
+        self.budget("payer-0", BudgetEvent::Compensates { call: call.clone() });
+        self.budget("backend", BudgetEvent::Executed { call: call.clone() });
+        let answer = Payment::Failed { reason: "compensated".to_owned() };
+        self.budget("payer-0", BudgetEvent::Answered { call, answer });
+    }
+
     fn deny(&mut self, is_executed: bool, reason: &str, details: Value) {
         let denied = Payment::Denied { reason: reason.to_owned(), details };
         self.call("shared", PRICE, is_executed, denied, i64::from(is_executed) * PRICE);
@@ -215,6 +235,73 @@ fn released_unknown_outcome_violates_charges() {
     let timeout = Payment::Failed { reason: "timeout".to_owned() };
     script.call("shared", PRICE, true, timeout, 0);
     assert_eq!(script.ended(vec![account("a", "1", 2)]).violated(), ["charged"]);
+}
+
+#[test]
+fn reported_price_satisfies_all() {
+    let mut script = Script::new();
+    script.report(PRICE / 4, Payment::Paid {}, PRICE / 4);
+    let timeout = Payment::Failed { reason: "timeout".to_owned() };
+    script.report(PRICE / 2, timeout, PRICE);
+    let settled = PRICE / 4 + PRICE;
+    let spent = AccountFigures { granted: 2 * PRICE, settled, ..account("a", "1", 2) };
+    assert!(script.ended(vec![spent]).violated().is_empty());
+}
+
+#[test]
+fn ignored_report_violates_charges() {
+    // The gateway charged the maximum although it received the price.
+    let mut script = Script::new();
+    script.report(PRICE / 4, Payment::Paid {}, PRICE);
+    assert_eq!(script.ended(vec![account("a", "1", 1)]).violated(), ["charged"]);
+}
+
+#[test]
+fn report_without_effect_in_ledger_violates_recovery() {
+    // The audit log has the reported price, and the account kept the maximum.
+    let mut script = Script::new();
+    script.report(PRICE / 4, Payment::Paid {}, PRICE / 4);
+    assert_eq!(script.ended(vec![account("a", "1", 1)]).violated(), ["recovered"]);
+}
+
+#[test]
+fn charge_below_report_violates_charges() {
+    let mut script = Script::new();
+    script.report(PRICE / 2, Payment::Paid {}, PRICE / 4);
+    let spent = AccountFigures { settled: PRICE / 2, ..account("a", "1", 1) };
+    assert_eq!(script.ended(vec![spent]).violated(), ["charged"]);
+}
+
+#[test]
+fn compensations_beyond_limit_satisfy_all() {
+    let history = |compensations: usize| {
+        let mut script = Script::new();
+        script.pay(5);
+        for _ in 0..compensations {
+            script.compensate();
+        }
+        let accounts = figures(vec![account("a", "1", 7)]);
+        script.end("shared", Figures { overshoot: 2 * PRICE, ..accounts });
+        script
+    };
+    assert!(history(2).violated().is_empty());
+    assert_eq!(history(2).summary().excess, 0);
+    assert_eq!(history(1).violated(), ["budget", "recovered"], "one was charged twice");
+}
+
+#[test]
+fn free_compensation_violates_charges() {
+    let history = |loses_marks: bool| {
+        let mut script = Script::new();
+        script.pay(5);
+        script.compensate();
+        if loses_marks {
+            script.budget("gateway-0", BudgetEvent::MarksLost { gateway: "a".to_owned() });
+        }
+        script.ended(vec![account("a", "1", 5)])
+    };
+    assert_eq!(history(false).violated(), ["charged"]);
+    assert!(history(true).violated().is_empty(), "its process left no marks");
 }
 
 #[test]

@@ -168,7 +168,7 @@ define_metrics! {
     )
     .labels(&[label(
         "outcome",
-        "accepted, exhausted, recalling, recovering, outside_window, closed, rejected",
+        "accepted, exhausted, recalling, recovering, outside_window, closed, rejected, claim_rejected, generation_rejected",
     )]);
     LEDGER_RECALLS = Metric::counter(
         "registry_ledger_recalled_accounts_total",
@@ -183,6 +183,10 @@ define_metrics! {
         "Amounts beyond the limits of budgets, in micro-units of the currency",
     )
     .labels(&[label("term", "overshoot, lost_grants, reclaimed")]);
+    USAGE_REJECTED = Metric::counter(
+        "registry_usage_rejected_rows_total",
+        "Invalid rows in reports of usage, which were not added",
+    );
     BUDGET_ALERTS = Metric::counter(
         "registry_budget_alerts_total",
         "Alerts of budgets: reached thresholds, and deliveries by this server",
@@ -425,6 +429,11 @@ pub(crate) fn ledger_generation_started() {
 /// Counts an amount beyond the limit of a budget. Negative amounts count as zero.
 pub(crate) fn ledger_excess(term: &'static str, amount: Amount) {
     LEDGER_EXCESS.count([term]).increment(u64::try_from(amount.as_micros()).unwrap_or(0));
+}
+
+/// Counts rows of usage that were rejected.
+pub(crate) fn usage_rejected(rows: usize) {
+    USAGE_REJECTED.count([]).increment(u64::try_from(rows).unwrap_or(u64::MAX));
 }
 
 /// Counts alerts of budgets.

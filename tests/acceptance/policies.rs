@@ -3,6 +3,7 @@
 mod alerts;
 mod breaks;
 mod budgets;
+mod corpus;
 mod decisions;
 mod entity;
 mod files;

@@ -57,13 +57,24 @@ fn registry() -> Value {
         "servers": [{ "name": "backend", "version": "1.0.0", "provides": provides }] })
 }
 
+/// A policy with a price of 1 for calls of a tool, and one budget.
+fn costs(tool: &str, limit: &str) -> Value {
+    let budget = json!({ "name": "b", "per": "fleet", "limit": limit, "window": "total" });
+    json!({ "name": tool, "version": "1.0.0", "appliesTo": { "tools": [tool] },
+        "price": { "perCall": "1" }, "budgets": [budget] })
+}
+
 impl Scene {
     async fn start() -> Self {
+        Self::start_with(registry()).await
+    }
+
+    async fn start_with(registry: Value) -> Self {
         let backend = OrderBackend::default();
         let server = ScriptedServer::mcp(McpServer::modern(), backend.script()).await;
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("registry.json");
-        std::fs::write(&file, registry().to_string()).expect("written");
+        std::fs::write(&file, registry.to_string()).expect("written");
         let options = GatewayOptions {
             source: format!("file://{}", file.display()),
             targets: format!(
@@ -112,7 +123,12 @@ impl Scene {
     }
 
     async fn sagas(&self) -> Value {
-        let answer = reqwest::get(format!("{}/admin/sagas", self.gateway.admin_url())).await;
+        self.admin("sagas").await
+    }
+
+    /// The answer of a route of the admin address.
+    async fn admin(&self, route: &str) -> Value {
+        let answer = reqwest::get(format!("{}/admin/{route}", self.gateway.admin_url())).await;
         let text = answer.expect("an answer").text().await.expect("text");
         serde_json::from_str(&text).expect("JSON")
     }
@@ -148,6 +164,25 @@ async fn killed_gateway_compensates_saga_once() {
             scene.backend.check_committed(&told);
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recovered_saga_charges_its_compensations_only() {
+    let mut registry = registry();
+    registry["policies"] = json!([costs("order", "1"), costs("release", "10")]);
+    let mut scene = Scene::start_with(registry).await;
+    scene.backend.kill(scene.gateway.process.id(), ("reserve pears", When::Before));
+    scene.order_until_killed(json!({ "order": 7 })).await;
+    scene.restart().await;
+    eventually("it is undone", || async { scene.status().await == "compensated" }).await;
+    let budgets = scene.admin("budgets").await["budgets"].clone();
+    let mut released = budgets.as_array().expect("a list").iter();
+    let released = released.find(|budget| budget["policy"] == "release").expect("a budget");
+    assert_eq!(released["gateway"]["spent"], "2");
+    let denied = scene.client().call("order", json!({ "order": 7 })).await.result().clone();
+    let denial = &denied["_meta"]["registry/governance"];
+    let details = &denial["error"]["details"];
+    assert_eq!([&denial["reason"], &details["spent"]], ["BUDGET_EXCEEDED", "1"], "{denied}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

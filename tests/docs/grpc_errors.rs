@@ -299,7 +299,7 @@ const REASONS: &[[&str; 4]] = &[
         "UNKNOWN_GENERATION",
         "FAILED_PRECONDITION",
         "a report has a generation that the ledger cannot have had",
-        "connect the gateway to its own registry",
+        "connect the gateway to its own registry, or restart it",
     ],
     [
         "LEDGER_TRANSACTION_FAILED",

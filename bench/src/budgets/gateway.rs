@@ -26,7 +26,6 @@ use tokio::{
 };
 use tonic::Streaming;
 
-const OFFLINE_FOR: Duration = Duration::from_hours(1);
 /// Maximum time that a call waits for rights.
 const MAX_WAIT: Duration = Duration::from_millis(500);
 /// Interval of reports without waiting calls.
@@ -67,7 +66,7 @@ impl SpendingGateway {
         budget: BudgetKey,
         tasks: &mut JoinSet<()>,
     ) -> Arc<Self> {
-        let spender = Spender::new(process, Vec::new(), OFFLINE_FOR);
+        let spender = Spender::new(process, Vec::new());
         spender.add_budget(&budget, BudgetSettings { unit: Unit::Money, allowance: Amount::ZERO });
         let gateway = Arc::new(Self {
             spender,

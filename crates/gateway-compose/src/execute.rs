@@ -51,7 +51,7 @@ pub async fn execute(
     let (max_bytes, buffered) = (call.response_bytes, call.buffered.cloned());
     let run = Run::new(call);
     let outcome = run.pattern(run.plan.spec(), "", input).await;
-    let steps = run.report.finish();
+    let steps = run.report.finish(run.has_sent());
     let reserve = |bytes| buffered.as_ref().map_or(Ok(()), |buffered| buffered.reserve(bytes));
     (outcome.and_then(|value| to_result(&value, max_bytes, reserve)), steps)
 }

@@ -39,7 +39,7 @@ pub use self::{
     report::Steps,
     runner::{BoxFuture, ResumedSaga, RunOwner, SagaHost, Step, StepOutput, StepRunner},
     sagas::{RetryError, SagaDetail, SagaList, Sagas},
-    scope::RunScope,
+    scope::{RunScope, StepRequest},
     state::CompositionState,
     step_error::{Effects, StepError},
 };

@@ -34,6 +34,10 @@ pub struct Steps {
     /// The sagas that ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sagas: Vec<SagaReport>,
+    /// Whether a step sent a request to an upstream. `false`: the result is computed, or comes from a
+    /// cache, an earlier call or another caller's saga.
+    #[serde(skip)]
+    pub has_sent: bool,
 }
 
 /// A failed target of a scatter.
@@ -63,11 +67,6 @@ pub struct SagaReport {
 }
 
 impl Steps {
-    /// Whether no tool was called: the result comes from a cache, an earlier call or a saga.
-    pub fn is_empty(&self) -> bool {
-        self.calls.is_empty() && self.more == 0
-    }
-
     /// Prefixes all paths with the step that ran the composition.
     fn within(mut self, at: &str) -> Self {
         let calls = self.calls.iter_mut().map(|call| &mut call.step);
@@ -155,8 +154,8 @@ impl Report {
         fill(&mut steps.sagas, inner.sagas);
     }
 
-    pub(super) fn finish(&self) -> Steps {
-        self.lock().clone()
+    pub(super) fn finish(&self, has_sent: bool) -> Steps {
+        Steps { has_sent, ..self.lock().clone() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Steps> {

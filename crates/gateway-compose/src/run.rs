@@ -23,7 +23,7 @@ use crate::{
     limits::MAX_CALLS,
     report::Report,
     sagas::{SagaCompletion, all_ended},
-    scope::TimeLimit,
+    scope::{Requests, TimeLimit},
 };
 
 /// Patterns nest, so the future is boxed.
@@ -51,6 +51,8 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn new(call: CompositionCall<'_>) -> Arc<Self> {
+        let requests = Requests::within(call.scope);
+        let scope = RunScope { requests, ..call.scope.cloned().unwrap_or_default() };
         Arc::new(Self {
             key: call.tool.clone(),
             plan: Arc::clone(call.plan),
@@ -58,7 +60,7 @@ impl Run {
             state: Arc::clone(call.state),
             owner: call.owner,
             report: Arc::default(),
-            scope: call.scope.cloned().unwrap_or_default(),
+            scope,
             finished: Arc::default(),
             response_bytes: call.response_bytes,
             values: call.buffered.map(|buffered| buffered.part()),
@@ -97,6 +99,14 @@ impl Run {
         let cancelled =
             self.sagas().iter().filter(is_cancelled).map(|(_, ended)| ended.clone()).collect();
         all_ended(cancelled).await;
+    }
+
+    /// Whether the run has sent a request. A cancelled saga that has not ended may send one yet.
+    pub(super) fn has_sent(&self) -> bool {
+        let may_send = |(cancel, ended): &(CancellationToken, SagaCompletion)| {
+            cancel.is_cancelled() && ended.borrow().is_none()
+        };
+        !self.scope.requests.is_empty() || self.sagas().iter().any(may_send)
     }
 
     fn sagas(&self) -> MutexGuard<'_, Vec<(CancellationToken, SagaCompletion)>> {

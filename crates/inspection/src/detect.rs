@@ -57,7 +57,7 @@ const LISTED: usize = 3;
 pub(crate) fn digits(scan: &mut Scan<'_>, start: usize) -> usize {
     let text = scan.text;
     let before = text.byte_before(start);
-    if before.is_some_and(|byte| byte.is_ascii_digit()) || !scan.is_after_context(start) {
+    if before.is_some_and(|byte| byte.is_ascii_digit()) {
         return start;
     }
     let end = text.run_end(start, usize::MAX, |byte| byte.is_ascii_digit());

@@ -59,17 +59,17 @@ impl Decoded<'_> {
     }
 }
 
-/// Calls `visit` with each decoded part that starts at `from` or later.
-pub(crate) fn decode<'a>(text: &'a str, from: usize, mut visit: impl FnMut(Decoded<'a>)) {
+/// Calls `visit` with each decoded part.
+pub(crate) fn decode<'a>(text: &'a str, mut visit: impl FnMut(Decoded<'a>)) {
     let bytes = text.as_bytes();
-    for span in base64_runs(bytes, from) {
+    for span in base64_runs(bytes) {
         if let Some(text) = base64_text(&text[span.clone()]) {
             let (start, encoded) = (span.start, &bytes[span]);
             let encoding = Encoding::Base64;
             visit(Decoded { text, encoding, start, encoded, checkpoints: Vec::new() });
         }
     }
-    let mut end = from;
+    let mut end = 0;
     for percent in memchr_iter(b'%', bytes) {
         if percent < end || escape(&bytes[percent..]).is_none() {
             continue;
@@ -89,12 +89,10 @@ fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
-/// The runs of base64 characters that start at `from` or later. Most bytes are skipped: each run has
-/// one of the positions whose distance is the shortest run.
-fn base64_runs(bytes: &[u8], from: usize) -> impl Iterator<Item = Range<usize>> + '_ {
-    // A run around `from` started before it.
-    let from = if from > 0 && is_base64(bytes[from - 1]) { run_end(bytes, from) } else { from };
-    let mut start = from;
+/// The runs of base64 characters. Most bytes are skipped: each run has one of the positions whose
+/// distance is the shortest run.
+fn base64_runs(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> + '_ {
+    let mut start = 0;
     std::iter::from_fn(move || {
         while let Some(window) = bytes.get(start..start + BASE64_CHARACTERS) {
             if let Some(other) = window.iter().rposition(|byte| !is_base64(*byte)) {
@@ -181,7 +179,7 @@ mod tests {
 
     fn decoded(text: &str) -> Vec<(Encoding, String, &str)> {
         let mut found = Vec::new();
-        decode(text, 0, |part| {
+        decode(text, |part| {
             let source = part.source(&(0..part.text.len()));
             found.push((part.encoding, part.text, &text[source]));
         });
@@ -213,7 +211,7 @@ mod tests {
     #[test]
     fn spans_of_long_words_are_exact() {
         let text = format!("{}ab", "%41x".repeat(3_000));
-        decode(&text, 0, |part| {
+        decode(&text, |part| {
             for end in [0, 1, 2, 1_023, 1_024, 1_025, 5_999, 6_000, 6_002] {
                 let source = part.source(&(0..end));
                 let expected = if end > 6_000 { text.len() } else { end / 2 * 4 + end % 2 * 3 };

@@ -34,12 +34,7 @@ impl Inspector {
 
     /// The findings in a text.
     pub fn text(&self, text: &str) -> Findings {
-        self.text_after(text, 0)
-    }
-
-    /// The findings in a text that start at `from` or later. The text before is context.
-    pub(crate) fn text_after(&self, text: &str, from: usize) -> Findings {
-        let hits = search(Text { text, key: "" }, from, &self.selection);
+        let hits = search(Text { text, key: "" }, &self.selection);
         let place = Place {
             pointer: Arc::from(""),
             part: Part::Value,
@@ -68,7 +63,7 @@ impl Inspector {
                 }
                 found.add(inner);
             } else {
-                let hits = search(Text { text: &text, key: &key }, 0, &self.selection);
+                let hits = search(Text { text: &text, key: &key }, &self.selection);
                 if hits.list.is_empty() {
                     continue;
                 }
@@ -104,7 +99,7 @@ impl Inspector {
         {
             let is_outermost = token.part == Part::Value && key.is_empty();
             let key = if is_outermost { member } else { &key };
-            let hits = search(Text { text: &text, key }, 0, &self.selection);
+            let hits = search(Text { text: &text, key }, &self.selection);
             let place = Place {
                 pointer: Arc::clone(&pointer),
                 part: Part::Value,

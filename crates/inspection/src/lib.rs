@@ -20,7 +20,6 @@ mod prefilter;
 mod rewrite;
 mod scan;
 mod search;
-mod stream;
 
 pub use self::{
     class::Classes,
@@ -31,5 +30,4 @@ pub use self::{
     json::{InvalidJson, MAX_DEPTH, map_strings},
     placeholder::{InvalidPlaceholder, Placeholder, find_placeholders, redaction},
     rewrite::{KeyFinding, Overlap, rewrite_json, rewrite_text},
-    stream::{MAX_HELD_BYTES, Released, Stream, Unbroken},
 };

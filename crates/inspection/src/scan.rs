@@ -24,8 +24,6 @@ pub(crate) struct Hit {
 pub(crate) struct Scan<'a> {
     pub(crate) text: Text<'a>,
     selection: &'a Selection,
-    /// Values start here or later. The text before is context.
-    from: usize,
     hits: Vec<Hit>,
     assigned: Assigned,
 }
@@ -38,8 +36,8 @@ struct Assigned {
 }
 
 impl<'a> Scan<'a> {
-    pub(crate) fn new(text: Text<'a>, from: usize, selection: &'a Selection) -> Self {
-        Self { text, selection, from, hits: Vec::new(), assigned: Assigned::default() }
+    pub(crate) fn new(text: Text<'a>, selection: &'a Selection) -> Self {
+        Self { text, selection, hits: Vec::new(), assigned: Assigned::default() }
     }
 
     /// Whether no more hits are collected. One more than the maximum shows the truncation.
@@ -55,14 +53,9 @@ impl<'a> Scan<'a> {
         self.selection.has_opt_in()
     }
 
-    /// Whether a value may start here.
-    pub(crate) fn is_after_context(&self, start: usize) -> bool {
-        start >= self.from
-    }
-
     /// Accepts a value, if its detector is selected.
     pub(crate) fn add(&mut self, detector: &'static Detector, span: Range<usize>) {
-        if self.is_after_context(span.start) && self.wants(detector) {
+        if self.wants(detector) {
             self.hits.push(Hit { detector, span, encoding: None, decoded: None });
         }
     }

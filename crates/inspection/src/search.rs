@@ -21,18 +21,17 @@ pub(crate) struct Hits {
     pub(crate) is_truncated: bool,
 }
 
-/// Searches a text and its parts in base64 and percent-encoding for values that start at `from` or
-/// later. The text before is context.
-pub(crate) fn search(text: Text<'_>, from: usize, selection: &Selection) -> Hits {
+/// Searches a text and its parts in base64 and percent-encoding.
+pub(crate) fn search(text: Text<'_>, selection: &Selection) -> Hits {
     if selection.is_empty() {
         return Hits::default();
     }
-    let mut hits = plain(text, from, selection);
+    let mut hits = plain(text, selection);
     let credentials = credentials(&mut hits);
-    encoded::decode(text.text, from, |decoded| {
+    encoded::decode(text.text, |decoded| {
         if hits.len() <= MAX_FINDINGS {
             let inner = Text { text: &decoded.text, key: text.key };
-            let found = plain(inner, 0, selection).into_iter().map(|hit| outer(&decoded, &hit));
+            let found = plain(inner, selection).into_iter().map(|hit| outer(&decoded, &hit));
             // A decoded `@` in a password changes the parts of its URL.
             let is_part = |hit: &Hit| {
                 hit.encoding == Some(Encoding::Percent) && overlaps(&credentials, &hit.span)
@@ -44,8 +43,8 @@ pub(crate) fn search(text: Text<'_>, from: usize, selection: &Selection) -> Hits
 }
 
 /// Searches a text without its encodings.
-fn plain(text: Text<'_>, from: usize, selection: &Selection) -> Vec<Hit> {
-    let mut scan = Scan::new(text, from, selection);
+fn plain(text: Text<'_>, selection: &Selection) -> Vec<Hit> {
+    let mut scan = Scan::new(text, selection);
     detect::assigned::find_keyed(&mut scan);
     Prefilter::get().search(text.bytes(), |found| visit(&mut scan, found));
     scan.into_hits()

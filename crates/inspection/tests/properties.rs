@@ -1,7 +1,7 @@
-//! Properties of each text: spans, replacements, streams.
+//! Properties of each text: spans and replacements.
 
 use inspection::{
-    DigestKey, Finding, Inspector, Selection, Stream, find_placeholders, map_strings, redaction,
+    DigestKey, Finding, Inspector, Selection, find_placeholders, map_strings, redaction,
     rewrite_json, rewrite_text,
 };
 use proptest::prelude::*;
@@ -101,15 +101,6 @@ fn redacted(text: &str, findings: &[Finding]) -> String {
     rewrite_text(text, findings, |overlap| redaction(overlap.class()))
 }
 
-/// Spans in the whole text.
-fn shape(findings: &[Finding], offset: usize) -> Vec<(&'static str, usize, usize, String)> {
-    let shape = |finding: &Finding| {
-        let (start, end) = (finding.span.start + offset, finding.span.end + offset);
-        (finding.detector.name(), start, end, finding.digest.to_string())
-    };
-    findings.iter().map(shape).collect()
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
@@ -136,25 +127,6 @@ proptest! {
             let rest = inspector.text(&redacted);
             prop_assert!(rest.is_empty(), "{redacted:?}: {:?}", rest.list);
         }
-    }
-
-    #[test]
-    fn streams_have_the_findings_of_the_text(text in text(), cuts in prop::collection::vec(0..40_usize, 1..8)) {
-        let mut stream = Stream::new(inspector());
-        let (mut released, mut found, mut rest, mut cuts) = (String::new(), Vec::new(), &*text, cuts.iter().cycle());
-        let mut take = |part: inspection::Released| {
-            found.extend(shape(&part.findings.list, released.len()));
-            released += &part.text;
-        };
-        while !rest.is_empty() {
-            let length = rest.floor_char_boundary(*cuts.next().unwrap());
-            let length = if length == 0 { rest.chars().next().map_or(0, char::len_utf8) } else { length };
-            take(stream.push(&rest[..length]).unwrap());
-            rest = &rest[length..];
-        }
-        take(stream.finish());
-        prop_assert_eq!(&released, &text);
-        prop_assert_eq!(found, shape(&inspector().text(&text).list, 0));
     }
 
     #[test]

@@ -28,6 +28,9 @@ pub struct BudgetRow {
     pub reclaimed: Amount,
     /// The change of the limit in this window by operators. Negative if they lowered it.
     pub adjustment: Amount,
+    /// The highest limit in this window, with adjustments.
+    #[serde(default)]
+    pub peak_limit: Amount,
 }
 
 /// The conditions of grants.
@@ -37,6 +40,11 @@ pub struct Terms {
     pub limit: Amount,
     /// The reason to grant nothing. Reports are merged in any case.
     pub suspended: Option<Refusal>,
+    /// Whether the limit bounds the amounts that a gateway claims without a grant: lost grants,
+    /// crash marks, allowances and compensations.
+    pub is_bounded: bool,
+    /// The spending without rights that a gateway may claim.
+    pub allowance: Amount,
 }
 
 /// The result of a report.
@@ -136,6 +144,7 @@ pub fn post(
     if report.want.is_some_and(|want| want.minimum > Some(want.granted)) {
         return Err(ReportError::Want);
     }
+    check_claims(terms, budget, account, &account.merge(report.totals, report.is_final)?)?;
     let Changed { budget: row, account: merged } =
         merge(budget, account, report.totals, report.is_final)?;
     let mut granted = merged;
@@ -147,6 +156,8 @@ pub fn post(
         }
     }
     let row = row.replace(&merged, &granted).ok_or(ReportError::OutOfRange)?;
+    let peak_limit = row.peak_limit.max(row.effective_limit(terms.limit));
+    let row = BudgetRow { peak_limit, ..row };
     let grant = Grant {
         granted: granted.granted,
         is_closed: granted.is_closed,
@@ -155,6 +166,28 @@ pub fn post(
     };
     let claimed = merged.granted.saturating_sub(account.granted);
     Ok(Posted { budget: row, account: granted, grant, claimed })
+}
+
+/// Rejects totals that no failover, crash or compensation explains. A forged one would use up the
+/// budget.
+fn check_claims(
+    terms: &Terms,
+    budget: &BudgetRow,
+    old: &AccountRow,
+    new: &AccountRow,
+) -> Result<(), ReportError> {
+    if !terms.is_bounded {
+        return Ok(());
+    }
+    let claims = budget.peak_limit.max(budget.effective_limit(terms.limit));
+    if new.granted > old.granted && new.rights() > old.rights().max(claims) {
+        return Err(ReportError::GrantedTooMuch);
+    }
+    let overrun = claims.saturating_add(terms.allowance);
+    if new.settled > old.settled && new.overrun() > overrun {
+        return Err(ReportError::SettledTooMuch);
+    }
+    Ok(())
 }
 
 /// The new granted total of an account.

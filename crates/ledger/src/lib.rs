@@ -22,7 +22,7 @@ mod window;
 pub use self::{
     generation::{DatabaseState, Generation, ProcessRow, RECOVERY, UNREACHABLE_AFTER},
     key::{AccountKey, BudgetKey, Epoch, InvalidEpoch, MAX_SUBJECT_BYTES},
-    mark::{Mark, MarkError, ProcessMarks, decode_marks, encode_marks},
+    mark::{Mark, MarkError, ProcessMarks, SpentAllowance, decode_marks, encode_marks},
     memory::{BudgetRule, MemoryLedger, Reply},
     message::{
         AccountAnswer, AccountReport, AccountState, Answer, BudgetState, GatewayAccount, Grant,

@@ -8,7 +8,10 @@ use registry_core::{Amount, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::key::{AccountKey, Epoch};
+use crate::{
+    key::{AccountKey, BudgetKey, Epoch},
+    window::WindowId,
+};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -23,6 +26,20 @@ pub struct Mark {
     pub settled: Amount,
 }
 
+/// The spending of an allowance. The next process may spend only the rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SpentAllowance {
+    /// The budget.
+    pub budget: BudgetKey,
+    /// The window.
+    pub window: WindowId,
+    /// The most that all processes on this disk can have spent.
+    pub spent: Amount,
+    /// The end of the window by the clock of the gateway.
+    pub ends_at: Option<Timestamp>,
+}
+
 /// The marks of a process. An account without a mark has spent nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -33,6 +50,9 @@ pub struct ProcessMarks {
     pub written_at: Timestamp,
     /// The marks.
     pub marks: Vec<Mark>,
+    /// The spending of allowances, also by earlier processes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowances: Vec<SpentAllowance>,
 }
 
 /// The file cannot be used. Without it, the rights of the last process stay in doubt.
@@ -96,7 +116,6 @@ fn checksum(content: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{key::BudgetKey, window::WindowId};
 
     fn marks() -> Vec<ProcessMarks> {
         let budget = BudgetKey { policy: "p".into(), budget: "b".into(), subject: "a\"\n".into() };
@@ -108,10 +127,17 @@ mod tests {
             },
             settled: Amount::from_micros(i64::MAX - i64::from(number)),
         };
+        let allowance = |number: u8| SpentAllowance {
+            budget: budget.clone(),
+            window: WindowId::new("2026-11"),
+            spent: Amount::from_micros(i64::from(number)),
+            ends_at: Some(Timestamp::EPOCH),
+        };
         let process = |number: u8| ProcessMarks {
             process: Epoch::new(u128::from(number)),
             written_at: Timestamp::EPOCH,
             marks: (0..number).map(mark).collect(),
+            allowances: (0..number).map(allowance).collect(),
         };
         (0..3).map(process).collect()
     }

@@ -153,7 +153,11 @@ impl MemoryLedger {
                 *row = row.completed(report.generation, self.generation.number);
             }
         }
-        Ok(Reply { answer: Answer { generation: self.generation.number, accounts }, recalls })
+        let (generation, offline_for) = (self.generation.number, self.limits.offline_for);
+        // The only gateway is the owner of this ledger.
+        let generation_proof = Vec::new();
+        let answer = Answer { generation, generation_proof, offline_for, accounts };
+        Ok(Reply { answer, recalls })
     }
 
     /// The row of a budget in a window.
@@ -282,7 +286,9 @@ impl MemoryLedger {
         let sender = self.processes.get(&sender).copied().unwrap_or_default();
         let recovering = (!is_recovered).then_some(Refusal::Recovering);
         let suspended = sender.refusal().or(place.suspended).or(recovering);
-        let terms = Terms { limit: rule.map_or(Amount::ZERO, |rule| rule.limit), suspended };
+        // The only gateway is the owner of this ledger.
+        let limit = rule.map_or(Amount::ZERO, |rule| rule.limit);
+        let terms = Terms { limit, suspended, is_bounded: false, allowance: Amount::ZERO };
         let (budget, window) = (report.budget.clone(), place.span.id.clone());
         let book = self.books.entry(BookKey { budget, window }).or_default();
         book.end = place.end;

@@ -3,7 +3,7 @@
 //! Messages carry totals that only grow, and both sides merge them by maximum. Lost, repeated and
 //! reordered messages have no effect on the result.
 
-use std::{fmt, pin::Pin};
+use std::{fmt, pin::Pin, time::Duration};
 
 use registry_core::Amount;
 
@@ -45,6 +45,8 @@ pub struct Report {
     pub process: Epoch,
     /// The newest generation that the process knows.
     pub generation: u64,
+    /// The proof of this generation in the answer of the ledger.
+    pub generation_proof: Vec<u8>,
     /// Processes of this gateway with all accounts reported in this generation, by this report and
     /// earlier ones that the ledger answered. A process reports for its predecessors on the same disk.
     pub complete: Vec<Epoch>,
@@ -108,6 +110,10 @@ pub struct Want {
 pub struct Answer {
     /// The generation of the ledger. A gateway ignores answers of older generations.
     pub generation: u64,
+    /// Proves to the ledger after a restore that the gateway knows the generation from it.
+    pub generation_proof: Vec<u8>,
+    /// The time after the report during which the gateway may reserve without a further answer.
+    pub offline_for: Duration,
     /// One answer for each reported account, in the same order.
     pub accounts: Vec<AccountAnswer>,
 }
@@ -190,6 +196,14 @@ pub enum ReportError {
     /// The minimum is above the wanted total.
     #[error("the minimum of the request is above its wanted total")]
     Want,
+    /// The account claims more rights without a grant than the budget has.
+    #[error("`granted`: the report claims more lost grants than the limit of the budget")]
+    GrantedTooMuch,
+    /// The account claims more spending without rights than the budget has.
+    #[error(
+        "`settled`: the report claims more spending without rights than the limit of the budget"
+    )]
+    SettledTooMuch,
     /// The amounts of the budget do not fit.
     #[error("the amounts of the budget exceed the largest amount")]
     OutOfRange,

@@ -26,7 +26,7 @@ pub use self::{
 };
 use crate::{
     key::{AccountKey, BudgetKey, Epoch},
-    mark::{Mark, ProcessMarks},
+    mark::{Mark, ProcessMarks, SpentAllowance},
     message::{AccountAnswer, AccountReport, Answer, Recall, Report, Totals, Want},
     window::{WindowId, WindowSpan},
 };
@@ -55,7 +55,6 @@ pub struct BudgetSettings {
 #[derive(Debug)]
 pub struct Spender {
     process: Epoch,
-    offline_for: Duration,
     /// The end of reservations without a further answer, in milliseconds of the boot clock.
     /// [`NEVER`] without rights.
     offline_at: AtomicU64,
@@ -65,6 +64,7 @@ pub struct Spender {
 #[derive(Debug)]
 struct State {
     generation: u64,
+    generation_proof: Vec<u8>,
     is_available: bool,
     budgets: BTreeMap<BudgetKey, Entry>,
     /// Whether the file of marks names this process. Before, it opens no accounts: the next process
@@ -76,6 +76,15 @@ struct State {
     closed: Vec<Closed>,
     /// The earlier processes on this disk.
     ended: Vec<Ended>,
+    /// The spending of allowances by finished accounts and by earlier processes.
+    allowances: BTreeMap<(BudgetKey, WindowId), Allowance>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Allowance {
+    spent: Amount,
+    /// The end of the window by the wall clock.
+    ends_at: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -105,21 +114,23 @@ struct Ended {
 impl Spender {
     /// Creates a process without accounts. `predecessors`: the content of the file of marks, whose
     /// accounts it closes. It opens accounts once its own first file is on disk.
-    pub fn new(process: Epoch, predecessors: Vec<ProcessMarks>, offline_for: Duration) -> Self {
+    pub fn new(process: Epoch, predecessors: Vec<ProcessMarks>) -> Self {
+        let allowances = spent_allowances(&predecessors);
         let ended = predecessors.into_iter();
         let ended = ended.map(|marks| Ended { marks, acknowledged: None }).collect();
         Self {
             process,
-            offline_for,
             offline_at: AtomicU64::new(NEVER),
             state: RwLock::new(State {
                 generation: 0,
+                generation_proof: Vec::new(),
                 is_available: true,
                 is_recorded: false,
                 is_stopped: false,
                 budgets: BTreeMap::new(),
                 closed: Vec::new(),
                 ended,
+                allowances,
             }),
         }
     }
@@ -146,9 +157,10 @@ impl Spender {
     /// spend the allowance before the ledger has answered.
     pub fn open(&self, budget: &BudgetKey, window: &WindowSpan, now: BootTime) {
         let mut state = self.write();
-        let is_available = state.is_available;
-        let Some(entry) = state.budgets.get_mut(budget) else { return };
-        let account = entry.find_or_open(budget, &window.id, now, is_available);
+        let State { is_available, budgets, allowances, .. } = &mut *state;
+        let Some(entry) = budgets.get_mut(budget) else { return };
+        let spent = spent_before(allowances, budget, &window.id);
+        let account = entry.find_or_open(budget, &window.id, spent, now, *is_available);
         account.set_window(window.starts_in, window.ends_in, now, now);
     }
 
@@ -216,6 +228,7 @@ impl Spender {
         Report {
             process: self.process,
             generation,
+            generation_proof: state.generation_proof.clone(),
             complete: all_ended.chain(own).collect(),
             ended: unanswered.iter().map(|ended| ended.process).chain(own_end).collect(),
             accounts,
@@ -236,7 +249,8 @@ impl Spender {
             return false;
         }
         state.generation = answer.generation;
-        let offline_at = sent_at.after(self.offline_for).as_millis();
+        state.generation_proof.clone_from(&answer.generation_proof);
+        let offline_at = sent_at.after(answer.offline_for).as_millis();
         let known = self.offline_at.load(Ordering::Acquire);
         let offline_at = if known == NEVER { offline_at } else { known.max(offline_at) };
         self.offline_at.store(offline_at, Ordering::Release);
@@ -262,7 +276,7 @@ impl Spender {
         let state = self.read();
         for key in &recall.accounts {
             if let Some(account) = state.find(key) {
-                account.return_rights(demand(demands, account, now));
+                account.recall(demand(demands, account, now), now);
             }
         }
     }
@@ -326,7 +340,9 @@ impl Spender {
             settled: account.next_mark(demand(demands, account, now)),
         });
         let marks = closed.chain(open).collect();
-        let own = ProcessMarks { process: self.process, written_at, marks };
+        // The spending of an allowance depends on the marks.
+        let allowances = state.spent_allowances(now, written_at);
+        let own = ProcessMarks { process: self.process, written_at, marks, allowances };
         state.ended.iter().map(|ended| ended.marks.clone()).chain([own]).collect()
     }
 
@@ -359,6 +375,27 @@ impl Spender {
     }
 }
 
+/// The spending of allowances by earlier processes. Files state the sum over all processes.
+fn spent_allowances(processes: &[ProcessMarks]) -> BTreeMap<(BudgetKey, WindowId), Allowance> {
+    let mut allowances = BTreeMap::<_, Allowance>::new();
+    for SpentAllowance { budget, window, spent, ends_at } in
+        processes.iter().flat_map(|process| &process.allowances)
+    {
+        let known = allowances.entry((budget.clone(), window.clone())).or_default();
+        *known = Allowance { spent: known.spent.max(*spent), ends_at: *ends_at };
+    }
+    allowances
+}
+
+fn spent_before(
+    allowances: &BTreeMap<(BudgetKey, WindowId), Allowance>,
+    budget: &BudgetKey,
+    window: &WindowId,
+) -> Amount {
+    let allowance = allowances.get(&(budget.clone(), window.clone()));
+    allowance.map(|allowance| allowance.spent).unwrap_or_default()
+}
+
 /// The waiting calls of an account. Calls wait for the current window only.
 fn demand(demands: &Demands, account: &Account, now: BootTime) -> Demand {
     let waiting = demands.get(&account.key().budget).filter(|_| account.is_current(now));
@@ -388,17 +425,47 @@ impl State {
 
     /// Removes the accounts that spend nothing more.
     fn finish_accounts(&mut self, now: BootTime) {
-        let Self { budgets, closed, .. } = self;
+        let Self { budgets, closed, allowances, .. } = self;
         for entry in budgets.values_mut() {
             entry.accounts.retain(|account| {
                 let is_finished = account.is_finished(now);
                 if is_finished && account.unit() == Unit::Money {
+                    let AccountKey { budget, window, .. } = account.key().clone();
+                    if let Some(allowance) = allowances.get_mut(&(budget, window)) {
+                        allowance.spent = allowance.spent.saturating_add(account.spent_allowance());
+                    }
                     let mark = Mark { account: account.key().clone(), settled: account.settled() };
                     closed.push(Closed { mark, written_at: None, acknowledged: None });
                 }
                 !is_finished
             });
         }
+    }
+
+    /// The spending of allowances for the file. Windows that are over are forgotten after a day.
+    fn spent_allowances(&mut self, now: BootTime, written_at: Timestamp) -> Vec<SpentAllowance> {
+        self.allowances.retain(|_, allowance| {
+            allowance.ends_at.is_none_or(|end| written_at.since(end) < REPEATED_FOR)
+        });
+        let mut sums = BTreeMap::<_, Amount>::new();
+        for account in self.budgets.values().flat_map(|entry| &entry.accounts) {
+            let spent = account.spent_allowance();
+            if spent > Amount::ZERO {
+                let AccountKey { budget, window, .. } = account.key().clone();
+                let key = (budget, window);
+                let ends_at = account.ends_at(now, written_at);
+                let new = Allowance { ends_at, ..Allowance::default() };
+                self.allowances.entry(key.clone()).or_insert(new);
+                let sum = sums.entry(key).or_default();
+                *sum = sum.saturating_add(spent);
+            }
+        }
+        let spent = |(key, Allowance { spent, ends_at }): (&(BudgetKey, WindowId), &Allowance)| {
+            let open = sums.get(key).copied().unwrap_or_default();
+            let (budget, window) = key.clone();
+            SpentAllowance { budget, window, spent: spent.saturating_add(open), ends_at: *ends_at }
+        };
+        self.allowances.iter().map(spent).collect()
     }
 
     /// Removes fleet rates without accounts and waiting calls. There can be one for each caller.
@@ -442,14 +509,17 @@ impl State {
             Some(account) => Arc::clone(account),
             // A late answer about an account that is finished.
             None if entry.epoch != reported.epoch || self.closed.iter().any(is_closed) => return,
-            None => entry.find_or_open(&reported.budget, id, now, self.is_available),
+            None => {
+                let spent = spent_before(&self.allowances, &reported.budget, id);
+                entry.find_or_open(&reported.budget, id, spent, now, self.is_available)
+            }
         };
         if self.is_stopped {
             account.close();
         }
         account.answer(answered, reported.totals, generation, sent_at, now);
         if answered.grant.recall {
-            account.return_rights(Demand::default());
+            account.recall(Demand::default(), now);
         }
         if answered.grant.is_closed && entry.epoch == reported.epoch {
             entry.epoch = entry.epoch.successor();
@@ -467,6 +537,7 @@ impl Entry {
         &mut self,
         budget: &BudgetKey,
         window: &WindowId,
+        spent: Amount,
         now: BootTime,
         is_available: bool,
     ) -> Arc<Account> {
@@ -476,6 +547,10 @@ impl Entry {
             return Arc::clone(known);
         }
         let BudgetSettings { unit, allowance } = self.settings;
+        let same_window = self.accounts.iter().filter(|account| account.key().window == *window);
+        let spent =
+            same_window.fold(spent, |sum, account| sum.saturating_add(account.spent_allowance()));
+        let allowance = allowance.saturating_sub(spent).max(Amount::ZERO);
         // The spending continues in the next window.
         let per_second = self.accounts.last().map(|account| account.per_second());
         let rate = SpendingRate::new(per_second.unwrap_or_default(), now);

@@ -127,12 +127,13 @@ impl UsageKey {
 }
 
 impl UsageTotals {
-    /// The largest sums of a row, so that a registry can add many rows.
+    /// The largest sums of a row. The sum of two of them fits the numbers of a database.
     pub const MAX: Self = {
         let max: u64 = 1_000_000_000_000_000;
         Self {
             calls: max,
-            cost: Amount::from_micros(max.cast_signed()),
+            // One price can be almost as large as an amount.
+            cost: Amount::from_micros(4_000_000_000_000_000_000),
             duration: Duration::from_micros(max),
             request_bytes: max,
             response_bytes: max,
@@ -181,13 +182,15 @@ impl UsageBuffer {
         let row = TimedKey { start: start_of(now, MINUTE), key };
         let has_own = self.rows.contains_key(&row) || self.has_room(&row.key.caller);
         let row = if has_own { row } else { self.overflow(row.key.caller, now) };
-        match self.rows.entry(row) {
-            Entry::Occupied(mut row) => row.get_mut().add(totals),
+        let sums = match self.rows.entry(row) {
+            Entry::Occupied(row) => row.into_mut(),
             Entry::Vacant(row) => {
                 *self.rows_of_callers.entry(row.key().key.caller.clone()).or_default() += 1;
-                row.insert(*totals);
+                row.insert(UsageTotals::default())
             }
-        }
+        };
+        // The registry rejects rows above the largest sums.
+        sums.add(totals);
         has_own
     }
 

@@ -45,22 +45,21 @@ pub struct ApplicablePolicies {
 
 /// A policy that applies.
 #[derive(Debug)]
-struct ApplicablePolicy {
-    policy: Arc<PolicyInForce>,
-    caller: CallerMatch,
+pub(crate) struct ApplicablePolicy {
+    pub(crate) policy: Arc<PolicyInForce>,
+    pub(crate) caller: CallerMatch,
+    /// The version in force beside a pre-release. It counts what both limit, also if it does not
+    /// apply to the call.
+    pub(crate) release: Option<Arc<PolicyInForce>>,
 }
 
 impl ApplicablePolicies {
     pub(crate) fn new(
-        selected: Vec<(Arc<PolicyInForce>, CallerMatch)>,
+        policies: Vec<ApplicablePolicy>,
         caller: &Caller,
         resource: &Resource,
         arguments: impl FnOnce() -> ArgumentType,
     ) -> Self {
-        let policies: Vec<_> = selected
-            .into_iter()
-            .map(|(policy, caller)| ApplicablePolicy { policy, caller })
-            .collect();
         let positions = |mode| {
             let policies = policies.iter().enumerate();
             policies

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     Action, ApplicablePolicies, CallContext, Caller, InspectionRules, PoliciesInForce,
     PolicyInForce, Reason, Resource, Verdict,
+    applicable::ApplicablePolicy,
     arguments::ArgumentType,
     cedar::{CallEntities, Conditions, Request, Statement, StatementSet},
     facts::CallerMatch,
@@ -122,8 +123,12 @@ pub fn explain(
             statements.extend(
                 parsed.iter().map(|statement| statement_part(statement, &entities, request)),
             );
-            let selected = vec![(Arc::clone(policy), caller.matches(&policy.policy().applies_to))];
-            let alone = ApplicablePolicies::new(selected, caller, resource, || types.clone());
+            let alone = ApplicablePolicy {
+                policy: Arc::clone(policy),
+                caller: caller.matches(&policy.policy().applies_to),
+                release: None,
+            };
+            let alone = ApplicablePolicies::new(vec![alone], caller, resource, || types.clone());
             let Verdict { denial, audit } = decide(&alone, action, context, arguments);
             violation = denial.into_iter().chain(audit).next().map(|finding| finding.reason);
         }

@@ -17,6 +17,7 @@ use registry_core::{
 
 use crate::{
     Action, ApplicablePolicies, Caller, Resource, ResourceKind,
+    applicable::ApplicablePolicy,
     arguments::ArgumentType,
     cedar::{CedarProblem, Conditions},
     facts::CallerMatch,
@@ -115,9 +116,10 @@ impl PolicyInForce {
                 is_destructive: false,
                 is_read_only: false,
             };
-            let selected = vec![(Arc::clone(self), CallerMatch::Yes)];
+            let policy = Arc::clone(self);
+            let alone = ApplicablePolicy { policy, caller: CallerMatch::Yes, release: None };
             let nothing = || ArgumentType::Record(BTreeMap::new());
-            let alone = ApplicablePolicies::new(selected, &caller, &resource, nothing);
+            let alone = ApplicablePolicies::new(vec![alone], &caller, &resource, nothing);
             let mut actions =
                 kind.actions().iter().filter(|action| !matches!(action, Action::Cancel));
             actions.all(|action| alone.hidden(*action).is_some())
@@ -185,6 +187,14 @@ impl PoliciesInForce {
         policies.filter(|policy| resource.is_selected(&policy.policy().applies_to)).collect()
     }
 
+    /// The version in force beside a pre-release.
+    fn release_beside(&self, key: &Key) -> Option<&Arc<PolicyInForce>> {
+        let position = self.policies.binary_search_by(|policy| policy.key().cmp(key)).ok()?;
+        // The only other policy of a name is its release, which precedes it.
+        let before = &self.policies[position.checked_sub(1)?];
+        (before.key().name == key.name).then_some(before)
+    }
+
     /// The policies that apply to calls of a resource by a caller. `None`: there are none.
     pub fn applicable(
         &self,
@@ -197,7 +207,11 @@ impl PoliciesInForce {
             .into_iter()
             .filter_map(|policy| match caller.matches(&policy.policy().applies_to) {
                 CallerMatch::No => None,
-                caller_match => Some((Arc::clone(policy), caller_match)),
+                caller_match => Some(ApplicablePolicy {
+                    policy: Arc::clone(policy),
+                    caller: caller_match,
+                    release: self.release_beside(policy.key()).cloned(),
+                }),
             })
             .collect();
         (!selected.is_empty())

@@ -159,6 +159,7 @@ fn parts(report: &Report) -> Vec<Report> {
     let empty = Report {
         process: report.process,
         generation: report.generation,
+        generation_proof: report.generation_proof.clone(),
         complete: Vec::new(),
         ended: Vec::new(),
         accounts: Vec::new(),

@@ -52,7 +52,7 @@ pub use setting::{InvalidSetting, compatibility_mode, setting_state, settings};
 pub use snapshot::InvalidSnapshotEntity;
 pub use sync::{InvalidDelta, InvalidPosition, chain_hash, sealed_commit};
 pub use time::{InvalidTime, LONGEST_DURATION, duration, read_duration, read_timestamp, timestamp};
-pub use usage::{read_usage_report, write_usage_report};
+pub use usage::{ReceivedUsage, read_usage_report, write_usage_report};
 
 #[cfg(test)]
 mod tests;

@@ -269,7 +269,7 @@ impl Governed {
             trace = self.count_trace(gateway, call, record, audit)?;
             let enforced = self.rates(Mode::Enforce, call, moment, agent.as_ref());
             let audited = self.rates(Mode::Audit, call, moment, agent.as_ref());
-            count_audited(gateway, &enforced, audited, audit).await;
+            count_audited(gateway, &audited, audit).await;
             if !enforced.is_empty() {
                 admission.rates = Some(TakenRates::take(gateway, &enforced).await?);
             }
@@ -393,23 +393,12 @@ impl Governed {
     }
 }
 
-/// Counts a call in the rates of policies in audit mode. A release and its pre-release share their
-/// equal rates.
-async fn count_audited(
-    gateway: &Gateway,
-    enforced: &[CountedRate<'_>],
-    mut audited: Vec<CountedRate<'_>>,
-    audit: &mut Vec<Finding>,
-) {
-    audited.retain(|CountedRate { rule, .. }| {
-        let name = &rule.policy.key().name;
-        let mut enforced = enforced.iter().map(|other| other.rule);
-        !enforced.any(|other| other.rate == rule.rate && other.policy.key().name == *name)
-    });
+/// Counts a call in the rates of policies in audit mode.
+async fn count_audited(gateway: &Gateway, audited: &[CountedRate<'_>], audit: &mut Vec<Finding>) {
     if audited.is_empty() {
         return;
     }
-    match TakenRates::take(gateway, &audited).await {
+    match TakenRates::take(gateway, audited).await {
         Ok(mut taken) => taken.set_sent(),
         Err(finding) => audit.push(finding),
     }

@@ -251,15 +251,6 @@ impl Error {
         if is_unknown { Effects::Unknown } else { Effects::None }
     }
 
-    /// Whether the operation reached its upstream, or may have.
-    pub(super) fn was_sent(&self) -> bool {
-        let is_answer = matches!(
-            self,
-            Self::Upstream(gateway_upstream::Error::Rpc { .. } | gateway_upstream::Error::Agent(_))
-        );
-        is_answer || self.effects() != Effects::None
-    }
-
     /// The time after which a retry can succeed, if the call had no side effects.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {

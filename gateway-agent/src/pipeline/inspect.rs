@@ -23,7 +23,7 @@ use serde_json::{
 use self::filter::Filter;
 use super::{
     Error, FeatureSubject, Gateway, Invocation, PolicyDenial, Target, admit::Governed, agent,
-    message, moment::Moment, validate,
+    arguments::InvalidArguments, message, moment::Moment, validate,
 };
 use crate::{
     audit::{CallRecord, origin},
@@ -261,17 +261,22 @@ impl CallInspection {
         Ok(changed.map(|changed| changed.text.into()))
     }
 
-    /// The error without values in the pointers and messages of violations of a schema.
+    /// The error without values in the pointers and messages of violations of a schema, and in repeated
+    /// names of members.
     pub(super) fn without_values(&self, mut error: Error) -> Error {
         let inspection = self.errors.as_ref().or(self.arguments.as_ref());
-        if let Some(inspection) = inspection
-            && let Error::InvalidInput { violations } | Error::InvalidOutput { violations } =
-                &mut error
-        {
-            for violation in violations {
-                violation.pointer = inspection.pointer_without_values(&violation.pointer);
-                violation.message = inspection.without_values(&violation.message);
+        let Some(inspection) = inspection else { return error };
+        match &mut error {
+            Error::InvalidInput { violations } | Error::InvalidOutput { violations } => {
+                for violation in violations {
+                    violation.pointer = inspection.pointer_without_values(&violation.pointer);
+                    violation.message = inspection.without_values(&violation.message);
+                }
             }
+            Error::Arguments(InvalidArguments::Ambiguous(reason)) => {
+                *reason = inspection.without_values(reason);
+            }
+            _ => {}
         }
         error
     }
@@ -388,6 +393,29 @@ impl<'a> Inspecting<'a> {
         record.set_invocation(&denial.invocation_id);
         Error::Policy(Box::new(denial))
     }
+}
+
+/// Records the name of a target without a route, which no policy selects, without values.
+pub(super) fn record_unknown_target(
+    gateway: &Gateway,
+    call: &Invocation,
+    moment: &Moment,
+    record: &mut CallRecord,
+) {
+    if !moment.snapshot.governance.as_ref().is_some_and(|governance| governance.inspects()) {
+        return;
+    }
+    let without_values = |name: &str| gateway.inspections().without_values(name);
+    let name = match &call.target {
+        Target::Tool(tool) => without_values(&tool.name),
+        Target::Feature { subject: FeatureSubject::Prompt(name), .. } => without_values(name),
+        Target::Feature { subject: FeatureSubject::Resource(uri), .. } => {
+            origin(&without_values(uri))
+        }
+        Target::Agent(call) => without_values(&call.agent.name.to_string()),
+        Target::Feature { subject: FeatureSubject::Task(..), .. } | Target::Step(_) => return,
+    };
+    record.set_target(&name);
 }
 
 /// Inspects a JSON text; a long one on a worker thread.

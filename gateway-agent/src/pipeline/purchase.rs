@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use a2a::ErrorKind;
+use gateway_compose::Effects;
 use gateway_policy::{QuotaKey, Traces};
 use gateway_protocol::mcp::{RawResult, ResultType};
 use gateway_upstream::ResendApproval;
@@ -55,10 +56,8 @@ pub(super) struct TraceCost<'a> {
 /// The outcome of an admitted call.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Outcome<'a> {
-    /// The call was certainly not sent.
+    /// Nothing was sent: the call failed before, or its result existed.
     NotSent,
-    /// No tool ran: the result existed before.
-    Existing,
     /// The call has a result.
     Result(&'a RawResult),
     /// The call has started a task, whose result comes later.
@@ -96,20 +95,13 @@ impl Order<'_> {
         record: &mut CallRecord,
     ) -> Result<Purchase<'g>, Finding> {
         let enforced = self.charges(Mode::Enforce)?;
-        let mut audited = match self.charges(Mode::Audit) {
+        let audited = match self.charges(Mode::Audit) {
             Ok(audited) => audited,
             Err(finding) => {
                 audit.push(finding);
                 None
             }
         };
-        if let (Some(audited), Some(enforced)) = (&mut audited, &enforced) {
-            // A release and its pre-release share the budget.
-            let is_charged = |charge: &BudgetCharge<'_>| {
-                enforced.budgets.iter().any(|other| other.key == charge.key)
-            };
-            audited.budgets.retain(|charge| !is_charged(charge));
-        }
         let audited = match audited {
             Some(audited) => Some(self.reserve_audited(spending, audited, audit).await),
             None => None,
@@ -150,7 +142,7 @@ impl Order<'_> {
         let amount = rule.price.reserved();
         // Budgets do not limit free calls.
         let charges = policies
-            .budgets(mode)
+            .charged_budgets(mode)
             .filter(|_| amount > Amount::ZERO)
             .map(|rule| BudgetCharge::new(rule, payer, amount))
             .collect();
@@ -326,11 +318,15 @@ impl From<&Error> for Outcome<'_> {
             Error::Upstream(gateway_upstream::Error::Rpc { .. }) => Self::Failed,
             // The result of a skill that ran is unknown if the answer is invalid.
             Error::Upstream(gateway_upstream::Error::Agent(failure))
-                if failure.kind != ErrorKind::InvalidAgentResponse =>
+                if failure.kind == ErrorKind::InvalidAgentResponse =>
             {
-                Self::Failed
+                Self::Sent
             }
-            error if error.was_sent() => Self::Sent,
+            Error::Upstream(gateway_upstream::Error::Agent(_)) => Self::Failed,
+            // Compensation undoes effects, not calls.
+            Error::Composition(failed) if !failed.steps.has_sent => Self::NotSent,
+            error if error.effects() == Effects::Unknown => Self::Sent,
+            Error::Composition(_) => Self::Failed,
             _ => Self::NotSent,
         }
     }
@@ -349,7 +345,7 @@ impl<'a> Outcome<'a> {
 fn charge(price: &Price, outcome: Outcome<'_>) -> Amount {
     let is_free = price.failures == FailureCharge::Free;
     match outcome {
-        Outcome::NotSent | Outcome::Existing => Amount::ZERO,
+        Outcome::NotSent => Amount::ZERO,
         Outcome::Result(RawResult { is_error: true, .. }) | Outcome::Failed if is_free => {
             Amount::ZERO
         }

@@ -251,6 +251,10 @@ impl<'a> Sending<'a> {
         let watched = Revocation::new(gateway, call, arguments.raw(), record);
         let (result, steps) = match backend {
             ToolBackend::Upstream(permit) => {
+                let request = match &call.target {
+                    Target::Step(step) => Some(step.scope.begin_request()),
+                    Target::Tool(_) | Target::Feature { .. } => None,
+                };
                 let sent = async |record: &mut CallRecord| {
                     self.upstream(served, permit, &arguments, forwarded, record).await
                 };
@@ -259,6 +263,9 @@ impl<'a> Sending<'a> {
                 let started = task::started(call, served.server(), principal, &result);
                 let outcome =
                     started.as_ref().map_or_else(|| Outcome::of(&result), Outcome::Started);
+                if let (Outcome::NotSent, Some(request)) = (outcome, request) {
+                    request.withdraw();
+                }
                 SentAdmission::settle(admission, outcome, record);
                 (result, None)
             }
@@ -271,7 +278,7 @@ impl<'a> Sending<'a> {
                 let result = revocation::guarded(watched, sent, record).await;
                 let outcome = match &result {
                     // Compositions only compute and combine; tools cause their costs.
-                    Ok((_, steps)) if steps.is_empty() => Outcome::Existing,
+                    Ok((_, steps)) if !steps.has_sent => Outcome::NotSent,
                     Ok((result, _)) => Outcome::Result(result),
                     Err(error) => error.into(),
                 };

@@ -17,8 +17,10 @@ use tokio::{
     task::spawn_blocking,
 };
 
-use super::{OFFLINE_FOR, clock::SpendingClock, rules::BudgetRules};
+use super::{clock::SpendingClock, rules::BudgetRules};
 
+/// The time after which a process without an answer stops reserving.
+const OFFLINE_FOR: Duration = Duration::from_hours(1);
 /// The time after which an ended process certainly spends nothing more.
 const LONGEST_CALL: Duration = Duration::from_hours(1);
 /// Maximum age of totals in the file. Grants and the ends of processes are written at once.

@@ -65,7 +65,8 @@ mod tests {
         let process = Epoch::new(1);
         let account = AccountKey { budget, window: WindowId::new("total"), epoch: process };
         let mark = Mark { account, settled: Amount::from_micros(15_000) };
-        vec![ProcessMarks { process, written_at: Timestamp::EPOCH, marks: vec![mark] }]
+        let (marks, allowances) = (vec![mark], Vec::new());
+        vec![ProcessMarks { process, written_at: Timestamp::EPOCH, marks, allowances }]
     }
 
     #[test]

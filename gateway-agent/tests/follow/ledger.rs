@@ -4,6 +4,7 @@ use std::{
     net::SocketAddr,
     pin::Pin,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use futures_util::{Stream, StreamExt, stream};
@@ -59,7 +60,13 @@ impl LedgerService for Service {
         let answer = |account: &AccountReport| account.answered(Err(Rejection::UnknownBudget));
         let accounts = report.accounts.iter().map(answer).collect();
         self.0.reports.lock().expect("no panic").push(report);
-        Ok(Response::new(write_answer(&Answer { generation: 1, accounts })))
+        let answer = Answer {
+            generation: 1,
+            generation_proof: vec![1],
+            offline_for: Duration::from_hours(1),
+            accounts,
+        };
+        Ok(Response::new(write_answer(&answer)))
     }
 
     async fn watch_recalls(
@@ -141,6 +148,7 @@ fn report(accounts: u128) -> Report {
     Report {
         process,
         generation: 1,
+        generation_proof: vec![1],
         complete: vec![process],
         ended: vec![process],
         accounts: (0..accounts).map(account).collect(),

@@ -1,5 +1,5 @@
 //! The contract of a budget: executed calls and the spending in the ledger stay within the limit, the
-//! allowances, the reclaimed amounts, and the grants that a database lost.
+//! compensations, the allowances, the reclaimed amounts, and the grants that a database lost.
 
 use super::Violation;
 use crate::{

@@ -1,5 +1,5 @@
-//! Every executed call is charged: by its gateway, and in the figures of the ledger. No unknown
-//! outcome is released.
+//! Every executed call and compensation is charged: by its gateway, and in the figures of the ledger.
+//! No unknown outcome is released. A received report lowers the charge to its price.
 
 use super::Violation;
 use crate::{
@@ -21,6 +21,13 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
             found.push(Violation::new([call.line], what));
         }
     }
+    for (name, call) in &spending.calls {
+        let (reported, charged) = (call.executed(), call.charged.unwrap_or_default());
+        if call.is_report_received() && charged > reported {
+            let what = format!("{name} reported {reported}, the gateway charged {charged}");
+            found.push(Violation::new([call.line], what));
+        }
+    }
     for id in spending.budgets() {
         let due: i128 = spending.calls_of(id).map(Call::due).sum();
         // Rights in doubt and reclaimed rights cover the spending of processes without marks.
@@ -28,9 +35,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
             .books_of(id)
             .map(|state| i128::from(state.figures.exposed) + state.reclaimed() + state.lost)
             .sum();
-        let allowance = spending.rule(id).map_or(0, |rule| rule.allowance);
-        let unreported = allowance * spending.marks_lost.len() as i128;
-        if due > covered + unreported {
+        if due > covered + spending.unmarked(id) {
             let lines = spending.books_of(id).map(|state| state.line);
             let what = format!("{id:?}: calls cost {due}, the ledger charged {covered}");
             found.push(Violation::new(lines, what));

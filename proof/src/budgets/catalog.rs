@@ -18,9 +18,17 @@ const ONCE: i64 = 10_000_000;
 const BUDGET: &str = "limit";
 /// The server of all tools.
 pub(super) const BANK: &str = "bank";
-pub(super) const TOOLS: [&str; 5] = ["pay", "rent", "both", "lend", "buy"];
+pub(super) const TOOLS: [&str; 9] =
+    ["pay", "rent", "both", "lend", ONCE_TOOL, METER_TOOL, HOLD_TOOL, BREAK_TOOL, UNDO_TOOL];
 /// The tool of the budget that pays one call.
 pub(super) const ONCE_TOOL: &str = "buy";
+/// The tool whose results report their prices.
+pub(super) const METER_TOOL: &str = "meter";
+/// A saga: `hold` runs without a price, `break` fails, and `undo` compensates `hold`.
+pub(super) const SAGA: &str = "order";
+pub(super) const HOLD_TOOL: &str = "hold";
+pub(super) const BREAK_TOOL: &str = "break";
+const UNDO_TOOL: &str = "undo";
 pub(super) const AGENTS: [&str; 2] = ["clerk", "buyer"];
 
 /// A policy with one budget.
@@ -31,6 +39,8 @@ pub(super) struct Policy {
     per: &'static str,
     window: &'static str,
     price: i64,
+    /// Whether results report the price, at most `price`.
+    is_reported: bool,
     pub(super) limit: i64,
     /// The spending of a gateway that is allowed without the ledger.
     allowance: i64,
@@ -43,12 +53,13 @@ pub(super) const TOTAL: Policy = Policy {
     per: "fleet",
     window: "total",
     price: PRICE,
+    is_reported: false,
     // The rest does not pay a call.
     limit: 40 * PRICE + 7_000,
     allowance: 0,
 };
 
-static POLICIES: [Policy; 4] = [
+static POLICIES: [Policy; 6] = [
     TOTAL,
     Policy {
         name: "short",
@@ -60,6 +71,9 @@ static POLICIES: [Policy; 4] = [
     },
     Policy { name: "spare", tools: &["lend"], limit: 30 * PRICE, allowance: 4 * PRICE, ..TOTAL },
     Policy { name: "once", tools: &[ONCE_TOOL], price: ONCE, limit: ONCE, ..TOTAL },
+    Policy { name: "meter", tools: &[METER_TOOL], is_reported: true, limit: 20 * PRICE, ..TOTAL },
+    // Compensations exceed the limit.
+    Policy { name: "undo", tools: &[UNDO_TOOL], limit: 2 * PRICE, ..TOTAL },
 ];
 
 impl Policy {
@@ -73,12 +87,17 @@ impl Policy {
             "name": BUDGET, "per": self.per, "limit": amount(self.limit), "window": self.window,
             "onUnavailable": on_unavailable,
         });
+        let price = if self.is_reported {
+            json!({ "reportedBy": "_meta.cost", "maximum": amount(self.price) })
+        } else {
+            json!({ "perCall": amount(self.price) })
+        };
         register(
             Kind::Policy,
             &json!({
                 "name": self.name, "version": format!("1.0.{version}"),
                 "appliesTo": { "tools": self.tools },
-                "price": { "perCall": amount(self.price) }, "budgets": [budget],
+                "price": price, "budgets": [budget],
             }),
         )
     }
@@ -118,13 +137,14 @@ pub(super) fn rules() -> impl Iterator<Item = BudgetEvent> {
     POLICIES.iter().map(Policy::rule)
 }
 
-/// The price of a call.
+/// The price of a call, or of its compensation.
 pub(super) fn price(tool: &str) -> i64 {
     if tool == ONCE_TOOL { ONCE } else { PRICE }
 }
 
-/// The budgets that a call of an agent charges.
+/// The budgets that a call of an agent, or its compensation, charges.
 pub(super) fn budgets(tool: &str, agent: &str) -> Vec<BudgetId> {
+    let tool = if tool == SAGA { UNDO_TOOL } else { tool };
     let charged = POLICIES.iter().filter(|policy| policy.tools.contains(&tool));
     charged.map(|policy| policy.id(agent)).collect()
 }
@@ -136,21 +156,43 @@ pub(super) fn entities() -> Vec<Proposed> {
     let server = json!({ "name": BANK, "version": version, "provides": provides });
     let tool = |name: &&str| {
         let source = json!({ "server": BANK, "serverVersion": version, "tool": name });
-        let id = json!({ "type": "object", "properties": { "id": { "type": "string" } } });
-        let value =
-            json!({ "name": name, "version": version, "inputSchema": id, "source": source });
+        let value = json!({ "name": name, "version": version, "inputSchema": id_schema(),
+            "source": source });
         register(Kind::Tool, &value)
     };
     let mut entities = vec![register(Kind::Server, &server)];
     entities.extend(TOOLS.iter().map(tool));
+    entities.push(register(Kind::Tool, &saga()));
     entities.extend(AGENTS.iter().map(|name| register(Kind::Agent, &agent(name))));
     entities.extend(POLICIES.iter().map(|policy| policy.document(0)));
     entities
 }
 
+fn dependency(tool: &str) -> Value {
+    json!({ "type": "tool", "name": tool, "version": "1.0.0" })
+}
+
+/// A saga whose second step fails.
+fn saga() -> Value {
+    let hold = json!({ "id": "hold", "name": "hold", "action": { "tool": HOLD_TOOL },
+        "compensate": { "tool": UNDO_TOOL }, "compensateOnUnknown": true });
+    let fail = json!({ "id": "break", "name": "break", "action": { "tool": BREAK_TOOL } });
+    let depends = [HOLD_TOOL, BREAK_TOOL, UNDO_TOOL].map(dependency);
+    json!({
+        "name": SAGA, "version": "1.0.0", "description": "fails", "inputSchema": id_schema(),
+        "depends": depends,
+        "spec": { "saga": { "steps": [hold, fail] } },
+    })
+}
+
+/// Arguments with the id of the call.
+fn id_schema() -> Value {
+    json!({ "type": "object", "properties": { "id": { "type": "string" } } })
+}
+
 /// An agent that declares all tools.
 fn agent(name: &str) -> Value {
-    let depends = TOOLS.map(|tool| json!({ "type": "tool", "name": tool, "version": "1.0.0" }));
+    let depends: Vec<_> = TOOLS.into_iter().chain([SAGA]).map(dependency).collect();
     let skill = json!({ "id": "work", "name": "Work", "description": "works", "tags": [] });
     let sbom = json!({ "uri": "urn:agentgateway:sbom", "params": { "depends": depends } });
     json!({

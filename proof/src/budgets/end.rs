@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Without crash marks, some accounts stay open. They do not change for this time.
 const STILL: Duration = Duration::from_secs(3);
 /// Time limit until an operator can reclaim the rights of a process that is gone.
-const RECLAIM: Duration = Duration::from_secs(8);
+const RECLAIM: Duration = Duration::from_secs(25);
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// A budget in one window, and its figures.
@@ -42,6 +42,9 @@ impl Stage {
             });
         }
         restarting.join_all().await;
+        for gateway in &self.gateways {
+            gateway.sagas_end().await;
+        }
         let has_settled = self.settle(plan).await;
         for gateway in &self.gateways {
             gateway.record_charges();

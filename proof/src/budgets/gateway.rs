@@ -28,6 +28,8 @@ use crate::{
 /// The cache of the catalog. The crash marks are in the same directory.
 const CACHE: &str = "registry-v2.json";
 const MARKS: &str = "registry-v2.json.spend";
+/// Time limit of the compensations after a restart.
+const SAGAS: Duration = Duration::from_secs(30);
 /// Time limit of the first catalog.
 const READY: Duration = Duration::from_secs(30);
 
@@ -171,12 +173,45 @@ impl PayingGateway {
         true
     }
 
+    /// Waits until no saga is running or compensated.
+    pub(super) async fn sagas_end(&self) {
+        let deadline = Instant::now() + SAGAS;
+        while self.has_open_saga().await {
+            if Instant::now() > deadline {
+                let fault = format!("a saga of {} does not end", self.name);
+                let event = Event::Fault { fault, repeats: false, resends: false };
+                self.history.note(&self.name, event);
+                return;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Whether a saga has not ended, or its state is unknown.
+    async fn has_open_saga(&self) -> bool {
+        let is_start = |event: &Value| event["target"] == "gateway_agent::server";
+        let starts = self.events().into_iter().filter(is_start);
+        let mut addresses = starts.filter_map(|event| event["address"].as_str().map(str::to_owned));
+        let Some(address) = addresses.next_back() else { return true };
+        let Ok(answer) = reqwest::get(format!("http://{address}/admin/sagas")).await else {
+            return true;
+        };
+        let listed: Value = answer.json().await.unwrap_or_default();
+        let is_open =
+            |saga: &Value| saga["status"] == "running" || saga["status"] == "compensating";
+        listed["sagas"].as_array().is_none_or(|sagas| sagas.iter().any(is_open))
+    }
+
+    /// The log of all its processes.
+    fn events(&self) -> Vec<Value> {
+        let log = fs::read_to_string(self.setup.dir.join("gateway-agent.stderr.log"));
+        let lines = log.unwrap_or_default();
+        lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
     /// Records the charges in the audit log of all its processes.
     pub(super) fn record_charges(&self) {
-        let log = fs::read_to_string(self.setup.dir.join("gateway-agent.stderr.log"));
-        let events = log.unwrap_or_default();
-        let events = events.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        for event in events.filter(|event| event["target"] == "audit") {
+        for event in self.events().iter().filter(|event| event["target"] == "audit") {
             let charged = event["charged"].as_str().and_then(|text| Amount::parse(text).ok());
             if let (Some(call), Some(charged)) = (event["request_id"].as_str(), charged) {
                 let (call, amount) = (call.to_owned(), charged.as_micros());
@@ -200,7 +235,7 @@ fn write_config(name: &str, setup: &GatewaySetup, links: &[Link]) {
 fn config(name: &str, setup: &GatewaySetup, links: &[Link], cache: &Path) -> String {
     let addresses: Vec<&str> = links.iter().map(|link| link.address.as_str()).collect();
     format!(
-        "name: {name}\nlisten: 127.0.0.1:0\nidentity: {{ trustHeaders: true }}\n\
+        "name: {name}\nlisten: 127.0.0.1:0\nadmin: 127.0.0.1:0\nidentity: {{ trustHeaders: true }}\n\
          limits: {{ callTimeoutMs: {CALL_TIMEOUT_MS} }}\n\
          registry:\n  source: grpc://{}\n  cache: {}\n\
          targets:\n  - {{ server: {BANK}, version: \"*\", http: \"{}\" }}\n",

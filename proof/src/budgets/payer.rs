@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    catalog::{AGENTS, ONCE_TOOL, budgets, price},
+    catalog::{AGENTS, METER_TOOL, ONCE_TOOL, SAGA, budgets, price},
     gateway::PayingGateway,
 };
 use crate::{history_writer::HistoryWriter, rng::Rng};
@@ -51,7 +51,9 @@ impl Payer {
     pub(super) async fn run(mut self, until: Instant) {
         while Instant::now() < until {
             let gateway = self.rng.below(self.gateways.len());
-            let tool = *self.rng.pick(&["pay", "pay", "pay", "rent", "rent", "both", "lend"]);
+            let tools =
+                ["pay", "pay", "pay", "rent", "rent", "both", "lend", METER_TOOL, METER_TOOL, SAGA];
+            let tool = *self.rng.pick(&tools);
             if self.rng.chance(3) {
                 self.pay(gateway, tool, IMPATIENCE).await;
             } else {
@@ -98,6 +100,9 @@ impl Payer {
             price: price(tool),
             budgets: budgets(tool, agent),
         });
+        if tool == SAGA {
+            self.note(BudgetEvent::Compensates { call: call.clone() });
+        }
         let message = json!({
             "jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": { "name": tool, "arguments": { "id": call } },

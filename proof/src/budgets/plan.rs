@@ -183,7 +183,7 @@ impl BudgetPlan {
             ("--log", "info"),
         ];
         if self.reclaims() {
-            pairs.extend([("--budget-offline-for", "1s"), ("--budget-longest-call", "1s")]);
+            pairs.extend([("--budget-offline-for", "10s"), ("--budget-longest-call", "1s")]);
         }
         pairs.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value.to_owned()]).collect()
     }

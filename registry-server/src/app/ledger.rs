@@ -20,8 +20,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use aws_lc_rs::hmac;
 use ledger::{
     AccountReport, AccountState, Answer, Epoch, GatewayAccount, Refusal, Rejection, Report,
+    ReportError,
 };
 use registry_core::Timestamp;
 use tokio::{
@@ -53,8 +55,8 @@ use crate::{
     feed::Hub,
     metrics,
     store::{
-        self, BookKey, BookTerms, GenerationCause, LedgerFailure, OpenWindow, PostContext,
-        PostRequest, Posting, SeenState, Store,
+        self, BookKey, BookTerms, GenerationCause, LedgerAges, LedgerFailure, OpenWindow,
+        PostContext, PostRequest, Posting, SeenState, Store,
     },
 };
 
@@ -68,6 +70,9 @@ const CONTACT_PRECISION: Duration = Duration::from_secs(1);
 /// How long closed accounts and windows that are over are kept. Gateways repeat the reports of closed accounts for 24
 /// hours.
 const RETENTION: Duration = Duration::from_hours(25);
+/// How long the end of a process is kept after its last report. A gateway that starts later with the same disk charges
+/// its last process again.
+const ENDED_RETENTION: Duration = Duration::from_hours(400 * 24);
 /// How long windows of fleet rates that are over are kept.
 const RATE_RETENTION: Duration = Duration::from_mins(1);
 /// Interval between deletions. A window of a rate can be as short as a second.
@@ -81,7 +86,9 @@ const USAGE_QUERIES: usize = 2;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A report of a generation that the ledger cannot have had.
-    #[error("generation {0} is unknown to this registry; connect the gateway to its own registry")]
+    #[error(
+        "generation {0} is unknown to this registry; connect the gateway to its own registry, or restart it"
+    )]
     UnknownGeneration(u64),
     /// Too many streams of recalls.
     #[error(transparent)]
@@ -169,6 +176,8 @@ pub struct Ledger {
     rules: RulesCache,
     /// The name of this server in notifications.
     server: String,
+    /// The key of the proofs of generations.
+    generation_key: hmac::Key,
     seen: Mutex<SeenState>,
     contacts: Mutex<HashMap<ProcessKey, Contact>>,
     queues: Mutex<HashMap<BookKey, Vec<Pending>>>,
@@ -229,12 +238,15 @@ impl Ledger {
                 detail: other.to_string(),
             },
         })?;
+        let secret = store.ledger_secret().await?;
+        let generation_key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose().as_bytes());
         Ok(Self {
             store,
             clock,
             config,
             rules: RulesCache::new(hub),
             server: Uuid::now_v7().to_string(),
+            generation_key,
             seen: Mutex::new(seen),
             contacts: Mutex::default(),
             queues: Mutex::default(),
@@ -258,6 +270,7 @@ impl Ledger {
     async fn report(self: &Arc<Self>, gateway: &Arc<str>, report: Report) -> Result<Answer, Error> {
         let now = self.clock.now();
         if report.generation > self.seen().generation {
+            self.check_generation(gateway, &report)?;
             self.start_generation(GenerationCause::Reported(report.generation)).await?;
         }
         self.record_contact(gateway, report.process, now).await?;
@@ -289,7 +302,29 @@ impl Ledger {
             self.complete(gateway, *complete, report.generation).await?;
         }
         let generation = oldest.unwrap_or_else(|| self.seen().generation);
-        Ok(Answer { generation, accounts })
+        let proof = hmac::sign(&self.generation_key, &generation.to_be_bytes());
+        Ok(Answer {
+            generation,
+            generation_proof: proof.as_ref().to_vec(),
+            offline_for: self.config.budget_offline_for,
+            accounts,
+        })
+    }
+
+    /// Rejects a newer generation that the gateway does not know from this ledger: it would suspend all grants.
+    fn check_generation(&self, gateway: &str, report: &Report) -> Result<(), Error> {
+        let Report { generation, generation_proof, .. } = report;
+        let number = generation.to_be_bytes();
+        if hmac::verify(&self.generation_key, &number, generation_proof).is_ok() {
+            return Ok(());
+        }
+        metrics::ledger_report("generation_rejected");
+        tracing::warn!(
+            gateway,
+            generation,
+            "a gateway reports an unknown generation of the ledger"
+        );
+        Err(Error::UnknownGeneration(*generation))
     }
 
     fn seen(&self) -> SeenState {
@@ -473,7 +508,13 @@ impl Ledger {
             Some(OpenWindow { span: open.span(window, now), end: window.end })
         });
         let alert_at = rule.map(|rule| rule.alert_at.clone()).unwrap_or_default();
-        BookTerms { limit: rule.map(|rule| rule.limit), open, alert_at }
+        BookTerms {
+            limit: rule.map(|rule| rule.limit),
+            is_bounded: rule.is_some_and(|rule| rule.is_enforced),
+            allowance: rule.map(|rule| rule.allowance).unwrap_or_default(),
+            open,
+            alert_at,
+        }
     }
 
     /// The time after which a silent gateway spends nothing, by the stored time of its contact.
@@ -486,8 +527,12 @@ impl Ledger {
         loop {
             let now = self.clock.now();
             let before = earlier(now, RETENTION);
-            let expired = self.store.expire_ledger(before, earlier(now, RATE_RETENTION)).await;
-            if let Err(error) = expired {
+            let ages = LedgerAges {
+                before,
+                rates_before: earlier(now, RATE_RETENTION),
+                ended_before: earlier(now, ENDED_RETENTION),
+            };
+            if let Err(error) = self.store.expire_ledger(ages).await {
                 tracing::warn!(%error, "cannot delete old accounts of the ledger, retrying");
             }
             self.forget_contacts(before);
@@ -529,7 +574,13 @@ impl Ledger {
 
 /// The label of a result in metrics.
 fn outcome(result: &Result<AccountState, Rejection>) -> &'static str {
-    let Ok(state) = result else { return "rejected" };
+    let state = match result {
+        Ok(state) => state,
+        Err(Rejection::Invalid(ReportError::GrantedTooMuch | ReportError::SettledTooMuch)) => {
+            return "claim_rejected";
+        }
+        Err(_) => return "rejected",
+    };
     match state.grant.refusal {
         None => "accepted",
         Some(Refusal::Exhausted) => "exhausted",

@@ -32,7 +32,10 @@ use crate::{
         page::Page,
     },
     feed,
-    store::{AlertDelivery, Crossing, LedgerChange, ListedAlert, ListedChange, NewLedgerChange},
+    store::{
+        AlertDelivery, Crossing, LedgerChange, ListedAlert, ListedChange, NewLedgerChange,
+        Reclaimed,
+    },
 };
 
 /// Maximum length of a reason, in bytes.
@@ -173,8 +176,12 @@ impl LedgerService for Service {
         };
         let (budget, reclaimed) = ledger.reclaim_budget(&by, wanted).await?;
         let budget = Some(encode(ledger, &budget));
-        let reclaimed = reclaimed.to_string();
-        Ok(Response::new(v1::ReclaimBudgetResponse { budget, reclaimed }))
+        let Reclaimed { amount, live } = reclaimed;
+        Ok(Response::new(v1::ReclaimBudgetResponse {
+            budget,
+            reclaimed: amount.to_string(),
+            live_epochs: live.iter().map(ToString::to_string).collect(),
+        }))
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use registry_core::Timestamp;
 use registry_proto::{
-    convert,
+    convert::{self, ReceivedUsage},
     v1::{self, usage_service_server::UsageService},
 };
 use tonic::{Request, Response, Status};
@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     app::page::Page,
+    metrics,
     store::{UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery},
 };
 
@@ -32,8 +33,13 @@ impl UsageService for Service {
         let caller = access::principal(&request)?;
         let gateway = reported_gateway(&caller, mem::take(&mut request.get_mut().gateway))?;
         begin_write(&request);
-        let report = convert::read_usage_report(request.into_inner());
-        let report = report.map_err(InvalidRequest::from)?;
+        let received = convert::read_usage_report(request.into_inner());
+        let ReceivedUsage { report, rejected } = received.map_err(InvalidRequest::from)?;
+        metrics::usage_rejected(rejected.len());
+        if let Some(problem) = rejected.first() {
+            let rows = rejected.len();
+            tracing::warn!(%gateway, rows, %problem, "rejected rows of usage; update the gateway");
+        }
         self.app.ledger.report_usage(&gateway, &report).await?;
         Ok(Response::new(v1::ReportUsageResponse {}))
     }

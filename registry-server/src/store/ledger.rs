@@ -24,10 +24,10 @@ use super::Error;
 
 pub use admin::{
     BudgetPage, LedgerChange, ListedAccount, ListedBudget, ListedChange, NewLedgerChange, Reclaim,
-    ReclaimFailure,
+    ReclaimFailure, Reclaimed,
 };
 pub use alerts::{AlertAttempt, AlertDelivery, ClaimedAlert, Crossing, ListedAlert};
-pub use generation::{GenerationCause, GenerationState};
+pub use generation::{GenerationCause, GenerationState, LedgerAges};
 pub use notification::{RecallListener, RecallNotice};
 pub use usage::{UsageAges, UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery};
 
@@ -56,6 +56,10 @@ impl BookKey {
 pub struct BookTerms {
     /// The limit. `None`: no policy in force has the budget.
     pub limit: Option<Amount>,
+    /// Whether the limit bounds the amounts that a gateway claims without a grant.
+    pub is_bounded: bool,
+    /// The spending without rights that a gateway may claim.
+    pub allowance: Amount,
     /// The window, if its accounts may be opened.
     pub open: Option<OpenWindow>,
     /// The fractions of the limit that raise alerts, in ascending order.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use ledger::{AccountReport, BudgetKey, Epoch, Totals, WindowId, WindowSpan};
 use registry_core::{Amount, Timestamp, entity::policy::Fraction};
 use registry_server::store::{
-    AlertAttempt, AlertDelivery, BookKey, BookTerms, Crossing, OpenWindow, PostContext,
+    AlertAttempt, AlertDelivery, BookKey, BookTerms, Crossing, LedgerAges, OpenWindow, PostContext,
     PostRequest, SeenState, Store,
 };
 
@@ -33,6 +33,8 @@ async fn spend(store: &Store, book: &BookKey, settled: i64, has_webhook: bool) -
         WindowSpan { id: window.clone(), starts_in: Duration::ZERO, ends_in: None, next: None };
     let terms = BookTerms {
         limit: Some(LIMIT),
+        is_bounded: true,
+        allowance: Amount::ZERO,
         open: Some(OpenWindow { span, end: Some(at(1_000)) }),
         alert_at: [half(), Fraction::ONE].into(),
     };
@@ -115,11 +117,15 @@ pub(crate) async fn rates_expire_before_budgets(fixture: &Fixture) {
         spend(&store, book, 6, true).await;
     }
     let is_kept = async |book: &BookKey| store.find_budget(book, at(0)).await.unwrap().is_some();
-    store.expire_ledger(at(0), at(1_000)).await.unwrap();
+    let expire = async |before, rates_before| {
+        let ages = LedgerAges { before, rates_before, ended_before: at(0) };
+        store.expire_ledger(ages).await.unwrap();
+    };
+    expire(at(0), at(1_000)).await;
     assert_eq!([is_kept(&budget).await, is_kept(&rate).await], [true; 2]);
-    store.expire_ledger(at(0), at(1_001)).await.unwrap();
+    expire(at(0), at(1_001)).await;
     assert_eq!([is_kept(&budget).await, is_kept(&rate).await], [true, false]);
-    store.expire_ledger(at(1_001), at(1_001)).await.unwrap();
+    expire(at(1_001), at(1_001)).await;
     assert!(!is_kept(&budget).await);
     assert_eq!(store.next_alert_attempt().await.unwrap(), None, "alerts end with their window");
 }

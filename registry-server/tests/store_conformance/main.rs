@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics says where")]
 
+mod accounts;
 mod alerts;
 mod append;
 mod bulk;
@@ -43,6 +44,9 @@ macro_rules! conformance {
 }
 
 conformance! {
+    accounts::late_report_of_ended_process_charges_nothing,
+    accounts::account_without_ended_process_is_kept,
+    accounts::reclaim_leaves_rights_of_live_processes,
     alerts::each_threshold_is_recorded_once,
     alerts::claimed_alert_is_claimed_again_later,
     alerts::alert_without_webhook_is_not_claimed,
@@ -91,6 +95,7 @@ conformance! {
     usage::old_minutes_merge_into_hours,
     usage::old_usage_is_deleted,
     usage::large_sums_end_at_their_maximum,
+    usage::large_rows_are_summed_and_merged,
     usage::usage_is_filtered_and_paged,
     open::registry_id_is_stable,
     open::concurrent_opens_create_one_registry,
@@ -107,6 +112,7 @@ conformance! {
     open::migration_9_accepts_policies,
     open::migration_10_adds_the_ledger,
     open::migration_11_adds_usage,
+    open::migration_12_adds_bounds,
     open::new_database_becomes_a_relay,
     open::concurrent_signature_updates_are_kept,
     open::edited_migration_is_reported,

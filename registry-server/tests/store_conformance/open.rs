@@ -90,14 +90,20 @@ async fn left_earlier(
     let events = if first <= 8 { without_commit_events(fixture) } else { "" };
     let migrations = format!("DELETE FROM _sqlx_migrations WHERE version >= {first}");
     let policies = if first <= 9 { without_policies(fixture) } else { "" };
-    let ledger = if first <= 10 { without_ledger(fixture) } else { String::new() };
-    let undo = format!("{WITHOUT_USAGE}{ledger}{policies}{events}{undo}");
+    let usage = if first <= 11 { WITHOUT_USAGE } else { "" };
+    let ledger = if first <= 10 { without_ledger(fixture) } else { WITHOUT_BOUNDS.to_owned() };
+    let undo = format!("{usage}{ledger}{policies}{events}{undo}");
     fixture.execute(&format!("{undo};{migrations}")).await;
     let again = fixture.open().await;
     assert_holds(&again, &log).await;
     assert_eq!(fixture.number(NEEDS_VERSION).await, 9);
     (again, log)
 }
+
+/// SQL that reverts migration 12.
+const WITHOUT_BOUNDS: &str = "DROP INDEX ledger_processes_running;
+                              ALTER TABLE ledger_budgets DROP COLUMN peak_limit;
+                              ALTER TABLE ledger DROP COLUMN secret;";
 
 /// SQL that reverts migration 11.
 const WITHOUT_USAGE: &str = "DROP TABLE usage_totals; DROP TABLE usage_reports;";
@@ -248,6 +254,11 @@ pub(crate) async fn migration_11_adds_usage(fixture: &Fixture) {
     let usage = again.0.query_usage(&UsageQuery { limit: 1, ..Default::default() }).await;
     assert_eq!(usage.unwrap(), []);
     goes_on(again).await;
+}
+
+/// A database before migration 12.
+pub(crate) async fn migration_12_adds_bounds(fixture: &Fixture) {
+    goes_on(left_earlier(fixture, 12, [Draft::new().register("A", "1.0.0")], "").await).await;
 }
 
 /// Only a database without a public key becomes a relay's.

@@ -139,6 +139,21 @@ pub(crate) async fn large_sums_end_at_their_maximum(fixture: &Fixture) {
     assert_eq!(total(&store).await, UsageTotals { cost: least, ..UsageTotals::MAX });
 }
 
+pub(crate) async fn large_rows_are_summed_and_merged(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let minutes: Vec<_> = (0..4).map(|age| 50 * HOUR + age * Duration::from_mins(1)).collect();
+    let mut report = report(1, &minutes);
+    for row in &mut report.rows {
+        row.totals.cost = UsageTotals::MAX.cost;
+    }
+    add(&store, &report).await;
+    assert_eq!(total(&store).await.cost, UsageTotals::MAX.cost);
+    let ages = UsageAges { hours_before: before(48 * HOUR), deleted_before: Timestamp::EPOCH };
+    store.expire_usage(ages).await.unwrap();
+    let merged = total(&store).await;
+    assert_eq!((merged.calls, merged.cost), (4, UsageTotals::MAX.cost));
+}
+
 pub(crate) async fn usage_is_filtered_and_paged(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut report = report(1, &[Duration::ZERO; 5]);

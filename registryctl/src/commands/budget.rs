@@ -130,9 +130,16 @@ async fn reclaim(session: &Session, args: ReclaimBudgetArgs) -> Result<(), Failu
     let done = client.answer(client.ledger().reclaim_budget(request(wanted))).await?;
     let budget = view(done.budget)?;
     if session.screen.format == Format::Json {
-        return session.screen.json(&json!({ "reclaimed": done.reclaimed, "budget": budget }));
+        return session.screen.json(&json!({
+            "reclaimed": done.reclaimed,
+            "liveEpochs": done.live_epochs,
+            "budget": budget,
+        }));
     }
     session.screen.line(&format!("reclaimed {} {}", done.reclaimed, budget.currency))?;
+    for epoch in &done.live_epochs {
+        session.screen.line(&format!("process {epoch} may still spend and keeps its rights"))?;
+    }
     session.screen.table(&budget_table(&[budget]))
 }
 

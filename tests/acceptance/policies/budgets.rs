@@ -86,6 +86,7 @@ impl FakeGateway {
         v1::ReportSpendingRequest {
             process: self.epoch.clone(),
             generation: self.generation,
+            generation_proof: Vec::new().into(),
             complete_processes: vec![self.epoch.clone()],
             ended_processes: Vec::new(),
             accounts: vec![account],
@@ -293,7 +294,13 @@ async fn forged_totals_are_rejected_without_effect() {
     let other = FakeGateway::start(&guarded, "b").await;
     let huge = Totals { granted: 0, returned: 0, settled: i64::MAX };
     let account = other.account(huge, None);
-    assert_eq!(other.rejection(account).await, AccountRejection::AmountOutOfRange);
+    assert_eq!(other.rejection(account).await, AccountRejection::SettledTooMuch);
+    let huge = Totals { granted: i64::MAX, returned: 0, settled: 0 };
+    let account = other.account(huge, None);
+    assert_eq!(other.rejection(account).await, AccountRejection::GrantedTooMuch);
+    let metrics = guarded.registry.metrics().await;
+    let line = "registry_ledger_reports_total{outcome=\"claim_rejected\"} 2";
+    assert!(metrics.lines().any(|found| found == line), "{metrics}");
     let budget = shown(&guarded)["budget"].clone();
     assert_eq!((&budget["exposed"], &budget["settled"]), (&json!("1"), &json!("0")));
 }
@@ -410,22 +417,54 @@ async fn recovered_ledger_waits_for_gateways() {
     assert_eq!(gateway.wait_for(2 * DOLLAR).await.granted_micros, 2 * DOLLAR);
 }
 
+/// Copies the files of a SQLite database. Removes those that the source does not have.
+fn copy_database(from: &str, to: &str) {
+    for suffix in ["", "-wal", "-shm"] {
+        let (from, to) = (format!("{from}{suffix}"), format!("{to}{suffix}"));
+        if std::fs::exists(&from).expect("a directory") {
+            std::fs::copy(from, to).expect("a copy");
+        } else if std::fs::exists(&to).expect("a directory") {
+            std::fs::remove_file(to).expect("it is removed");
+        }
+    }
+}
+
 #[tokio::test]
 async fn newer_generation_of_gateway_starts_recovery() {
+    let mut guarded = fleet_budget();
+    let token = guarded.token("a", "fleet", "gateway");
+    let path = guarded.database.strip_prefix("sqlite:").expect("SQLite").to_owned();
+    let backup = format!("{path}.backup");
+    guarded.registry.process.kill_9();
+    copy_database(&path, &backup);
+    guarded.registry.restart();
+    assert!(server(&guarded.database, &["ledger", "recover"]).status.success());
+    let mut gateway = FakeGateway::with_token(&guarded.registry, token.clone()).await;
+    let report = gateway.message(gateway.account(spent(DOLLAR), None));
+    let answer = gateway.send(report).await.expect("an answer");
+    guarded.registry.process.kill_9();
+    copy_database(&backup, &path);
+    guarded.registry.restart();
+    gateway = FakeGateway::with_token(&guarded.registry, token).await;
+    gateway.generation = answer.generation;
+    let mut report = gateway.message(gateway.account(spent(DOLLAR), None));
+    report.generation_proof = answer.generation_proof;
+    let answer = gateway.send(report).await.expect("an answer");
+    assert_eq!(answer.generation, 2, "the database was restored unnoticed");
+}
+
+#[tokio::test]
+async fn forged_generation_suspends_nothing() {
     let guarded = fleet_budget();
     let mut gateway = FakeGateway::start(&guarded, "a").await;
-    gateway.generation = 3;
-    let answer = gateway
-        .send(gateway.message(gateway.account(spent(DOLLAR), None)))
-        .await
-        .expect("an answer");
-    assert_eq!(answer.generation, 4, "the database was restored unnoticed");
-    gateway.generation = u64::MAX;
-    let status = gateway
-        .send(gateway.message(gateway.account(spent(DOLLAR), None)))
-        .await
-        .expect_err("forged");
-    assert_eq!(reason(&status), (Code::FailedPrecondition, "UNKNOWN_GENERATION".to_owned()));
+    for generation in [1, u64::MAX] {
+        gateway.generation = generation;
+        let report = gateway.message(gateway.account(spent(DOLLAR), None));
+        let status = gateway.send(report).await.expect_err("forged");
+        assert_eq!(reason(&status), (Code::FailedPrecondition, "UNKNOWN_GENERATION".to_owned()));
+    }
+    gateway.generation = 0;
+    assert_eq!(gateway.wait_for(DOLLAR).await.refusal(), GrantRefusal::Unspecified);
 }
 
 #[tokio::test]
@@ -453,7 +492,7 @@ async fn governor_adjusts_limit_with_reason() {
 
 #[tokio::test]
 async fn rights_of_lost_gateway_are_reclaimed_later() {
-    let flags = ["--budget-offline-for", "1s", "--budget-longest-call", "1ms"];
+    let flags = ["--budget-offline-for", "10s", "--budget-longest-call", "1ms"];
     let reclaim = ["budget", "reclaim", "limit", "b", "fleet", "--gateway", "a"];
     let reclaim = [&reclaim[..], &["--reason", "host lost", "--yes"]].concat();
     let guarded = fleet_budget();

@@ -12,9 +12,7 @@ pub(crate) static PRIVATE_KEY: Detector = Detector::new(
 );
 
 /// Maximum bytes of a key.
-pub(crate) const MAX_BYTES: usize = 32 << 10;
-/// The first bytes of a key.
-pub(crate) const BEGIN: &str = "-----BEGIN ";
+const MAX_BYTES: usize = 32 << 10;
 const LABEL_BYTES: usize = 40;
 const DASHES: &str = "-----";
 /// A key has a line of at least this many base64 characters; most have 64.

@@ -12,7 +12,12 @@ fn units(units: i64) -> Amount {
 }
 
 fn terms(limit: Amount) -> Terms {
-    Terms { limit, suspended: None }
+    Terms { limit, suspended: None, is_bounded: false, allowance: Amount::ZERO }
+}
+
+/// Terms whose limit bounds claims.
+fn bounded(limit: i64) -> Terms {
+    Terms { is_bounded: true, ..terms(units(limit)) }
 }
 
 fn key(epoch: u128) -> AccountKey {
@@ -242,7 +247,7 @@ fn adjustment_changes_limit_of_window() {
 fn suspended_budget_records_and_grants_nothing() {
     let mut ledger = Ledger::default();
     for reason in [Refusal::Recovering, Refusal::OutsideWindow] {
-        let terms = Terms { limit: units(10), suspended: Some(reason) };
+        let terms = Terms { suspended: Some(reason), ..terms(units(10)) };
         let posted = ledger.try_post(&terms, &report([3, 0, 2], Some(waiting(4)))).unwrap();
         assert_eq!((posted.grant.granted, posted.grant.refusal), (units(3), Some(reason)));
         assert_eq!(posted.budget.settled, units(2));
@@ -264,6 +269,37 @@ fn impossible_reports_change_nothing() {
         assert_eq!(found, error);
         assert_eq!((ledger.budget, ledger.account), Default::default());
     }
+}
+
+#[test]
+fn claims_are_bounded_by_the_limit() {
+    let terms = Terms { allowance: units(1), ..bounded(10) };
+    for (totals, error) in [
+        ([11, 0, 0], Some(ReportError::GrantedTooMuch)),
+        ([i64::MAX / 1_000_000, 0, 0], Some(ReportError::GrantedTooMuch)),
+        ([0, 0, 12], Some(ReportError::SettledTooMuch)),
+        ([0, 0, i64::MAX / 1_000_000], Some(ReportError::SettledTooMuch)),
+        ([10, 0, 3], None),
+        ([0, 0, 11], None),
+        ([40, 35, 5], None),
+    ] {
+        let mut ledger = Ledger::default();
+        let found = ledger.try_post(&terms, &report(totals, None));
+        assert_eq!(found.err(), error, "{totals:?}");
+    }
+}
+
+#[test]
+fn late_reports_of_granted_rights_are_recorded() {
+    let mut ledger = Ledger::default();
+    ledger.try_post(&bounded(10), &report([0, 0, 0], Some(waiting(10)))).unwrap();
+    let posted = ledger.try_post(&bounded(0), &report([10, 0, 13], None)).unwrap();
+    assert_eq!((posted.budget.settled, posted.budget.overshoot), (units(13), units(3)));
+    let forged = ledger.try_post(&bounded(0), &report([10, 0, 21], None)).unwrap_err();
+    assert_eq!(forged, ReportError::SettledTooMuch);
+    ledger.account = AccountRow::default();
+    let lost = ledger.try_post(&bounded(0), &report([8, 0, 5], None)).unwrap();
+    assert_eq!(lost.claimed, units(8), "the limit was lowered after the lost grant");
 }
 
 #[test]

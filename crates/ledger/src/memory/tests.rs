@@ -77,6 +77,17 @@ fn units(count: u64) -> Amount {
     Amount::from_micros(i64::try_from(count).unwrap() * 1_000_000)
 }
 
+fn empty_report(process: Epoch) -> Report {
+    Report {
+        process,
+        generation: 0,
+        generation_proof: vec![],
+        complete: vec![],
+        ended: vec![],
+        accounts: vec![],
+    }
+}
+
 /// A gateway with its disk.
 struct Gateway {
     name: String,
@@ -185,13 +196,12 @@ impl World {
         self.epochs += EPOCHS;
         let process = Epoch::new(self.epochs);
         let marks = decode_marks(file).unwrap_or_default();
-        let spender = Spender::new(process, marks, LIMITS.offline_for);
+        let spender = Spender::new(process, marks);
         spender.add_budget(
             &self.budget,
             BudgetSettings { unit: Unit::Money, allowance: Amount::ZERO },
         );
-        let hello =
-            Report { process, generation: 0, complete: vec![], ended: vec![], accounts: vec![] };
+        let hello = empty_report(process);
         let now = self.wall();
         for ledger in [&mut self.ledger, &mut self.standby] {
             ledger.report(name, &hello, |_| None, now).unwrap();
@@ -485,7 +495,7 @@ impl World {
         };
         let process = self.gateways[number].process;
         let accounts = vec![report];
-        let report = Report { process, generation: 0, complete: vec![], ended: vec![], accounts };
+        let report = Report { accounts, ..empty_report(process) };
         self.handle(number, &report);
     }
 

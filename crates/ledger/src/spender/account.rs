@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use registry_core::Amount;
+use registry_core::{Amount, Timestamp};
 
 use super::sizing::{BootTime, SpendingRate, prefetch};
 use crate::{
@@ -92,12 +92,16 @@ struct Control {
     highest_mark: Amount,
     /// The spending without rights that is allowed now.
     allowance: Amount,
-    /// The spending without rights that is allowed until the window ends.
+    /// The spending without rights that is allowed in the window.
+    whole_allowance: Amount,
+    /// The part that is allowed until the window ends.
     allowance_left: Amount,
     rate: SpendingRate,
     /// Spending and reservations at the last tick, and since when they are unchanged.
     last_used: Amount,
     unchanged_since: BootTime,
+    /// Until when the account prefetches no rights, because another gateway needs them.
+    recalled_until: BootTime,
     budget: BudgetState,
     next_window: Option<WindowId>,
     /// The totals and the generation of the last report that the ledger answered.
@@ -142,10 +146,12 @@ impl Account {
                 mark,
                 highest_mark: Amount::ZERO,
                 allowance: Amount::ZERO,
+                whole_allowance: allowance,
                 allowance_left: allowance,
                 rate,
                 last_used: Amount::ZERO,
                 unchanged_since: now,
+                recalled_until: BootTime::default(),
                 budget: BudgetState::default(),
                 next_window: None,
                 acknowledged: None,
@@ -325,6 +331,13 @@ impl Account {
         self.refresh(&mut control);
     }
 
+    /// Returns rights that no call uses because another gateway needs them. Prefetches none for a
+    /// while.
+    pub(crate) fn recall(&self, demand: Demand, now: BootTime) {
+        self.control().recalled_until = now.after(IDLE_AFTER);
+        self.return_rights(demand);
+    }
+
     /// Updates the spending rate, and returns rights that were idle.
     pub(crate) fn tick(&self, demand: Demand, now: BootTime) {
         let mut control = self.control();
@@ -368,8 +381,14 @@ impl Account {
         }
         let free = control.rights().saturating_sub(self.used(&control));
         let useful_for = self.useful_for(now);
-        let prefetch = prefetch(control.rate.per_second(), &control.budget, useful_for);
-        let prefetch = self.whole(prefetch);
+        // A prefetch would request the returned rights again.
+        let is_idle = self.used(&control) == control.last_used
+            && now.since(control.unchanged_since) >= IDLE_AFTER;
+        let prefetch = if is_idle || now < control.recalled_until {
+            Amount::ZERO
+        } else {
+            self.whole(prefetch(control.rate.per_second(), &control.budget, useful_for))
+        };
         let is_waiting = demand.total > Amount::ZERO && demand.lowest > free;
         let is_low = free < Amount::from_micros(prefetch.as_micros() / 2);
         if !is_waiting && !is_low && !free.is_negative() {
@@ -465,6 +484,21 @@ impl Account {
         control.allowance_left = control.allowance_left.saturating_sub(spent);
         control.allowance = Amount::ZERO;
         self.refresh(&mut control);
+    }
+
+    /// The most of the allowance that the marks let this account spend, with its spending before.
+    pub(crate) fn spent_allowance(&self) -> Amount {
+        let control = self.control();
+        let before = control.whole_allowance.saturating_sub(control.allowance_left);
+        let beyond_rights = control.highest_mark.saturating_sub(control.rights());
+        before.saturating_add(beyond_rights.max(Amount::ZERO).min(control.allowance))
+    }
+
+    /// The end of the window by the wall clock.
+    pub(crate) fn ends_at(&self, now: BootTime, wall: Timestamp) -> Option<Timestamp> {
+        let ends_at = Some(self.ends_at.load(Ordering::Acquire)).filter(|end| *end != u64::MAX)?;
+        let left = i64::try_from(ends_at.saturating_sub(now.as_millis())).unwrap_or(i64::MAX);
+        Some(Timestamp::from_millis(wall.as_millis().saturating_add(left)))
     }
 
     fn needed(&self, control: &Control, demand: Demand) -> Option<Amount> {

@@ -50,7 +50,7 @@ impl Fleet {
     }
 
     fn gateway(&self, name: &'static str, epoch: u128, file: Vec<ProcessMarks>) -> Gateway {
-        let spender = Spender::new(Epoch::new(epoch), file, LIMITS.offline_for);
+        let spender = Spender::new(Epoch::new(epoch), file);
         spender.add_budget(&budget("b"), MONEY);
         let gateway = Gateway { name, spender };
         gateway.write(self, &Demands::new());
@@ -130,7 +130,7 @@ fn first_call_opens_account_with_its_price() {
 #[test]
 fn process_opens_no_account_before_its_file() {
     let fleet = Fleet::new(10, WindowRule::Total);
-    let spender = Spender::new(Epoch::new(1), vec![], LIMITS.offline_for);
+    let spender = Spender::new(Epoch::new(1), vec![]);
     spender.add_budget(&budget("b"), MONEY);
     assert!(spender.needs_mark(&Demands::new(), fleet.boot()));
     assert!(spender.report(&demands(1, 1), fleet.boot()).accounts.is_empty());
@@ -402,6 +402,93 @@ fn allowance_lasts_while_ledger_is_unavailable() {
     let row = fleet.ledger.budget(&budget("b"), &WindowId::new("total")).unwrap();
     assert_eq!((row.settled, row.overshoot), (units(3), units(3)));
     assert_eq!(row.exposed, units(3), "covered by a grant");
+}
+
+#[test]
+fn restart_in_outage_continues_allowance() {
+    let fleet = Fleet::new(10, WindowRule::Total);
+    let start = |epoch, file: Vec<ProcessMarks>| {
+        let gateway = fleet.gateway("a", epoch, file);
+        let settings = BudgetSettings { allowance: units(3), ..MONEY };
+        gateway.spender.add_budget(&budget("b"), settings);
+        gateway.spender.set_available(false);
+        let windows = fleet.rule.windows.open_at(fleet.wall()).unwrap();
+        let span = windows.span(&windows.current, fleet.wall());
+        gateway.spender.open(&budget("b"), &span, fleet.boot());
+        gateway
+    };
+    let first = start(1, vec![]);
+    let file = first.write(&fleet, &demands(2, 2));
+    first.spend(&fleet, 2);
+    let second = start(2, decode(&file));
+    second.spend(&fleet, 1);
+    assert_eq!(second.reserve(&fleet, 1).unwrap_err(), Shortfall::Rights);
+    second.spender.stop();
+    second.spender.report(&Demands::new(), fleet.boot());
+    let file = second.write(&fleet, &Demands::new());
+    let third = start(3, decode(&file));
+    assert_eq!(third.reserve(&fleet, 1).unwrap_err(), Shortfall::Rights);
+}
+
+#[test]
+fn allowance_of_old_window_is_forgotten() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let spent = |ends_at| SpentAllowance {
+        budget: budget("b"),
+        window: WindowId::new("w"),
+        spent: units(1),
+        ends_at,
+    };
+    let allowances = vec![spent(Some(Timestamp::EPOCH))];
+    let process = Epoch::new(9);
+    let (written_at, marks) = (Timestamp::EPOCH, vec![]);
+    let file = vec![ProcessMarks { process, written_at, marks, allowances }];
+    let gateway = fleet.gateway("a", 1, file);
+    let own = |file: Vec<ProcessMarks>| file.last().unwrap().allowances.len();
+    assert_eq!(own(gateway.write(&fleet, &Demands::new())), 1);
+    fleet.wait(24 * 3_600);
+    assert_eq!(own(gateway.write(&fleet, &Demands::new())), 0);
+}
+
+/// A gateway that has spent a unit in each of five seconds, and has more rights.
+fn busy(fleet: &mut Fleet) -> Gateway {
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.exchange(fleet, &demands(20, 20));
+    for _ in 0..5 {
+        gateway.spend(fleet, 1);
+        fleet.wait(1);
+        gateway.spender.tick(&Demands::new(), fleet.boot());
+        gateway.exchange(fleet, &Demands::new());
+    }
+    gateway
+}
+
+#[test]
+fn idle_rights_are_not_requested_again() {
+    let mut fleet = Fleet::new(100, WindowRule::Total);
+    let gateway = busy(&mut fleet);
+    fleet.wait(5);
+    gateway.spender.tick(&Demands::new(), fleet.boot());
+    for _ in 0..2 {
+        gateway.exchange(&mut fleet, &Demands::new());
+    }
+    let row = fleet.ledger.budget(&budget("b"), &WindowId::new("total")).unwrap();
+    assert_eq!((row.settled, row.exposed), (units(5), units(5)));
+    assert!(gateway.spender.report(&Demands::new(), fleet.boot()).accounts.is_empty());
+}
+
+#[test]
+fn recalled_rights_are_not_requested_again() {
+    let mut fleet = Fleet::new(100, WindowRule::Total);
+    let gateway = busy(&mut fleet);
+    let key = gateway.charge(&fleet, "b", 0).account.key().clone();
+    gateway.spender.recall(&Recall { accounts: vec![key] }, &Demands::new(), fleet.boot());
+    gateway.write(&fleet, &Demands::new());
+    for _ in 0..2 {
+        gateway.exchange(&mut fleet, &Demands::new());
+    }
+    let row = fleet.ledger.budget(&budget("b"), &WindowId::new("total")).unwrap();
+    assert_eq!((row.settled, row.exposed), (units(5), units(5)));
 }
 
 #[test]

@@ -196,3 +196,13 @@ fn sums_end_at_their_maximum() {
     assert!(totals.are_valid());
     assert!(!UsageTotals { calls: UsageTotals::MAX.calls + 1, ..call() }.are_valid());
 }
+
+#[test]
+fn one_expensive_call_fits_its_row() {
+    let mut buffer = buffer();
+    let expensive = UsageTotals { cost: Amount::MAX, duration: Duration::MAX, ..call() };
+    assert!(buffer.count(key("a", "pay"), &expensive, at(0)));
+    let report = buffer.report(at(0)).unwrap();
+    assert!(report.rows[0].totals.are_valid());
+    assert_eq!(report.rows[0].totals.cost, UsageTotals::MAX.cost);
+}

@@ -38,7 +38,7 @@ impl PolicyGroup {
         let mut group = Self::default();
         let mut statements: Vec<(usize, &Statement)> = Vec::new();
         for &position in &policies {
-            let ApplicablePolicy { policy, caller: caller_match } = &applicable[position];
+            let ApplicablePolicy { policy, caller: caller_match, .. } = &applicable[position];
             let conditions = match policy.conditions() {
                 None => continue,
                 Some(Ok(conditions)) => conditions,

@@ -7,7 +7,7 @@ use registry_core::{
     entity::policy::{Mode, Rate},
 };
 
-use super::{ApplicablePolicies, finding};
+use super::{ApplicablePolicies, ApplicablePolicy, finding};
 use crate::{BudgetShortage, Finding, PolicyInForce, Reason};
 
 /// A rate that applies, with its policy.
@@ -20,11 +20,19 @@ pub struct RateRule<'a> {
 }
 
 impl ApplicablePolicies {
-    /// The rates of the policies.
+    /// The rates that count calls. Those that a pre-release has in common with its release are rates
+    /// of the release.
     pub fn rates(&self, mode: Mode) -> impl Iterator<Item = RateRule<'_>> {
-        self.in_mode(mode).flat_map(|policy| {
-            policy.policy().rates.iter().map(move |rate| RateRule { policy, rate })
-        })
+        let applicable = self.policies.iter();
+        applicable.filter(move |applicable| applicable.policy.mode() == mode).flat_map(
+            |ApplicablePolicy { policy, release, .. }| {
+                let of_release = release.as_ref().map(|release| &*release.policy().rates);
+                let of_release = of_release.unwrap_or_default();
+                let own =
+                    policy.policy().rates.iter().filter(move |rate| !of_release.contains(rate));
+                own.map(move |rate| RateRule { policy, rate })
+            },
+        )
     }
 
     /// Whether a policy limits traces.

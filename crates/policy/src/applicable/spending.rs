@@ -76,6 +76,19 @@ impl ApplicablePolicies {
         prices.rev().max_by_key(|rule| rule.price.reserved())
     }
 
+    /// The budgets that calls charge. Those that a pre-release has in common with its release are
+    /// budgets of the release.
+    pub fn charged_budgets(&self, mode: Mode) -> impl Iterator<Item = BudgetRule<'_>> {
+        self.budgets(mode).filter(move |rule| {
+            let mut policies = self.policies.iter();
+            let applicable =
+                policies.find(|applicable| Arc::ptr_eq(&applicable.policy, rule.policy));
+            let release = applicable.and_then(|applicable| applicable.release.as_ref());
+            let budgets = release.map(|release| &*release.policy().budgets).unwrap_or_default();
+            budgets.iter().all(|of_release| of_release.name != rule.budget.name)
+        })
+    }
+
     /// The budgets of the policies.
     pub fn budgets(&self, mode: Mode) -> impl Iterator<Item = BudgetRule<'_>> {
         let policies = self.policies.iter().map(|applied| &applied.policy);
@@ -139,5 +152,32 @@ mod tests {
         let unknown = Payer { agent: None, team: None, principal: None, tool: "pay" };
         assert_eq!(subjects(&unknown), [UNKNOWN, UNKNOWN, UNKNOWN, "pay", "fleet"]);
         assert_eq!(applicable.budgets(Mode::Audit).count(), 0);
+    }
+
+    #[test]
+    fn release_counts_what_its_pre_release_shares() {
+        let version = |version: &str, names: &[&str], limits: &[u32]| {
+            let budget =
+                |name| json!({ "name": name, "per": "fleet", "limit": "1", "window": "day" });
+            let budgets: Vec<_> = names.iter().map(budget).collect();
+            let rate = |limit| json!({ "limit": limit, "window": "PT1M" });
+            let rates: Vec<_> = limits.iter().map(rate).collect();
+            json!({ "name": "p", "version": version, "mode": "audit", "budgets": budgets,
+                "rates": rates })
+        };
+        let policies =
+            [version("1.0.0", &["a"], &[1]), version("1.1.0-rc.1", &["a", "b"], &[1, 2])];
+        let applicable = applicable(&policies);
+        let version = |policy: &PolicyInForce| policy.key().version.to_string();
+        let charged: Vec<_> = applicable
+            .charged_budgets(Mode::Audit)
+            .map(|rule| format!("{} {}", version(rule.policy), rule.budget.name))
+            .collect();
+        assert_eq!(charged, ["1.0.0 a", "1.1.0-rc.1 b"]);
+        let counted: Vec<_> = applicable
+            .rates(Mode::Audit)
+            .map(|rule| format!("{} {}", version(rule.policy), rule.rate.limit))
+            .collect();
+        assert_eq!(counted, ["1.0.0 1", "1.1.0-rc.1 2"]);
     }
 }

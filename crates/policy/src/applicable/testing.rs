@@ -10,12 +10,16 @@ use crate::{
     Caller, PoliciesInForce, Resource, ResourceKind, arguments::ArgumentType, in_force::Version,
 };
 
-/// The policies that apply to a call of the tool `pay`. Their names are `p0`, `p1` …
+/// The policies that apply to a call of the tool `pay`, in ascending order. The names are `p0`, `p1`
+/// … and the version is 1.0.0, unless given.
 pub(super) fn applicable(policies: &[Value]) -> ApplicablePolicies {
     let document = |(number, policy): (usize, &Value)| {
         let mut policy = policy.clone();
-        policy["name"] = format!("p{number}").into();
-        policy["version"] = "1.0.0".into();
+        for (member, default) in [("name", format!("p{number}")), ("version", "1.0.0".to_owned())] {
+            if policy.get(member).is_none() {
+                policy[member] = default.into();
+            }
+        }
         Arc::new(Document::parse(Kind::Policy, &policy).unwrap())
     };
     let documents: Vec<_> = policies.iter().enumerate().map(document).collect();

@@ -1,6 +1,6 @@
 //! Converts the messages between gateways and the ledger.
 
-use std::fmt::Display;
+use std::{fmt::Display, time::Duration};
 
 use ledger::{
     AccountAnswer, AccountKey, AccountReport, AccountState, Answer, BudgetKey, BudgetState, Epoch,
@@ -18,6 +18,9 @@ pub const MAX_REPORTED: usize = 1_000;
 const NAME_BYTES: usize = 256;
 /// Maximum length of the id of a window, in bytes.
 const WINDOW_BYTES: usize = 64;
+
+/// The time during which a gateway reserves without an answer, if the registry does not state it.
+const DEFAULT_OFFLINE_FOR: Duration = Duration::from_hours(1);
 
 /// An invalid field of a message between a gateway and the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,10 +76,11 @@ impl LedgerProblem {
 
 /// Writes a report. `gateway` is its principal in a report that a relay forwards, else empty.
 pub fn write_report(gateway: &str, report: &Report) -> v1::ReportSpendingRequest {
-    let Report { process, generation, complete, ended, accounts } = report;
+    let Report { process, generation, generation_proof, complete, ended, accounts } = report;
     v1::ReportSpendingRequest {
         process: process.to_string(),
         generation: *generation,
+        generation_proof: generation_proof.clone().into(),
         complete_processes: complete.iter().map(Epoch::to_string).collect(),
         ended_processes: ended.iter().map(Epoch::to_string).collect(),
         accounts: accounts.iter().map(write_account_report).collect(),
@@ -89,6 +93,7 @@ pub fn read_report(report: v1::ReportSpendingRequest) -> Result<Report, InvalidL
     let v1::ReportSpendingRequest {
         process,
         generation,
+        generation_proof,
         complete_processes,
         ended_processes,
         accounts,
@@ -99,6 +104,7 @@ pub fn read_report(report: v1::ReportSpendingRequest) -> Result<Report, InvalidL
     Ok(Report {
         process: epoch(&process, "process")?,
         generation,
+        generation_proof: generation_proof.into(),
         complete: epochs(&complete_processes, "complete_processes")?,
         ended: epochs(&ended_processes, "ended_processes")?,
         accounts: accounts.into_iter().enumerate().map(account).collect::<Result<_, _>>()?,
@@ -107,17 +113,25 @@ pub fn read_report(report: v1::ReportSpendingRequest) -> Result<Report, InvalidL
 
 /// Writes an answer.
 pub fn write_answer(answer: &Answer) -> v1::ReportSpendingResponse {
-    let Answer { generation, accounts } = answer;
+    let Answer { generation, generation_proof, offline_for, accounts } = answer;
     let accounts = accounts.iter().map(write_account_answer).collect();
-    v1::ReportSpendingResponse { generation: *generation, accounts }
+    let offline_for = Some(duration(*offline_for));
+    let (generation, generation_proof) = (*generation, generation_proof.clone());
+    v1::ReportSpendingResponse {
+        generation,
+        accounts,
+        offline_for,
+        generation_proof: generation_proof.into(),
+    }
 }
 
 /// Reads an answer.
 pub fn read_answer(answer: v1::ReportSpendingResponse) -> Result<Answer, InvalidLedgerMessage> {
-    let v1::ReportSpendingResponse { generation, accounts } = answer;
+    let v1::ReportSpendingResponse { generation, accounts, offline_for, generation_proof } = answer;
     let account = |(index, account)| read_account_answer(account, &format!("accounts[{index}]"));
     let accounts = accounts.into_iter().enumerate().map(account).collect::<Result<_, _>>()?;
-    Ok(Answer { generation, accounts })
+    let offline_for = offline_for.map_or(DEFAULT_OFFLINE_FOR, read_duration);
+    Ok(Answer { generation, generation_proof: generation_proof.into(), offline_for, accounts })
 }
 
 /// Writes a recall. A keep-alive has no accounts.
@@ -387,6 +401,8 @@ fn write_rejection(rejection: &Rejection) -> v1::AccountRejection {
         Rejection::Invalid(ReportError::ReturnedTooMuch) => Wire::ReturnedTooMuch,
         Rejection::Invalid(ReportError::Want) => Wire::MinimumAboveWanted,
         Rejection::Invalid(ReportError::OutOfRange) => Wire::AmountOutOfRange,
+        Rejection::Invalid(ReportError::GrantedTooMuch) => Wire::GrantedTooMuch,
+        Rejection::Invalid(ReportError::SettledTooMuch) => Wire::SettledTooMuch,
     }
 }
 
@@ -401,13 +417,13 @@ fn read_rejection(number: i32) -> Option<Rejection> {
         Wire::ReturnedTooMuch => ReportError::ReturnedTooMuch.into(),
         Wire::MinimumAboveWanted => ReportError::Want.into(),
         Wire::AmountOutOfRange => ReportError::OutOfRange.into(),
+        Wire::GrantedTooMuch => ReportError::GrantedTooMuch.into(),
+        Wire::SettledTooMuch => ReportError::SettledTooMuch.into(),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn key() -> BudgetKey {
@@ -436,6 +452,7 @@ mod tests {
         Report {
             process: Epoch::new(u128::MAX),
             generation: u64::MAX,
+            generation_proof: vec![7; 32],
             complete: vec![Epoch::new(1)],
             ended: vec![Epoch::new(2), Epoch::new(3)],
             accounts: vec![account, prefetch],
@@ -473,13 +490,17 @@ mod tests {
             ReportError::ReturnedTooMuch,
             ReportError::Want,
             ReportError::OutOfRange,
+            ReportError::GrantedTooMuch,
+            ReportError::SettledTooMuch,
         ];
         let rejections = errors.into_iter().map(Rejection::Invalid);
         let rejections = rejections.chain([Rejection::UnknownBudget, Rejection::UnknownWindow]);
         let account =
             |result| AccountAnswer { budget: key(), window: None, epoch: Epoch::new(7), result };
         let accounts = states.chain(rejections.map(Err)).map(account).collect();
-        let answer = Answer { generation: 9, accounts };
+        let offline_for = Duration::from_hours(1);
+        let generation_proof = vec![7; 32];
+        let answer = Answer { generation: 9, generation_proof, offline_for, accounts };
         assert_eq!(read_answer(write_answer(&answer)), Ok(answer));
     }
 
@@ -541,7 +562,7 @@ mod tests {
         let epoch = Epoch::new(1).to_string();
         let budget = Some((&key()).into());
         let account = v1::AccountAnswer { budget, window: String::new(), epoch, outcome };
-        let answer = v1::ReportSpendingResponse { generation: 0, accounts: vec![account] };
+        let answer = v1::ReportSpendingResponse { accounts: vec![account], ..Default::default() };
         let error = read_answer(answer).unwrap_err();
         assert_eq!(error.path, "accounts[0].rejection");
         assert_eq!(error.problem, LedgerProblem::UnknownValue(99));

@@ -22,10 +22,19 @@ pub fn write_usage_report(gateway: &str, report: &UsageReport) -> v1::ReportUsag
     }
 }
 
-/// Reads a report without its gateway.
+/// A report, and the problems of its other rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceivedUsage {
+    /// The report with its valid rows.
+    pub report: UsageReport,
+    /// The problems of the rows that were removed.
+    pub rejected: Vec<InvalidLedgerMessage>,
+}
+
+/// Reads a report without its gateway. An invalid row does not affect the other rows.
 pub fn read_usage_report(
     report: v1::ReportUsageRequest,
-) -> Result<UsageReport, InvalidLedgerMessage> {
+) -> Result<ReceivedUsage, InvalidLedgerMessage> {
     let v1::ReportUsageRequest { process, sequence, usage, gateway: _ } = report;
     check_count(usage.len(), "usage")?;
     if sequence == 0 {
@@ -34,12 +43,15 @@ pub fn read_usage_report(
     if i64::try_from(sequence).is_err() {
         return Err(LedgerProblem::OutOfRange.at("sequence"));
     }
-    let row = |(index, row)| read_row(row, &format!("usage[{index}]"));
-    Ok(UsageReport {
-        process: epoch(&process, "process")?,
-        sequence,
-        rows: usage.into_iter().enumerate().map(row).collect::<Result<_, _>>()?,
-    })
+    let process = epoch(&process, "process")?;
+    let (mut rows, mut rejected) = (Vec::with_capacity(usage.len()), Vec::new());
+    for (index, row) in usage.into_iter().enumerate() {
+        match read_row(row, &format!("usage[{index}]")) {
+            Ok(row) => rows.push(row),
+            Err(problem) => rejected.push(problem),
+        }
+    }
+    Ok(ReceivedUsage { report: UsageReport { process, sequence, rows }, rejected })
 }
 
 fn write_row(UsageRow { age, key, totals }: &UsageRow) -> v1::ReportedUsage {
@@ -114,7 +126,8 @@ mod tests {
 
     #[test]
     fn report_round_trips() {
-        assert_eq!(read_usage_report(write_usage_report("g", &report())), Ok(report()));
+        let received = ReceivedUsage { report: report(), rejected: Vec::new() };
+        assert_eq!(read_usage_report(write_usage_report("g", &report())), Ok(received));
     }
 
     #[test]
@@ -127,7 +140,23 @@ mod tests {
         let many = vec![write_row(row); 1_001];
         let problems = LedgerProblem::TooMany { count: 1_001, limit: 1_000 };
         assert_eq!(problem(|r| r.usage = many), at("usage", problems));
-        let of_row = |change: fn(&mut v1::ReportedUsage)| problem(|r| change(&mut r.usage[0]));
+    }
+
+    #[test]
+    fn invalid_row_is_rejected_alone() {
+        let at = |path: &str, problem| (path.to_owned(), problem);
+        let of_row = |change: fn(&mut v1::ReportedUsage)| {
+            let mut message = write_usage_report("", &report());
+            let mut row = message.usage[0].clone();
+            change(&mut row);
+            message.usage.insert(0, row);
+            let ReceivedUsage { report: received, rejected } = read_usage_report(message).unwrap();
+            assert_eq!(received, report(), "the other row is kept");
+            let [InvalidLedgerMessage { path, problem }] = &rejected[..] else {
+                panic!("{rejected:?}")
+            };
+            (path.clone(), problem.clone())
+        };
         let out_of_range: [fn(&mut v1::ReportedUsage); 4] = [
             |row| row.call_count = u64::MAX,
             |row| row.cost_micros = i64::MAX,

@@ -296,6 +296,33 @@ async fn names_of_prompts_and_resources_have_no_values() {
         let got = bench.got(ask.by("a").build()).await;
         assert_eq!(got.json()["error"]["data"]["reason"], "PII_DETECTED", "{got:?}");
     }
-    assert_eq!(log.events().len(), 2);
+    for (method, params) in [
+        ("tools/call", json!({ "name": KEY, "arguments": {} })),
+        ("prompts/get", json!({ "name": format!("other.{KEY}") })),
+    ] {
+        bench.modern("a", method, params).await.error();
+    }
+    assert_eq!(log.events().len(), 4);
+    assert_eq!(log.events()[2]["tool"], "[redacted:credential]");
+    assert!(!log.text().contains(KEY), "{}", log.text());
+}
+
+#[tokio::test]
+async fn repeated_names_of_arguments_have_no_values() {
+    const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
+    let entities = vec![
+        server("up", &["t"], &[]),
+        tool("t", "1.0.0", json!({ "inputSchema": schema })),
+        agent("a", "1.0.0", &[("t", "1.0.0")]),
+        policy("inspect", json!({ "inspection": { "arguments": { "credential": "log" } } })),
+    ];
+    let bench = Bench::strict(entities).await;
+    let (log, _guard) = Log::start();
+    let ask = Ask::modern("tools/call", json!({ "name": "t", "arguments": { "NAMES": 1 } }));
+    let body = ask.body.to_string().replace("\"NAMES\"", &format!("\"{KEY}\":1,\"{KEY}\""));
+    let got = bench.got(ask.by("a").build_with(body)).await;
+    assert!(!got.text.contains(KEY), "{got:?}");
+    assert_eq!(log.events()[0]["outcome"], "invalid-input");
     assert!(!log.text().contains(KEY), "{}", log.text());
 }

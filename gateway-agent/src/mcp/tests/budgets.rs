@@ -217,6 +217,28 @@ async fn budget_in_audit_mode_counts_and_rejects_nothing() {
 }
 
 #[tokio::test]
+async fn pre_release_charges_no_budget_of_its_release() {
+    let priced = || budget(fixed("1"), "5").document;
+    let unpriced = json!({ "budgets": priced()["budgets"] });
+    let more = |members: Value| {
+        let mut release = priced();
+        release.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        release
+    };
+    for (release, expected) in [
+        (more(json!({ "mode": "enforce" })), json!("1")),
+        (more(json!({ "mode": "audit" })), json!("1")),
+        (more(json!({ "appliesTo": { "tools": ["fails"] } })), Value::Null),
+        (unpriced, Value::Null),
+    ] {
+        let candidate = more(json!({ "version": "1.1.0-rc.1" }));
+        let bench = bench([policy("costs", release.clone()), policy("costs", candidate)]).await;
+        assert_eq!(denial(&bench, "a", "pay", json!({})).await, Value::Null);
+        assert_eq!(spent(&bench, "a"), expected, "{release}");
+    }
+}
+
+#[tokio::test]
 async fn cost_of_a_trace_is_limited() {
     let limits = json!({ "price": { "perCall": "1" }, "limits": { "trace": { "cost": "2" } } });
     let bench = bench([policy("loops", limits)]).await;

@@ -20,8 +20,8 @@ fn result(content: &Value, result_type: ResultType, is_error: bool) -> RawResult
 }
 
 /// The charges for a complete result, an error result, an error response, an unknown outcome, a
-/// round of input, a task, an existing result, and a call that was not sent.
-fn charges(price: &Price) -> [String; 8] {
+/// round of input, a task, and a call that was not sent.
+fn charges(price: &Price) -> [String; 7] {
     let content = json!({ "_meta": { "cost": "0.2" } });
     let complete = result(&content, ResultType::Complete, false);
     let failed = result(&content, ResultType::Absent, true);
@@ -34,7 +34,6 @@ fn charges(price: &Price) -> [String; 8] {
         Outcome::Sent,
         Outcome::Result(&asks),
         Outcome::Result(&task),
-        Outcome::Existing,
         Outcome::NotSent,
     ]
     .map(|outcome| charge(price, outcome).to_string())
@@ -43,11 +42,11 @@ fn charges(price: &Price) -> [String; 8] {
 #[test]
 fn fixed_price_is_charged_by_outcome() {
     let charged = charges(&price(json!({ "perCall": "0.015" })));
-    assert_eq!(charged, ["0.015", "0.015", "0.015", "0.015", "0", "0.015", "0", "0"]);
+    assert_eq!(charged, ["0.015", "0.015", "0.015", "0.015", "0", "0.015", "0"]);
     let free = json!({ "perCall": "0.015", "failures": "free", "perRound": "0.001" });
     assert_eq!(
         charges(&price(free)),
-        ["0.015", "0", "0", "0.015", "0.001", "0.015", "0", "0"],
+        ["0.015", "0", "0", "0.015", "0.001", "0.015", "0"],
         "unknown outcomes are never free"
     );
 }
@@ -56,7 +55,7 @@ fn fixed_price_is_charged_by_outcome() {
 fn reported_price_replaces_reservation() {
     let reported = json!({ "reportedBy": "_meta.cost", "maximum": "0.5", "perCall": "0.1" });
     let charged = charges(&price(reported));
-    assert_eq!(charged, ["0.2", "0.2", "0.1", "0.5", "0", "0.5", "0", "0"]);
+    assert_eq!(charged, ["0.2", "0.2", "0.1", "0.5", "0", "0.5", "0"]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::{
     metrics,
     store::{
         self, BookKey, BudgetPage, GenerationState, LedgerFailure, ListedAccount, ListedAlert,
-        ListedBudget, ListedChange, NewLedgerChange, Reclaim, ReclaimFailure,
+        ListedBudget, ListedChange, NewLedgerChange, Reclaim, ReclaimFailure, Reclaimed,
     },
 };
 
@@ -139,7 +139,7 @@ pub struct Reclamation {
     pub selector: BudgetSelector,
     /// The principal of the gateway.
     pub gateway: String,
-    /// The epoch of the account. `None`: all open accounts of the gateway.
+    /// The epoch of the account. `None`: all open accounts of processes that spend nothing more.
     pub epoch: Option<Epoch>,
     /// The reason.
     pub reason: String,
@@ -261,12 +261,12 @@ impl Ledger {
         self.find(&book, now).await
     }
 
-    /// Closes accounts of a lost gateway. Returns the budget and the reclaimed rights.
+    /// Closes accounts of a lost gateway. Returns the budget and the result.
     pub async fn reclaim_budget(
         &self,
         by: &Principal,
         wanted: Reclamation,
-    ) -> Result<(Budget, Amount), Error> {
+    ) -> Result<(Budget, Reclaimed), Error> {
         let Reclamation { selector, gateway, epoch, reason } = wanted;
         check_scope(by, &selector.key)?;
         let now = self.clock.now();
@@ -278,8 +278,8 @@ impl Ledger {
         let what = change(by, reason, now);
         let reclaim = Reclaim { gateway, epoch, limits };
         let reclaimed = self.store.reclaim_accounts(&book, &reclaim, &what).await?;
-        metrics::ledger_excess("reclaimed", reclaimed);
-        note("budget-reclaimed", &book, reclaimed, &what);
+        metrics::ledger_excess("reclaimed", reclaimed.amount);
+        note("budget-reclaimed", &book, reclaimed.amount, &what);
         Ok((self.find(&book, now).await?, reclaimed))
     }
 

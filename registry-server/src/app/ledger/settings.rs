@@ -15,8 +15,10 @@ pub struct LedgerConfig {
     #[arg(long, env = "REGISTRY_CURRENCY", default_value = "USD", value_name = "CODE", hide_short_help = true, value_parser = parse_currency)]
     pub currency: String,
 
-    /// Time after which a gateway without an answer of the registry stops spending; the same on all gateways
-    #[arg(long, env = "REGISTRY_BUDGET_OFFLINE_FOR", default_value = "1h", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
+    /// Time after which a gateway without an answer of the registry stops spending; at least 10s
+    ///
+    /// Gateways receive it with each answer. After lowering it, wait for the old time before a reclaim.
+    #[arg(long, env = "REGISTRY_BUDGET_OFFLINE_FOR", default_value = "1h", value_name = "DURATION", hide_short_help = true, value_parser = parse_offline_for)]
     pub budget_offline_for: Duration,
 
     /// Maximum duration of a priced call; rights of a lost gateway cannot be reclaimed earlier
@@ -57,6 +59,16 @@ pub struct LedgerConfig {
 /// The path or query of some receivers contains a password.
 fn webhook_url(text: &str) -> Result<Secret, String> {
     https_url(text).map(Secret::from)
+}
+
+/// Gateways report every four seconds, and wait two seconds for an answer.
+fn parse_offline_for(text: &str) -> Result<Duration, String> {
+    const SHORTEST: Duration = Duration::from_secs(10);
+    let duration = parse_positive_duration(text).map_err(|e| e.to_string())?;
+    if duration < SHORTEST {
+        return Err("gateways report every few seconds; write at least 10s".to_owned());
+    }
+    Ok(duration)
 }
 
 fn parse_currency(text: &str) -> Result<String, String> {

@@ -1,5 +1,7 @@
 //! Budgets for operators.
 
+use std::collections::BTreeSet;
+
 use ledger::{
     Epoch, ProcessRow,
     account::AccountRow,
@@ -99,10 +101,19 @@ pub struct NewLedgerChange {
 pub struct Reclaim {
     /// The principal of the gateway.
     pub gateway: String,
-    /// The epoch. `None`: all open accounts of the gateway.
+    /// The epoch. `None`: all open accounts of processes that spend nothing more.
     pub epoch: Option<Epoch>,
     /// How long a silent gateway may spend.
     pub limits: OfflineLimits,
+}
+
+/// The result of a reclaim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reclaimed {
+    /// The unspent rights.
+    pub amount: Amount,
+    /// The processes of the gateway that may still spend, and keep their rights.
+    pub live: Vec<Epoch>,
 }
 
 /// Rights that were not reclaimed.
@@ -135,6 +146,7 @@ row!(
         overshoot: i64,
         reclaimed: i64,
         adjustment: i64,
+        peak_limit: i64,
         in_doubt: i64,
     }
 );
@@ -269,13 +281,14 @@ impl Store {
         self.within(OPERATION_TIMEOUT, adjusting).await
     }
 
-    /// Closes accounts of a lost gateway at their reported spending, all or none. Returns the unspent rights.
+    /// Closes accounts of a lost gateway at their reported spending. Without an epoch, accounts of processes that may
+    /// still spend stay open, unless there are no others.
     pub async fn reclaim_accounts(
         &self,
         book: &BookKey,
         wanted: &Reclaim,
         what: &NewLedgerChange,
-    ) -> Result<Amount, ReclaimFailure> {
+    ) -> Result<Reclaimed, ReclaimFailure> {
         let reclaiming = async {
             let done = reclaim_all(&self.backend, book, wanted, what).await;
             done.map_err(|failed| failed.explain(&self.backend))
@@ -306,7 +319,7 @@ async fn reclaim_all(
     book: &BookKey,
     wanted: &Reclaim,
     what: &NewLedgerChange,
-) -> Result<Result<Amount, ReclaimError>, Failed> {
+) -> Result<Result<Reclaimed, ReclaimError>, Failed> {
     let mut transaction = LedgerTransaction::begin(backend).await?;
     let Some(budget) = transaction.lock_budget(book).await? else {
         return Ok(Err(ReclaimError::Unknown));
@@ -317,23 +330,27 @@ async fn reclaim_all(
         key.gateway == wanted.gateway && wanted.epoch.map_or(!is_closed, |epoch| epoch == key.epoch)
     };
     let (mut row, mut changed) = (budget.row, Vec::new());
+    let (mut live, mut retry_at) = (BTreeSet::new(), None::<Timestamp>);
     for (key, account) in accounts {
         if !is_wanted(&key, account.row.is_closed) {
             continue;
         }
         let process = ProcessKey { epoch: account.process, ..key.clone() };
-        let process = processes.get(&process).copied().unwrap_or_default();
-        let ProcessRow { last_contact, .. } = process;
+        let ProcessRow { last_contact, .. } = processes.get(&process).copied().unwrap_or_default();
         match reclaim(&row, &account.row, last_contact, wanted.limits, what.at) {
             Ok(done) => {
                 row = done.budget;
                 changed.push((key, account.replaced(done.account, what.at)));
             }
+            Err(ReclaimError::TooEarly(at)) => {
+                live.insert(process.epoch);
+                retry_at = Some(retry_at.map_or(at, |earliest| earliest.min(at)));
+            }
             Err(error) => return Ok(Err(error)),
         }
     }
     if changed.is_empty() {
-        return Ok(Err(ReclaimError::Unknown));
+        return Ok(Err(retry_at.map_or(ReclaimError::Unknown, ReclaimError::TooEarly)));
     }
     let rows: Vec<_> = changed.iter().map(|(key, account)| (key, account)).collect();
     transaction.upsert_accounts(budget.id, &rows).await?;
@@ -342,7 +359,7 @@ async fn reclaim_all(
     let change = LedgerChange::Reclaim { gateway: wanted.gateway.clone(), amount };
     record(&mut transaction, book, &change, what).await?;
     transaction.commit().await?;
-    Ok(Ok(amount))
+    Ok(Ok(Reclaimed { amount, live: live.into_iter().collect() }))
 }
 
 async fn record(
@@ -379,6 +396,7 @@ impl From<ListedBudgetRecord> for ListedBudget {
                 overshoot: Amount::from_micros(record.overshoot),
                 reclaimed: Amount::from_micros(record.reclaimed),
                 adjustment: Amount::from_micros(record.adjustment),
+                peak_limit: Amount::from_micros(record.peak_limit),
             },
             in_doubt: Amount::from_micros(record.in_doubt),
         }

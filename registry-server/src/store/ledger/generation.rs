@@ -1,7 +1,7 @@
 //! Generations of the ledger, and the retention of its rows.
 
 use ledger::ProcessRow;
-use registry_core::Timestamp;
+use registry_core::{Secret, Timestamp};
 
 use super::{
     LedgerFailure, SeenState, sql,
@@ -20,6 +20,17 @@ pub struct GenerationState {
     pub number: u64,
     /// Whether the ledger grants.
     pub is_recovered: bool,
+}
+
+/// The limits of the age of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LedgerAges {
+    /// Windows that ended, accounts that closed, and processes that reported before this time are deleted.
+    pub before: Timestamp,
+    /// The same for windows of rates.
+    pub rates_before: Timestamp,
+    /// The same for processes that have ended.
+    pub ended_before: Timestamp,
 }
 
 /// Why a generation may have to start.
@@ -69,6 +80,15 @@ impl Store {
         Ok(GenerationState { number: unsigned(number), is_recovered })
     }
 
+    /// The key of the proofs of generations. A backup has the same one.
+    pub async fn ledger_secret(&self) -> Result<Secret, Error> {
+        let backend = &self.backend;
+        let row: Result<(String,), _> =
+            run!(Backend(backend), (String,), sql::READ_SECRET, [], fetch_one);
+        let (secret,) = row.map_err(|e| backend.explain(&e))?;
+        Ok(Secret::from(secret))
+    }
+
     /// Ends the recovery of the current generation.
     pub async fn end_recovery(&self) -> Result<GenerationState, Error> {
         let backend = &self.backend;
@@ -79,20 +99,16 @@ impl Store {
         Ok(GenerationState { number, is_recovered: true })
     }
 
-    /// Deletes windows that ended before a time, accounts closed before it, and processes that are silent since then.
-    /// Windows of rates have a time of their own.
-    pub async fn expire_ledger(
-        &self,
-        before: Timestamp,
-        rates_before: Timestamp,
-    ) -> Result<(), Error> {
+    /// Deletes old windows, closed accounts, and silent processes.
+    pub async fn expire_ledger(&self, ages: LedgerAges) -> Result<(), Error> {
+        let LedgerAges { before, rates_before, ended_before } = ages;
         let (backend, before) = (&self.backend, SqlTimestamp(before));
-        let rates_before = SqlTimestamp(rates_before);
+        let [rates_before, ended_before] = [rates_before, ended_before].map(SqlTimestamp);
         let expiring = async {
             execute!(backend, sql::DELETE_ENDED_RATES, [rates_before])?;
             execute!(backend, sql::DELETE_ENDED_BUDGETS, [before])?;
             execute!(backend, sql::DELETE_CLOSED_ACCOUNTS, [before])?;
-            execute!(backend, sql::DELETE_PROCESSES, [before])
+            execute!(backend, sql::DELETE_PROCESSES, [before, ended_before])
         };
         self.within(OPERATION_TIMEOUT, expiring).await
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ledger::{
-    AccountKey, AccountReport, AccountState, Epoch, GatewayAccount, Generation, ProcessRow,
+    AccountKey, AccountReport, AccountState, Epoch, GatewayAccount, Generation, Grant, ProcessRow,
     Refusal, Rejection, Totals, WindowSpan,
     budget::{Holding, Terms, close, find_shortage, post},
 };
@@ -167,9 +167,11 @@ async fn post_all(
         });
     };
     let accounts = transaction.accounts(budget.id).await?;
-    let processes = transaction.processes().await?;
+    let processes = transaction.running_processes().await?;
     let generation = recovered(&mut transaction, state.generation, &processes, context).await?;
-    let mut desk = Desk::new(book, terms, context.now, budget, accounts, processes, generation);
+    let ended = ended_processes(&mut transaction, requests, &processes).await?;
+    let rows = Rows { budget, accounts, processes, ended };
+    let mut desk = Desk::new(book, terms, context.now, rows, generation);
     let results = requests.iter().map(|request| desk.post(request)).collect();
     let changed: Vec<_> =
         desk.changed.iter().filter_map(|key| desk.accounts.get_key_value(key)).collect();
@@ -188,6 +190,25 @@ async fn post_all(
         claimed: desk.claimed,
         crossings,
     })
+}
+
+/// The processes that have ended, among the senders and the epochs of reports.
+async fn ended_processes(
+    transaction: &mut LedgerTransaction,
+    requests: &[PostRequest],
+    running: &BTreeMap<ProcessKey, ProcessRow>,
+) -> Result<BTreeSet<ProcessKey>, sqlx::Error> {
+    let keys = requests.iter().flat_map(|PostRequest { gateway, process, report }| {
+        [*process, report.epoch].map(|epoch| ProcessKey { gateway: gateway.to_string(), epoch })
+    });
+    let unknown: BTreeSet<_> = keys.filter(|key| !running.contains_key(key)).collect();
+    let mut ended = BTreeSet::new();
+    for key in unknown {
+        if transaction.has_ended(&key).await? {
+            ended.insert(key);
+        }
+    }
+    Ok(ended)
 }
 
 /// Ends the recovery of a generation if its conditions are met.
@@ -209,17 +230,26 @@ async fn recovered(
     Ok(new)
 }
 
+/// The rows of a locked budget.
+struct Rows {
+    budget: LockedBudget,
+    accounts: BTreeMap<ProcessKey, StoredAccount>,
+    /// The processes that have not ended.
+    processes: BTreeMap<ProcessKey, ProcessRow>,
+    /// The processes of reports that have ended.
+    ended: BTreeSet<ProcessKey>,
+}
+
 /// The rows of a locked budget while reports are merged.
 struct Desk<'a> {
     book: &'a BookKey,
-    limit: Amount,
+    terms: Terms,
     span: WindowSpan,
-    /// Why the budget grants nothing.
-    suspended: Option<Refusal>,
     now: Timestamp,
     budget: LockedBudget,
     accounts: BTreeMap<ProcessKey, StoredAccount>,
     processes: BTreeMap<ProcessKey, ProcessRow>,
+    ended: BTreeSet<ProcessKey>,
     active: u32,
     changed: BTreeSet<ProcessKey>,
     recalls: Vec<GatewayAccount>,
@@ -231,11 +261,10 @@ impl<'a> Desk<'a> {
         book: &'a BookKey,
         terms: &BookTerms,
         now: Timestamp,
-        budget: LockedBudget,
-        accounts: BTreeMap<ProcessKey, StoredAccount>,
-        processes: BTreeMap<ProcessKey, ProcessRow>,
+        rows: Rows,
         generation: Generation,
     ) -> Self {
+        let Rows { budget, accounts, processes, ended } = rows;
         let span = terms.open.as_ref().map(|open| open.span.clone());
         let outside = span.is_none().then_some(Refusal::OutsideWindow);
         // The rights of a rate expire soon, so that lost grants do not matter for long.
@@ -247,17 +276,21 @@ impl<'a> Desk<'a> {
             ends_in: budget.end.map(|end| end.since(now)),
             next: None,
         };
-        let is_active = |process: &&ProcessRow| process.is_reachable(now) && !process.is_ended;
-        let active = processes.values().filter(is_active).count();
+        let active = processes.values().filter(|process| process.is_reachable(now)).count();
         Self {
             book,
-            limit: terms.limit.unwrap_or(Amount::ZERO),
+            terms: Terms {
+                limit: terms.limit.unwrap_or(Amount::ZERO),
+                suspended: outside.or(recovering),
+                is_bounded: terms.is_bounded,
+                allowance: terms.allowance,
+            },
             span: span.unwrap_or_else(past),
-            suspended: outside.or(recovering),
             now,
             budget,
             accounts,
             processes,
+            ended,
             active: u32::try_from(active).unwrap_or(u32::MAX),
             changed: BTreeSet::new(),
             recalls: Vec::new(),
@@ -268,11 +301,16 @@ impl<'a> Desk<'a> {
     fn post(&mut self, request: &PostRequest) -> Result<AccountState, Rejection> {
         let PostRequest { gateway, process, report } = request;
         let key = |epoch| ProcessKey { gateway: gateway.to_string(), epoch };
-        let sender = self.processes.get(&key(*process)).copied().unwrap_or_default();
-        let suspended = sender.refusal().or(self.suspended);
-        let terms = Terms { limit: self.limit, suspended };
+        let is_ended = self.ended.contains(&key(*process));
+        let sender = self.processes.get(&key(*process)).copied();
+        let sender = ProcessRow { is_ended, ..sender.unwrap_or_default() };
+        let suspended = sender.refusal().or(self.terms.suspended);
+        let terms = Terms { suspended, ..self.terms };
         let key = key(report.epoch);
         let known = self.accounts.get(&key).copied();
+        if known.is_none() && self.ended.contains(&key) {
+            return Ok(self.forgotten(report));
+        }
         let row = known.map_or_else(|| sender.new_account(), |known| known.row);
         let posted = post(&terms, &self.budget.row, &row, report)?;
         let known = known.unwrap_or(StoredAccount { row, process: *process, closed_at: None });
@@ -282,7 +320,7 @@ impl<'a> Desk<'a> {
         if is_known.is_none() || posted.account != row {
             self.changed.insert(key.clone());
         }
-        let mut budget = self.budget.row.state(self.limit, self.active);
+        let mut budget = self.budget.row.state(self.terms.limit, self.active);
         let mut grant = posted.grant;
         let minimum = report.want.and_then(|want| want.minimum);
         if let (Some(Refusal::Exhausted), Some(minimum)) = (grant.refusal, minimum) {
@@ -303,6 +341,19 @@ impl<'a> Desk<'a> {
             }
         }
         Ok(AccountState { window: self.span.clone(), grant, budget })
+    }
+
+    /// The answer about an account of an ended process that the ledger does not have: it was deleted, or never opened.
+    /// The end of the process followed the final reports of all accounts with spending, so that there is nothing to
+    /// charge.
+    fn forgotten(&self, report: &AccountReport) -> AccountState {
+        let refusal = report.want.and_then(|want| want.minimum).map(|_| Refusal::Closed);
+        let granted = report.totals.granted;
+        AccountState {
+            window: self.span.clone(),
+            grant: Grant { granted, is_closed: true, recall: false, refusal },
+            budget: self.budget.row.state(self.terms.limit, self.active),
+        }
     }
 
     fn holdings(&self) -> Vec<Holding> {

@@ -39,6 +39,15 @@ pub(super) const SET_RECOVERED: &str = "UPDATE ledger SET is_recovered = $2 WHER
 pub(super) const PROCESSES: &str =
     "SELECT gateway, epoch, last_contact, generation, is_ended FROM ledger_processes";
 
+/// The processes that have not ended.
+pub(super) const RUNNING_PROCESSES: &str = "
+    SELECT gateway, epoch, last_contact, generation, is_ended FROM ledger_processes
+    WHERE NOT is_ended";
+
+/// A process that has ended: $1 gateway, $2 epoch.
+pub(super) const ENDED_PROCESS: &str =
+    "SELECT generation FROM ledger_processes WHERE gateway = $1 AND epoch = $2 AND is_ended";
+
 /// Stores a report of a process: $1 gateway, $2 epoch, $3 time, $4 false.
 pub(super) const CONTACT: &str = "
     INSERT INTO ledger_processes (gateway, epoch, last_contact, generation, is_ended)
@@ -72,7 +81,7 @@ pub(super) const INSERT_BUDGET: &str = "
 macro_rules! budget {
     ($lock:literal) => {
         concat!(
-            "SELECT id, ends_at, exposed, settled, overshoot, reclaimed, adjustment, alerted
+            "SELECT id, ends_at, exposed, settled, overshoot, reclaimed, adjustment, peak_limit, alerted
              FROM ledger_budgets
              WHERE policy = $1 AND budget = $2 AND subject = $3 AND window_id = $4",
             $lock
@@ -85,10 +94,12 @@ pub(super) const POSTGRES_LOCK_BUDGET: &str = budget!(" FOR UPDATE");
 /// The same on SQLite, whose transaction excludes other writers.
 pub(super) const SQLITE_LOCK_BUDGET: &str = budget!("");
 
-/// Stores the amounts of a budget: $1 id, $2 exposed, $3 settled, $4 overshoot, $5 reclaimed, $6 adjustment.
+/// Stores the amounts of a budget: $1 id, $2 exposed, $3 settled, $4 overshoot, $5 reclaimed, $6 adjustment,
+/// $7 highest limit.
 pub(super) const UPDATE_BUDGET: &str = "
     UPDATE ledger_budgets
-    SET exposed = $2, settled = $3, overshoot = $4, reclaimed = $5, adjustment = $6 WHERE id = $1";
+    SET exposed = $2, settled = $3, overshoot = $4, reclaimed = $5, adjustment = $6, peak_limit = $7
+    WHERE id = $1";
 
 /// The accounts of a budget: $1 id.
 pub(super) const ACCOUNTS: &str = "
@@ -119,7 +130,7 @@ macro_rules! listed {
     ($filter:literal) => {
         concat!(
             "SELECT b.policy, b.budget, b.subject, b.window_id, b.ends_at, b.exposed, b.settled,
-                    b.overshoot, b.reclaimed, b.adjustment,
+                    b.overshoot, b.reclaimed, b.adjustment, b.peak_limit,
                     (SELECT CAST(coalesce(sum(
                         CASE WHEN a.granted - a.returned > a.settled
                              THEN a.granted - a.returned - a.settled ELSE 0 END), 0) AS bigint)
@@ -175,6 +186,9 @@ pub(super) const LIST_CHANGES: &str = "
 /// The number and the recovery of the generation, without a change of the counter.
 pub(super) const READ_GENERATION: &str = "SELECT generation, is_recovered FROM ledger";
 
+/// The key of the proofs of generations.
+pub(super) const READ_SECRET: &str = "SELECT secret FROM ledger";
+
 /// Deletes windows that ended before $1, with their accounts.
 pub(super) const DELETE_ENDED_BUDGETS: &str = "DELETE FROM ledger_budgets WHERE ends_at < $1";
 
@@ -182,14 +196,21 @@ pub(super) const DELETE_ENDED_BUDGETS: &str = "DELETE FROM ledger_budgets WHERE 
 pub(super) const DELETE_ENDED_RATES: &str =
     "DELETE FROM ledger_budgets WHERE ends_at < $1 AND budget LIKE 'rate:%'";
 
-/// Deletes accounts closed before $1. The sums of their budgets keep their spending.
-pub(super) const DELETE_CLOSED_ACCOUNTS: &str = "DELETE FROM ledger_accounts WHERE closed_at < $1";
+/// Deletes accounts closed before $1. The sums of their budgets keep their spending. The end of the process, which is
+/// kept longer, shows that a late report contains nothing new. Without it the account itself must show this.
+pub(super) const DELETE_CLOSED_ACCOUNTS: &str = "
+    DELETE FROM ledger_accounts WHERE closed_at < $1 AND EXISTS (
+        SELECT 1 FROM ledger_processes p
+        WHERE p.gateway = ledger_accounts.gateway AND p.epoch = ledger_accounts.epoch AND p.is_ended)";
 
-/// Deletes processes without accounts and without a report since $1.
+/// Deletes processes without accounts and without a report: since $1, or since $2 if they have ended.
 pub(super) const DELETE_PROCESSES: &str = "
-    DELETE FROM ledger_processes WHERE last_contact < $1 AND NOT EXISTS (
+    DELETE FROM ledger_processes
+    WHERE CASE WHEN is_ended THEN last_contact < $2 ELSE last_contact < $1 END
+      AND NOT EXISTS (
         SELECT 1 FROM ledger_accounts a
-        WHERE a.gateway = ledger_processes.gateway AND a.process = ledger_processes.epoch)";
+        WHERE a.gateway = ledger_processes.gateway
+          AND (a.process = ledger_processes.epoch OR a.epoch = ledger_processes.epoch))";
 
 /// Stores an alert: $1 id, $2 id of the budget, $3 threshold, $4 time, $5 spending, $6 limit, $7 first attempt.
 pub(super) const INSERT_ALERT: &str = "
@@ -262,18 +283,26 @@ macro_rules! usage_columns {
 
 /// Adds a column of usage to the stored one. Sums end at `UsageTotals::MAX`, and costs also at its negative.
 macro_rules! added {
-    ($column:literal) => {
+    ($column:literal, $max:literal) => {
         concat!(
             $column,
             " = CASE WHEN usage_totals.",
             $column,
             " + excluded.",
             $column,
-            " > 1000000000000000 THEN 1000000000000000 WHEN usage_totals.",
+            " > ",
+            $max,
+            " THEN ",
+            $max,
+            " WHEN usage_totals.",
             $column,
             " + excluded.",
             $column,
-            " < -1000000000000000 THEN -1000000000000000 ELSE usage_totals.",
+            " < -",
+            $max,
+            " THEN -",
+            $max,
+            " ELSE usage_totals.",
             $column,
             " + excluded.",
             $column,
@@ -287,18 +316,69 @@ macro_rules! add_usage {
     () => {
         concat!(
             " ON CONFLICT (minute, gateway, agent, team, principal, tool, verdict) DO UPDATE SET ",
-            added!("calls"),
+            added!("calls", "1000000000000000"),
             ", ",
-            added!("cost"),
+            added!("cost", "4000000000000000000"),
             ", ",
-            added!("duration_micros"),
+            added!("duration_micros", "1000000000000000"),
             ", ",
-            added!("request_bytes"),
+            added!("request_bytes", "1000000000000000"),
             ", ",
-            added!("response_bytes")
+            added!("response_bytes", "1000000000000000")
         )
     };
 }
+
+/// The sum of a column of usage on Postgres, at most the largest cost of a row. A sum of `bigint` is a `numeric`.
+macro_rules! postgres_sum {
+    ($column:literal) => {
+        concat!(
+            "CAST(least(greatest(sum(",
+            $column,
+            "), -4000000000000000000), 4000000000000000000) AS bigint)"
+        )
+    };
+}
+
+/// The same on SQLite. A sum that does not fit fails, so that millions are summed apart from the rest.
+macro_rules! sqlite_sum {
+    ($column:literal) => {
+        concat!(
+            "CASE WHEN sum(",
+            $column,
+            " / 1000000) >= 4000000000000 THEN 4000000000000000000 WHEN sum(",
+            $column,
+            " / 1000000) <= -4000000000000 THEN -4000000000000000000 ELSE sum(",
+            $column,
+            " / 1000000) * 1000000 + sum(",
+            $column,
+            " % 1000000) END"
+        )
+    };
+}
+
+/// The sums of all columns of usage.
+macro_rules! usage_sums {
+    ($sum:ident) => {
+        concat!(
+            $sum!("calls"),
+            " AS calls, ",
+            $sum!("cost"),
+            " AS cost, ",
+            $sum!("duration_micros"),
+            " AS duration_micros, ",
+            $sum!("request_bytes"),
+            " AS request_bytes, ",
+            $sum!("response_bytes"),
+            " AS response_bytes"
+        )
+    };
+}
+
+/// The sums of usage.
+pub(super) const POSTGRES_USAGE_SUMS: &str = usage_sums!(postgres_sum);
+/// The same on SQLite.
+pub(super) const SQLITE_USAGE_SUMS: &str = usage_sums!(sqlite_sum);
 
 /// Adds usage: the part before the rows.
 pub(super) const INSERT_USAGE: &str = concat!("INSERT INTO usage_totals ", usage_columns!());
@@ -308,13 +388,13 @@ pub(super) const INSERT_USAGE_CONFLICT: &str = add_usage!();
 
 /// Adds rows by minute to those of their hours.
 macro_rules! add_hours {
-    ($from:literal) => {
+    ($sum:ident, $from:literal) => {
         concat!(
             "INSERT INTO usage_totals ",
             usage_columns!(),
-            "SELECT minute / 60 * 60, gateway, agent, team, principal, tool, verdict,
-                    sum(calls), sum(cost), sum(duration_micros), sum(request_bytes), sum(response_bytes)
-             FROM ",
+            "SELECT minute / 60 * 60, gateway, agent, team, principal, tool, verdict, ",
+            usage_sums!($sum),
+            " FROM ",
             $from,
             " GROUP BY minute / 60 * 60, gateway, agent, team, principal, tool, verdict ",
             add_usage!()
@@ -327,12 +407,12 @@ pub(super) const POSTGRES_MERGE_MINUTES: &str = concat!(
     "WITH merged AS (
          DELETE FROM usage_totals WHERE minute < $1 AND minute % 60 <> 0 RETURNING *
      ) ",
-    add_hours!("merged")
+    add_hours!(postgres_sum, "merged")
 );
 
 /// The same on SQLite, before the deletion of the minutes.
 pub(super) const SQLITE_MERGE_MINUTES: &str =
-    add_hours!("usage_totals WHERE minute < $1 AND minute % 60 <> 0");
+    add_hours!(sqlite_sum, "usage_totals WHERE minute < $1 AND minute % 60 <> 0");
 
 /// Deletes merged minutes: $1 the first minute that is kept.
 pub(super) const SQLITE_DELETE_MINUTES: &str =

@@ -53,6 +53,7 @@ row!(
         overshoot: i64,
         reclaimed: i64,
         adjustment: i64,
+        peak_limit: i64,
         alerted: i64,
     }
 );
@@ -288,13 +289,13 @@ impl LedgerTransaction {
         id: i64,
         budget: &BudgetRow,
     ) -> Result<(), sqlx::Error> {
-        let BudgetRow { exposed, settled, overshoot, reclaimed, adjustment } = *budget;
-        let [exposed, settled, overshoot, reclaimed, adjustment] =
-            [exposed, settled, overshoot, reclaimed, adjustment].map(Amount::as_micros);
+        let BudgetRow { exposed, settled, overshoot, reclaimed, adjustment, peak_limit } = *budget;
+        let [exposed, settled, overshoot, reclaimed, adjustment, peak_limit] =
+            [exposed, settled, overshoot, reclaimed, adjustment, peak_limit].map(Amount::as_micros);
         execute_in!(
             self,
             sql::UPDATE_BUDGET,
-            [id, exposed, settled, overshoot, reclaimed, adjustment]
+            [id, exposed, settled, overshoot, reclaimed, adjustment, peak_limit]
         )
     }
 
@@ -315,6 +316,29 @@ impl LedgerTransaction {
             run!(LedgerTransaction(self), ProcessRecord, sql::PROCESSES, [], fetch_all)?;
         let processes: Result<_, Error> = rows.into_iter().map(process).collect();
         Ok(processes?)
+    }
+
+    /// The processes that have not ended. Those that have ended are many.
+    pub(super) async fn running_processes(
+        &mut self,
+    ) -> Result<BTreeMap<ProcessKey, ProcessRow>, Failed> {
+        let rows: Vec<ProcessRecord> =
+            run!(LedgerTransaction(self), ProcessRecord, sql::RUNNING_PROCESSES, [], fetch_all)?;
+        let processes: Result<_, Error> = rows.into_iter().map(process).collect();
+        Ok(processes?)
+    }
+
+    /// Whether a process has ended.
+    pub(super) async fn has_ended(&mut self, key: &ProcessKey) -> Result<bool, sqlx::Error> {
+        let (gateway, epoch) = (key.gateway.as_str(), key.epoch.to_string());
+        let row: Option<(i64,)> = run!(
+            LedgerTransaction(self),
+            (i64,),
+            sql::ENDED_PROCESS,
+            [gateway, epoch.as_str()],
+            fetch_optional
+        )?;
+        Ok(row.is_some())
     }
 
     /// Stores accounts of a budget.
@@ -366,6 +390,7 @@ impl From<BudgetRecord> for LockedBudget {
                 overshoot: Amount::from_micros(record.overshoot),
                 reclaimed: Amount::from_micros(record.reclaimed),
                 adjustment: Amount::from_micros(record.adjustment),
+                peak_limit: Amount::from_micros(record.peak_limit),
             },
             alerted: record.alerted,
         }

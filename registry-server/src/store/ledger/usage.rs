@@ -313,39 +313,29 @@ async fn merge_minutes(backend: &Backend, before: i64) -> Result<(), sqlx::Error
 
 async fn groups(backend: &Backend, query: &UsageQuery) -> Result<Vec<GroupRecord>, sqlx::Error> {
     macro_rules! fetch {
-        ($db:ty, $store:expr, $sum:expr) => {{
+        ($db:ty, $store:expr, $sums:expr) => {{
             let mut statement = QueryBuilder::<$db>::new("SELECT ");
-            push_query(&mut statement, query, $sum);
+            push_query(&mut statement, query, $sums);
             // The statement depends on the query, so it is not cached.
             let select = statement.build_query_as::<GroupRecord>().persistent(false);
             select.fetch_all($store.reader()).await
         }};
     }
     match backend {
-        Backend::Sqlite(store) => fetch!(Sqlite, store, |column| format!("sum({column})")),
-        Backend::Postgres(store) => fetch!(Postgres, store, |column| {
-            // The sum is a `numeric`, which can exceed a `bigint`.
-            format!("CAST(least(greatest(sum({column}), {}), {}) AS bigint)", i64::MIN, i64::MAX)
-        }),
+        Backend::Sqlite(store) => fetch!(Sqlite, store, sql::SQLITE_USAGE_SUMS),
+        Backend::Postgres(store) => fetch!(Postgres, store, sql::POSTGRES_USAGE_SUMS),
     }
 }
 
-fn push_query<DB>(
-    statement: &mut QueryBuilder<DB>,
-    query: &UsageQuery,
-    sum: impl Fn(&str) -> String,
-) where
+fn push_query<DB>(statement: &mut QueryBuilder<DB>, query: &UsageQuery, sums: &str)
+where
     DB: Database,
     for<'q> String: Encode<'q, DB> + Type<DB>,
     for<'q> i64: Encode<'q, DB> + Type<DB>,
 {
     const KEY: &str = "interval_start, gateway, agent, team, principal, tool, verdict";
-    const SUMS: [&str; 5] = ["calls", "cost", "duration_micros", "request_bytes", "response_bytes"];
-    statement.push(KEY);
-    for column in SUMS {
-        statement.push(format_args!(", {} AS {column}", sum(column)));
-    }
-    statement.push(" FROM (SELECT ");
+    const SUMMED: &str = "calls, cost, duration_micros, request_bytes, response_bytes";
+    statement.push(format_args!("{KEY}, {sums} FROM (SELECT "));
     match query.interval.map(UsageInterval::minutes) {
         Some(minutes) => statement.push(format_args!("minute / {minutes} * {minutes}")),
         None => statement.push("CAST(0 AS bigint)"),
@@ -357,7 +347,7 @@ fn push_query<DB>(
         let value = if is_wanted { column } else { "CAST('' AS text)" };
         statement.push(format_args!(", {value} AS {column}"));
     }
-    statement.push(format_args!(", {} FROM usage_totals WHERE minute >= ", SUMS.join(", ")));
+    statement.push(format_args!(", {SUMMED} FROM usage_totals WHERE minute >= "));
     statement.push_bind(query.start.map_or(0, first_minute_from));
     statement.push(" AND minute < ").push_bind(query.end.map_or(i64::MAX, first_minute_from));
     for (property, value) in &query.filters {

@@ -3,6 +3,28 @@
 use super::{saga::*, *};
 use crate::testing::policy;
 
+/// A price of 1 and a rate of one call per hour for the composition `outer` itself.
+fn own_costs(failures: &str) -> Registered {
+    let budget = json!({ "name": "own", "per": "fleet", "limit": "10", "window": "total" });
+    let costs = json!({ "appliesTo": { "tools": ["outer"] },
+        "price": { "perCall": "1", "failures": failures }, "budgets": [budget],
+        "rates": [{ "limit": 1, "window": "PT1H" }] });
+    policy("own", costs)
+}
+
+/// The spending of the only budget.
+fn spent(composed: &Composed) -> Value {
+    let view = serde_json::to_value(composed.bench.gateway.spending().view()).unwrap();
+    assert_eq!(view["budgets"].as_array().map(Vec::len), Some(1), "{view}");
+    view["budgets"][0]["gateway"]["spent"].clone()
+}
+
+/// The reason of a denial by a policy, or null.
+async fn denial(composed: &Composed, tool: &str) -> Value {
+    let result = composed.got(tool, json!({ "x": 1 })).await.result();
+    result["_meta"]["registry/governance"]["reason"].clone()
+}
+
 fn forbids(tool: &str) -> Registered {
     let members = json!({ "appliesTo": { "tools": [tool] },
         "authorization": { "cedar": "forbid (principal, action, resource);" } });
@@ -83,8 +105,54 @@ async fn budget_rejects_steps_but_no_compensation() {
     assert_eq!(composed.failure("outer", json!({ "x": 1 })).await.1, "saga-failed");
     assert_eq!(undone(&composed).len(), 1);
     assert!(composed.upstream.calls("say").is_empty());
-    let view = serde_json::to_value(composed.bench.gateway.spending().view()).unwrap();
-    assert_eq!(view["budgets"][0]["gateway"]["spent"], "1");
+    assert_eq!(spent(&composed), "1");
+}
+
+#[tokio::test]
+async fn compensated_saga_takes_its_price_and_rate() {
+    let steps =
+        [saga_step("a", "echo", undone_by("keep", json!(null))), saga_step("b", "fail", json!({}))];
+    for (failures, charged) in [("charged", "1"), ("free", "0")] {
+        let outer = composition("outer", saga(&steps, json!({})));
+        let composed = Composed::start(vec![outer, own_costs(failures)]).await;
+        assert_eq!(composed.failure("outer", json!({ "x": 1 })).await.1, "saga-failed");
+        assert_eq!(undone(&composed).len(), 1);
+        assert_eq!(spent(&composed), charged);
+        assert_eq!(denial(&composed, "outer").await, "RATE_LIMITED");
+    }
+}
+
+#[tokio::test]
+async fn saga_without_sent_step_is_free() {
+    let steps =
+        [saga_step("a", "echo", undone_by("keep", json!(null))), saga_step("b", "say", json!({}))];
+    let outer = composition("outer", saga(&steps, json!({})));
+    let composed = Composed::start(vec![outer, own_costs("charged"), forbids("echo")]).await;
+    for _ in 0..2 {
+        assert_eq!(composed.failure("outer", json!({ "x": 1 })).await.1, "saga-failed");
+    }
+    assert_eq!(spent(&composed), "0");
+    assert!(undone(&composed).is_empty());
+}
+
+#[tokio::test]
+async fn composition_that_times_out_takes_its_price() {
+    let inner = json!({ "tool": { "name": "wait" } });
+    let spec = json!({ "timeout": { "inner": inner, "durationMs": 50 } });
+    let composed = Composed::start(vec![composition("outer", spec), own_costs("free")]).await;
+    assert_eq!(composed.failure("outer", json!({ "ms": 60_000 })).await.1, "timeout");
+    assert_eq!(spent(&composed), "1", "the outcome is unknown");
+}
+
+#[tokio::test]
+async fn inner_composition_without_sent_step_is_free() {
+    let inner = composition("outer", pipeline(&[step("s", "say", json!(null))]));
+    let steps = [step("a", "echo", json!(null)), step("b", "outer", json!(null))];
+    let around = around("around", "outer", pipeline(&steps));
+    let composed = Composed::start(vec![inner, around, own_costs("charged"), forbids("say")]).await;
+    assert_eq!(composed.failure("around", json!({ "x": 1 })).await.1, "denied");
+    assert_eq!(composed.upstream.calls("echo").len(), 1);
+    assert_eq!(spent(&composed), "0");
 }
 
 #[tokio::test]
@@ -99,8 +167,7 @@ async fn cached_result_of_composition_is_free() {
     for _ in 0..3 {
         assert_eq!(composed.value("outer", json!({ "x": 1 })).await, json!({ "x": 1 }));
     }
-    let view = serde_json::to_value(composed.bench.gateway.spending().view()).unwrap();
-    assert_eq!(view["budgets"][0]["gateway"]["spent"], "1");
+    assert_eq!(spent(&composed), "1");
 }
 
 #[tokio::test]
