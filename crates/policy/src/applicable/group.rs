@@ -106,8 +106,24 @@ impl PolicyGroup {
         }
         match self.all.as_ref()?.evaluate(&applicable.entities, request) {
             Ok(evaluation) => self.decide(applicable, &evaluation, |_| false),
-            Err(error) => self.unusable(applicable, error),
+            Err(error) => self
+                .first_unusable(applicable, request)
+                .or_else(|| self.unusable(applicable, error)),
         }
+    }
+
+    /// The violation by the first policy that cannot read the facts of a call.
+    fn first_unusable(
+        &self,
+        applicable: &ApplicablePolicies,
+        request: Request<'_>,
+    ) -> Option<Finding> {
+        self.policies.iter().find_map(|&position| {
+            let own = applicable.statements(self).filter(|(policy, _)| *policy == position);
+            let error = StatementSet::new(own)?.evaluate(&applicable.entities, request).err()?;
+            let policy = &applicable.policies[position].policy;
+            Some(finding(policy, Reason::PolicyError(error)))
+        })
     }
 
     /// The violation by a call whose facts cannot be read. Names the first of these policies that

@@ -54,7 +54,10 @@ impl ApplicablePolicies {
     }
 
     /// The statements of a group that apply, with the positions of their policies.
-    fn statements(&self, group: &PolicyGroup) -> impl Iterator<Item = (usize, &Statement)> {
+    pub(super) fn statements(
+        &self,
+        group: &PolicyGroup,
+    ) -> impl Iterator<Item = (usize, &Statement)> {
         group.statements().filter_map(|(position, index)| {
             let conditions = self.policies[position].policy.conditions()?.as_ref().ok()?;
             Some((position, conditions.statements().get(index)?))

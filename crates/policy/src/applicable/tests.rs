@@ -91,6 +91,17 @@ fn resources() -> impl Strategy<Value = Resource> {
     })
 }
 
+fn features() -> impl Strategy<Value = Resource> {
+    let kinds = vec![ResourceKind::Prompt, ResourceKind::Resource];
+    (resources(), select(kinds)).prop_map(|(resource, kind)| Resource {
+        kind,
+        tools: Vec::new(),
+        is_destructive: false,
+        is_read_only: true,
+        ..resource
+    })
+}
+
 fn arguments() -> impl Strategy<Value = Value> {
     select(vec![json!({}), json!({ "n": 1 }), json!({ "n": 3 }), json!({ "n": 0.000_001 })])
 }
@@ -150,6 +161,35 @@ fn unusable_argument_is_attributed_in_each_mode() {
     assert_eq!(verdict.audit.iter().map(name).collect::<Vec<_>>(), ["p0", "p2"]);
 }
 
+#[test]
+fn unusable_argument_is_attributed_to_its_reader() {
+    let policy = |condition: &str| {
+        let cedar = format!(
+            "forbid (principal, action == Action::\"call\", resource) when {{ {condition} }};"
+        );
+        json!({ "version": "1.0.0", "authorization": { "cedar": cedar } })
+    };
+    let policies = [
+        policy("context.arguments.n.lessThan(decimal(\"0.0\"))"),
+        policy("![context.arguments].contains(context.arguments)"),
+    ];
+    let resource = Resource {
+        kind: ResourceKind::Tool,
+        name: "t".to_owned(),
+        version: "1.0.0".to_owned(),
+        tools: vec!["t".to_owned()],
+        skills: Vec::new(),
+        servers: Vec::new(),
+        tags: Vec::new(),
+        is_destructive: false,
+        is_read_only: false,
+    };
+    let of = (&Caller::Unregistered, &resource);
+    assert_eq!(verdict(&policies, of, &json!({ "n": 1 })).denial, None);
+    let denial = verdict(&policies, of, &json!({ "n": 1, "undeclared": 2 })).denial.unwrap();
+    assert_eq!(denial.policy.name.as_str(), "p1");
+}
+
 proptest! {
     #[test]
     fn joint_evaluation_equals_policies_one_by_one(
@@ -173,6 +213,19 @@ proptest! {
         let applicable = compiled(&policies).applicable(&caller, &resource, types);
         if applicable.is_some_and(|applicable| applicable.hidden(Action::Call).is_some()) {
             prop_assert!(denied(&policies, (&caller, &resource), &arguments));
+        }
+    }
+
+    #[test]
+    fn feature_is_denied_exactly_if_hidden(
+        policies in policies(), caller in callers(), resource in features()
+    ) {
+        let unreadable = || ArgumentType::of_schema(None, &|_| None);
+        let applicable = compiled(&policies).applicable(&caller, &resource, unreadable);
+        let Some(applicable) = applicable else { return Ok(()) };
+        for action in resource.kind.actions() {
+            let verdict = applicable.evaluate(*action, &context(&BTreeSet::new()), &Map::new());
+            prop_assert_eq!(verdict.denial.is_some(), applicable.hidden(*action).is_some());
         }
     }
 

@@ -134,7 +134,8 @@ impl StatementSet {
         let CallContext { issuer, subject, method, scopes, purpose, hops, time } = *request.context;
         let text = |text: &str| RestrictedExpression::new_string(text.to_owned());
         let mut members = Vec::new();
-        if self.reads.reads("arguments")
+        if request.action.has_arguments()
+            && self.reads.reads("arguments")
             && let Some((types, values)) = request.arguments
         {
             members.push(("arguments".to_owned(), self.arguments(types, values)?));
