@@ -24,6 +24,8 @@ pub struct Governance {
     inspects: bool,
     /// Whether a policy replaces data by placeholders.
     tokenizes: bool,
+    /// Whether a policy depends on hops.
+    counts_hops: bool,
     callers: RwLock<HashMap<Key, Arc<Caller>>>,
     applicable: RwLock<HashMap<AgentAndTarget, Option<Arc<ApplicablePolicies>>>>,
 }
@@ -42,12 +44,14 @@ impl Governance {
         let tokenizes = inspections().any(|inspection| {
             inspection.results.values().any(|action| *action == InspectionAction::Tokenize)
         });
+        let counts_hops = policies.iter().any(|policy| policy.depends_on_hops());
         (!policies.is_empty()).then(|| {
             Arc::new(Self {
                 catalog: Arc::clone(catalog),
                 policies,
                 inspects,
                 tokenizes,
+                counts_hops,
                 callers: RwLock::default(),
                 applicable: RwLock::default(),
             })
@@ -62,6 +66,12 @@ impl Governance {
     /// Whether a policy replaces data by placeholders.
     pub fn tokenizes(&self) -> bool {
         self.tokenizes
+    }
+
+    /// Whether a policy depends on hops. All calls are then counted, because a call that this policy
+    /// does not select can cause one that it selects, here or at another gateway.
+    pub fn counts_hops(&self) -> bool {
+        self.counts_hops
     }
 
     /// Whether all of these policies restore the values that they replaced in arguments of a tool.

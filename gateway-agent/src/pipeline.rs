@@ -27,6 +27,7 @@ mod sagas;
 mod send;
 mod settings;
 mod steps;
+mod stored;
 mod streams;
 mod task;
 mod validate;
@@ -98,14 +99,14 @@ async fn run(
         if let Some(skill) = route.skill_name() {
             record.set_target(&skill);
         }
+        if moment.snapshot.governance.as_ref().is_some_and(|governance| governance.counts_hops()) {
+            call.context.hops.get_or_insert(0);
+        }
         let governed = Governed::find(&moment, call, &route, record.agent());
         if let Some(governed) = &governed {
             governed
                 .conceal(record)
                 .inspect_err(|_| inspect::record_unknown_target(gateway, call, &moment, record))?;
-            if governed.counts_hops() {
-                call.context.hops.get_or_insert(0);
-            }
         }
         let (route, finding) = route::authorize_route(gateway.policy(), &moment.freshness, route)?;
         record.set_route(route.served(), route.server(), finding);

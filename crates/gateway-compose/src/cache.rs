@@ -34,7 +34,10 @@ impl Run {
         // Without an exact key, a cached result could be another input's.
         let Some(key) = key else { return self.operate(&cache.inner, at, input).await };
         let results = &self.state().results;
-        match results.find(&key, Instant::now()) {
+        let origin = self.origin(&cache.pointer);
+        // Policies can have changed since. The steps of the new run are authorized.
+        let is_authorized = |_: &CacheHit| self.authorize_stored(&origin, at).is_ok();
+        match results.find(&key, Instant::now()).filter(is_authorized) {
             Some(CacheHit::Fresh(value)) => Ok((*value).clone()),
             Some(CacheHit::Stale { value, is_first }) => {
                 if is_first {
@@ -42,7 +45,13 @@ impl Run {
                 }
                 Ok((*value).clone())
             }
-            None => self.run_and_cache(cache, (key, at), input).await,
+            None => {
+                let outcome = self.run_and_cache(cache, (key, at), input).await;
+                if outcome.is_err() {
+                    results.refresh_failed(&key);
+                }
+                outcome
+            }
         }
     }
 

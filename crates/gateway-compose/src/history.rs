@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use self::end::{SagaEnd, SagaStatus, StepOutcome};
+use crate::ResultOrigin;
 
 /// The start of a saga.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -34,6 +35,14 @@ pub(crate) struct SagaStart {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) quota_key: Option<Box<str>>,
     pub(crate) input: Value,
+}
+
+impl SagaStart {
+    /// The origin of the result.
+    pub(crate) fn origin(&self) -> ResultOrigin {
+        let (tool, identity) = (self.tool.clone(), self.identity.clone());
+        ResultOrigin { tool, pointer: self.pointer.clone(), identity }
+    }
 }
 
 /// An event of a saga. Steps are counted from 0.

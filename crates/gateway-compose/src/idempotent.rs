@@ -35,19 +35,22 @@ impl Run {
         let key = key.ok_or_else(|| Failure::new(at, Cause::InexactKey))?;
         let ttl = once.ttl_seconds.map_or(TTL, Duration::from_secs);
         let is_repeatable = self.plan.is_repeatable(&once.inner);
-        let quota_key = &self.owner.quota_key;
+        let (quota_key, own) = (&self.owner.quota_key, Arc::new(self.origin(&once.pointer)));
         loop {
-            let reservation =
-                self.state().idempotency.reserve((key, at), (ttl, is_repeatable), quota_key);
-            let state = match reservation {
+            let keys = &self.state().idempotency;
+            let reservation = keys.reserve((key, at), (ttl, is_repeatable), quota_key, &own);
+            let (state, origin) = match reservation {
                 Reservation::First(mut first) => {
                     let outcome = self.operate(&once.inner, at, input).await;
                     first.outcome = Some(outcome.clone());
                     return outcome;
                 }
                 Reservation::Full(why) => return Err(Failure::new(at, Cause::NoCapacity(why))),
-                Reservation::Duplicate(state) => state,
+                Reservation::Duplicate(state, origin) => (state, origin),
             };
+            if matches!(once.on_duplicate, OnDuplicate::Cached) {
+                self.authorize_stored(&origin, at)?;
+            }
             match (once.on_duplicate, state) {
                 (OnDuplicate::Cached, KeyState::Done(value)) => return Ok((*value).clone()),
                 (OnDuplicate::Cached, KeyState::Unknown(failure)) => return Err(failure),

@@ -37,7 +37,9 @@ pub use self::{
     plan::{Part, Plan},
     recovery::{recover, retry},
     report::Steps,
-    runner::{BoxFuture, ResumedSaga, RunOwner, SagaHost, Step, StepOutput, StepRunner},
+    runner::{
+        BoxFuture, ResultOrigin, ResumedSaga, RunOwner, SagaHost, Step, StepOutput, StepRunner,
+    },
     sagas::{RetryError, SagaDetail, SagaList, Sagas},
     scope::{RunScope, StepRequest},
     state::CompositionState,

@@ -1,6 +1,9 @@
 //! The plan of a composition: its spec, and the facts about the tools and agents that it calls.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use registry_core::spec::{Operation, Saga, Spec, Target};
 
@@ -37,7 +40,21 @@ impl Plan {
 
     /// Returns the saga at a pointer into the spec.
     pub fn saga(&self, pointer: &str) -> Option<Arc<Saga>> {
-        saga_in(&self.spec, pointer)
+        match pattern_at(&self.spec, pointer)? {
+            Spec::Saga(saga) => Some(Arc::clone(saga)),
+            _ => None,
+        }
+    }
+
+    /// Returns the tools and agents that contribute to the stored result of the pattern at a pointer
+    /// into the spec: all except compensations.
+    pub fn contributors_at(&self, pointer: &str) -> Option<BTreeSet<&Target>> {
+        pattern_at(&self.spec, pointer).map(contributors)
+    }
+
+    /// Returns the tools and agents that contribute to the result of the composition.
+    pub fn contributors(&self) -> BTreeSet<&Target> {
+        contributors(&self.spec)
     }
 
     /// Returns the facts about a target.
@@ -74,26 +91,53 @@ impl Plan {
         match operation {
             Operation::Call(target) => self.part(target).is_some_and(predicate),
             Operation::Pattern(spec) => {
-                let others: &[&Target] = match &**spec {
-                    Spec::DeadLetter(letter) => &[&letter.dead_letter_tool],
-                    Spec::ClaimCheck(check) => &[&check.store_tool, &check.retrieve_tool],
-                    _ => &[],
-                };
+                let mut others = own_targets(spec).into_iter();
                 spec.operations().into_iter().all(|inner| self.calls_only(inner, predicate))
-                    && others.iter().all(|tool| self.part(tool).is_some_and(predicate))
+                    && others.all(|tool| self.part(tool).is_some_and(predicate))
             }
         }
     }
 }
 
-fn saga_in(spec: &Spec, pointer: &str) -> Option<Arc<Saga>> {
-    if let Spec::Saga(saga) = spec
-        && saga.pointer == pointer
-    {
-        return Some(Arc::clone(saga));
+/// The pattern at a pointer, if it stores results.
+fn pattern_at<'s>(spec: &'s Spec, pointer: &str) -> Option<&'s Spec> {
+    let own = match spec {
+        Spec::Saga(saga) => Some(&saga.pointer),
+        Spec::Cache(cache) => Some(&cache.pointer),
+        Spec::Idempotent(once) => Some(&once.pointer),
+        _ => None,
+    };
+    if own.is_some_and(|own| own == pointer) {
+        return Some(spec);
     }
     spec.operations().into_iter().find_map(|operation| match operation {
-        Operation::Pattern(inner) => saga_in(inner, pointer),
+        Operation::Pattern(inner) => pattern_at(inner, pointer),
         Operation::Call(_) => None,
     })
+}
+
+fn contributors(spec: &Spec) -> BTreeSet<&Target> {
+    let mut found: BTreeSet<_> = own_targets(spec).into_iter().collect();
+    let operations: Vec<&Operation> = match spec {
+        Spec::Saga(saga) => saga.steps.iter().map(|step| &step.action).collect(),
+        _ => spec.operations(),
+    };
+    for operation in operations {
+        match operation {
+            Operation::Call(target) => {
+                found.insert(target);
+            }
+            Operation::Pattern(inner) => found.append(&mut contributors(inner)),
+        }
+    }
+    found
+}
+
+/// The tools that a pattern calls besides its operations.
+fn own_targets(spec: &Spec) -> Vec<&Target> {
+    match spec {
+        Spec::DeadLetter(letter) => vec![&letter.dead_letter_tool],
+        Spec::ClaimCheck(check) => vec![&check.store_tool, &check.retrieve_tool],
+        _ => Vec::new(),
+    }
 }

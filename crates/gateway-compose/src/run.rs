@@ -10,7 +10,7 @@ use gateway_protocol::content;
 use registry_core::{
     Key,
     spec::{
-        Binding, Operation, Spec,
+        Binding, Operation, Spec, Target,
         eval::{self, BindingContext, Budget},
     },
 };
@@ -18,8 +18,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    BoxFuture, Cause, CompositionCall, CompositionState, Failure, Plan, RunOwner, RunScope,
-    StepRunner,
+    BoxFuture, Cause, CompositionCall, CompositionState, Failure, Plan, ResultOrigin, RunOwner,
+    RunScope, StepRunner,
     limits::MAX_CALLS,
     report::Report,
     sagas::{SagaCompletion, all_ended},
@@ -214,6 +214,20 @@ impl Run {
     /// The state that compositions keep between calls.
     pub(super) fn state(&self) -> &Arc<CompositionState> {
         &self.state
+    }
+
+    /// The origin of the results that this run stores.
+    pub(super) fn origin(&self, pointer: &str) -> ResultOrigin {
+        let (tool, identity) = (self.key.clone(), self.owner.identity.clone());
+        ResultOrigin { tool, pointer: pointer.to_owned(), identity }
+    }
+
+    /// Checks that the caller may receive a stored result.
+    pub(super) fn authorize_stored(&self, origin: &ResultOrigin, at: &str) -> Result<(), Failure> {
+        self.runner.authorize_stored(origin, &self.scope).map_err(|error| {
+            let tool = Target::Tool(origin.tool.name.clone());
+            Failure::new(at, Cause::Call { tool, error })
+        })
     }
 
     /// The limits of one evaluation.

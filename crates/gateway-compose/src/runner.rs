@@ -21,6 +21,9 @@ pub trait StepRunner: fmt::Debug + Send + Sync {
     /// Runs a step to its end: authorization, validation, the call and its audit.
     fn run<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, StepOutput>;
 
+    /// Checks that policies allow the caller to receive a stored result. Records a denial.
+    fn authorize_stored(&self, origin: &ResultOrigin, scope: &RunScope) -> Result<(), StepError>;
+
     /// Reports to the caller of the run that a step finished.
     fn progress(&self, finished: u32, at: &str, outcome: &str);
 
@@ -46,6 +49,17 @@ pub struct StepOutput {
     pub result: Result<RawResult, StepError>,
     /// The steps, if the tool is a composition.
     pub steps: Option<Steps>,
+}
+
+/// The run that produced a stored result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResultOrigin {
+    /// The composition.
+    pub tool: Key,
+    /// The JSON Pointer of the pattern in its spec.
+    pub pointer: String,
+    /// The caller.
+    pub identity: CallerIdentity,
 }
 
 /// The caller that a run acts for.

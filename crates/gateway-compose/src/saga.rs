@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::history::{Event, History, SagaEnd, SagaStart, SagaStatus};
 use crate::{
-    Cause, Effects, Failure,
+    Cause, Effects, Failure, ResultOrigin,
     failure::under,
     run::Run,
     sagas::{SagaCompletion, SagaLog, StartResult},
@@ -55,28 +55,41 @@ impl Run {
         // saga cannot cancel it.
         let cancel = CancellationToken::new();
         let _cancel_on_drop = cancel.clone().drop_guard();
-        let ended = match self.state().sagas.begin(began) {
+        let (ended, joined) = match self.state().sagas.begin(began) {
             Err(cause) => return Err(Failure::new(at, cause)),
-            Ok(StartResult::Existing(ended)) => ended,
+            Ok(StartResult::Existing { ended, origin }) => {
+                self.authorize_stored(&origin, at)?;
+                (ended, Some(origin))
+            }
             Ok(StartResult::Started(log)) => {
                 let (run, saga, ended) =
                     (self.within_saga(log.id()), Arc::clone(saga), log.ended());
                 self.register_saga(&cancel, &ended);
                 let execution = SagaExecution { run, saga, log, at: at.into() };
                 self.state().spawn(async move { execution.run(cancel).await });
-                ended
+                (ended, None)
             }
         };
-        self.await_end(at, ended).await
+        self.await_end(at, ended, joined).await
     }
 
-    /// Waits for the end of a saga and returns it as the result of a step.
-    async fn await_end(&self, at: &str, mut ended: SagaCompletion) -> Result<Value, Failure> {
+    /// Waits for the end of a saga and returns it as the result of a step. `joined`: the origin of a
+    /// saga that another call started.
+    async fn await_end(
+        &self,
+        at: &str,
+        mut ended: SagaCompletion,
+        joined: Option<Arc<ResultOrigin>>,
+    ) -> Result<Value, Failure> {
         let end = match ended.wait_for(Option::is_some).await {
             Ok(end) => end.clone(),
             Err(_) => None,
         };
         let end = end.ok_or_else(|| Failure::new(at, Cause::Abandoned))?;
+        if let Some(origin) = joined {
+            // Policies can have changed while the saga was running.
+            self.authorize_stored(&origin, at)?;
+        }
         self.report.saga(at, &end);
         match (&end.status, &end.output) {
             (SagaStatus::Completed, Some(output)) => Ok(output.clone()),

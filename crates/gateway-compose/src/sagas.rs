@@ -26,7 +26,7 @@ use self::{
     table::SagaTable,
 };
 use crate::{
-    Cause,
+    Cause, ResultOrigin,
     history::{History, SagaEnd, SagaStart},
 };
 
@@ -70,7 +70,7 @@ pub(super) enum StartResult {
     /// The saga is new.
     Started(SagaLog),
     /// A saga with the same id is running or has ended.
-    Existing(SagaCompletion),
+    Existing { ended: SagaCompletion, origin: Arc<ResultOrigin> },
 }
 
 /// The journal is next to the cache, whose lock excludes other gateways.
@@ -103,8 +103,12 @@ impl Sagas {
         let entry = Entry::now(&id, EntryKind::Started(Cow::Borrowed(&began)));
         let line = (entry.write(&mut lines).map_err(Cause::Journal)?, entry.at_ms);
         let mut table = self.lock();
-        if let Some(ended) = table.find(&began) {
-            return Ok(StartResult::Existing(ended));
+        if let Some(known) = table.find(&began) {
+            let origin = known.history.began().origin();
+            return Ok(StartResult::Existing {
+                ended: known.subscribe(),
+                origin: Arc::new(origin),
+            });
         }
         table.check_room(&began)?;
         table.begin(id.clone(), began, line);

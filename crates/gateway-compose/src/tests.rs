@@ -203,6 +203,10 @@ impl StepRunner for Composed {
         })
     }
 
+    fn authorize_stored(&self, _: &ResultOrigin, _: &RunScope) -> Result<(), StepError> {
+        Ok(())
+    }
+
     fn progress(&self, _: u32, _: &str, _: &str) {}
 
     fn detached(&self) -> Arc<dyn StepRunner> {

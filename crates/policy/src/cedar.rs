@@ -170,6 +170,11 @@ impl Conditions {
         self.statements.iter().any(Statement::reads_arguments)
     }
 
+    /// Whether a statement reads the hops.
+    pub(crate) fn reads_hops(&self) -> bool {
+        self.statements.iter().any(|statement| statement.reads.reads("hops"))
+    }
+
     /// The arguments that statements read and that calls with none of these types can have, with the
     /// line of the statement.
     pub(crate) fn undeclared_arguments<'a>(

@@ -126,6 +126,15 @@ impl PolicyInForce {
         })
     }
 
+    /// Whether its limits or conditions depend on the hops of a call.
+    pub fn depends_on_hops(&self) -> bool {
+        let limits = self.policy().limits.as_ref();
+        let has_limit = limits
+            .is_some_and(|limits| limits.trace.as_ref().is_some_and(|trace| trace.hops.is_some()));
+        let conditions = self.conditions.as_ref().and_then(|conditions| conditions.as_ref().ok());
+        has_limit || conditions.is_some_and(Conditions::reads_hops)
+    }
+
     /// Whether a call needs a satisfied permit.
     pub fn denies_by_default(&self) -> bool {
         self.policy().default == Decision::Deny

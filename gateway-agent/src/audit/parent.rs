@@ -33,6 +33,15 @@ impl AuditParent {
         Self { composition: composition.clone(), caller: Some(caller), revision, era: Era::Modern }
     }
 
+    pub(crate) fn composition(&self) -> &Key {
+        &self.composition
+    }
+
+    /// The registered agent that calls.
+    pub(crate) fn agent(&self) -> Option<&Key> {
+        self.caller.as_ref().and_then(Caller::agent)
+    }
+
     /// Starts the record of a step.
     pub fn begin(&self, tool: &str, request_bytes: usize, span: Span) -> CallRecord {
         let mut record = CallRecord::begin("composition/step", self.era, tool, request_bytes, span);

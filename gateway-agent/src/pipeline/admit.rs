@@ -8,7 +8,7 @@ use gateway_protocol::mcp::Method;
 use gateway_upstream::ResendApproval;
 use policy::{
     Action, AgentFacts, ApplicablePolicies, CallContext, Called, Caller, Finding, InspectionRules,
-    Payer, Purpose, RateRule, ResourceKind,
+    PartialDecision, Payer, Purpose, RateRule, Reason, ResourceKind,
 };
 use registry_core::{
     Amount, Key,
@@ -153,11 +153,6 @@ impl Governed {
         }
     }
 
-    /// Whether a policy limits the hops of a trace, so that upstreams must count them.
-    pub(super) fn counts_hops(&self) -> bool {
-        self.policies.limits_traces()
-    }
-
     /// The inspection of the operation. `None`: nothing is inspected.
     pub(super) fn inspection(&self) -> Option<&Arc<InspectionRules>> {
         self.policies.inspection()
@@ -211,6 +206,16 @@ impl Governed {
         let mut denial = self.denial(finding, &[], moment, record);
         denial.was_running = true;
         Error::Policy(Box::new(denial))
+    }
+
+    /// The error of an operation that was not admitted.
+    pub(super) fn denied(
+        &self,
+        finding: Finding,
+        moment: &Moment,
+        record: &mut CallRecord,
+    ) -> Error {
+        Error::Policy(Box::new(self.denial(finding, &[], moment, record)))
     }
 
     /// Records a violation.
@@ -344,6 +349,30 @@ impl Governed {
         arguments: &Map<String, Value>,
     ) -> Result<(), Finding> {
         self.authorize_call(call, moment, arguments, &mut Vec::new())
+    }
+
+    /// Decides whether the caller may receive a stored result of the target. Its arguments are
+    /// unknown: a policy that reads them denies it, unless the result is that of the caller's own
+    /// call.
+    pub(super) fn check_stored(
+        &self,
+        call: &Invocation,
+        moment: &Moment,
+        is_own: bool,
+    ) -> Result<(), Finding> {
+        let policies = &self.policies;
+        policies.stale(Mode::Enforce, moment.freshness.age).map_or(Ok(()), Err)?;
+        let context = context(call, self.purpose, call.context.hops.unwrap_or_default());
+        let known: &[&[&str]] = &[&["caller"], &["purpose"], &["hops"], &["time"]];
+        let undecided = match policies.decide_partially(self.action, &context, known) {
+            PartialDecision::Denied(finding) => return Err(finding),
+            PartialDecision::Undecided(policies) => policies.into_iter().next(),
+            PartialDecision::Allowed => None,
+        };
+        match undecided.filter(|_| !is_own) {
+            Some(policy) => Err(Finding { policy, reason: Reason::Unauthorized }),
+            None => Ok(()),
+        }
     }
 
     /// The violation by arguments that cannot be read.

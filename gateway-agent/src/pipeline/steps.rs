@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use gateway_compose::{BoxFuture, CompositionError, RunOwner, Step, StepOutput, StepRunner, Steps};
+use gateway_compose::{
+    BoxFuture, CompositionError, ResultOrigin, RunOwner, RunScope, Step, StepError, StepOutput,
+    StepRunner, Steps,
+};
 use gateway_policy::{Denial, QuotaKey};
 use gateway_protocol::{jsonrpc::ObjectWriter, mcp::RawResult};
 use gateway_upstream::{ClientChannel, RequestContext};
@@ -81,6 +84,31 @@ pub(super) struct Runner {
     pub(super) parent: AuditParent,
 }
 
+impl Runner {
+    /// The call of a step.
+    pub(super) fn invocation(
+        &self,
+        served: &Arc<ServedTool>,
+        arguments: Box<RawValue>,
+        scope: &RunScope,
+    ) -> Invocation {
+        Invocation {
+            caller: Authentication::without_request(self.owner.identity.clone()),
+            target: Target::Step(StepCall {
+                served: Arc::clone(served),
+                arguments,
+                quota_key: self.owner.quota_key.clone(),
+                scope: scope.clone(),
+            }),
+            params: Vec::new(),
+            // Steps drop their results before they end, so their buffers count for the step only.
+            context: self.context.of_step(),
+            client: self.client.as_ref().map(ClientChannel::for_questions),
+            input: InputHandling::AskClient,
+        }
+    }
+}
+
 impl StepRunner for Runner {
     fn run<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, StepOutput> {
         Box::pin(async move {
@@ -91,22 +119,7 @@ impl StepRunner for Runner {
             };
             let span = self.gateway.tracer().begin(&self.context.trace);
             let mut record = self.parent.begin(&tool, step.arguments.get().len(), span);
-            let Step { arguments, scope, .. } = step;
-            let mut call = Invocation {
-                caller: Authentication::without_request(self.owner.identity.clone()),
-                target: Target::Step(StepCall {
-                    served: Arc::clone(served),
-                    arguments,
-                    quota_key: self.owner.quota_key.clone(),
-                    scope: scope.clone(),
-                }),
-                params: Vec::new(),
-                // Steps drop their results before they end, so their buffers count for the step
-                // only.
-                context: self.context.of_step(),
-                client: self.client.as_ref().map(ClientChannel::for_questions),
-                input: InputHandling::AskClient,
-            };
+            let mut call = self.invocation(served, step.arguments, step.scope);
             let output = invoke(&self.gateway, &mut call, &mut record).await;
             match output.and_then(Output::into_result) {
                 Ok(OperationResult { result, steps, .. }) => {
@@ -123,6 +136,10 @@ impl StepRunner for Runner {
                 }
             }
         })
+    }
+
+    fn authorize_stored(&self, origin: &ResultOrigin, scope: &RunScope) -> Result<(), StepError> {
+        self.check_stored(origin, scope)
     }
 
     fn progress(&self, finished: u32, at: &str, outcome: &str) {

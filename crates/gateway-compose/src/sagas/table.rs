@@ -191,12 +191,11 @@ impl SagaTable {
         }
     }
 
-    /// Returns the completion of the saga with the same id. A compensated saga frees its id once
-    /// its end is on disk.
-    pub(super) fn find(&self, began: &SagaStart) -> Option<SagaCompletion> {
+    /// Returns the saga with the same id. A compensated saga frees its id once its end is on disk.
+    pub(super) fn find(&self, began: &SagaStart) -> Option<&SagaEntry> {
         let known = self.sagas.get(self.by_instance.get(&instance_key(began)?)?)?;
         let was_undone = known.history.ended().is_some_and(|e| e.status == SagaStatus::Compensated);
-        (!was_undone || !known.is_settled).then(|| known.ended.subscribe())
+        (!was_undone || !known.is_settled).then_some(known)
     }
 
     /// Checks the limits of open sagas, in total and per caller. Inner sagas are always admitted

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::{sync::watch, time::Instant};
 
 use super::ttl_map::{MAX_ENTRIES, TtlMap};
-use crate::{Cause, Effects, Failure};
+use crate::{Cause, Effects, Failure, ResultOrigin};
 
 /// The known keys.
 #[derive(Debug)]
@@ -24,6 +24,7 @@ pub(crate) struct IdempotencyStore {
 #[derive(Debug)]
 struct KeyEntry {
     state: KeyState,
+    origin: Arc<ResultOrigin>,
     _quota: QuotaGuard,
 }
 
@@ -39,7 +40,7 @@ pub(crate) enum KeyState {
 
 pub(crate) enum Reservation<'o> {
     First(FirstRun<'o>),
-    Duplicate(KeyState),
+    Duplicate(KeyState, Arc<ResultOrigin>),
     Full(QuotaExceeded),
 }
 
@@ -68,11 +69,12 @@ impl IdempotencyStore {
         (key, at): (Digest, &'o str),
         (ttl, is_repeatable): (Duration, bool),
         quota_key: &QuotaKey,
+        origin: &Arc<ResultOrigin>,
     ) -> Reservation<'o> {
         let now = Instant::now();
         let mut keys = self.lock();
         if let Some(known) = keys.get_mut(&key, now) {
-            return Reservation::Duplicate(known.state.clone());
+            return Reservation::Duplicate(known.state.clone(), Arc::clone(&known.origin));
         }
         keys.remove_expired(now);
         // A result is kept even if it exceeds the limit; then the next key is rejected.
@@ -87,7 +89,8 @@ impl IdempotencyStore {
             Err(exhausted) => return Reservation::Full(exhausted),
         };
         let (over, running) = watch::channel(());
-        keys.insert(key, KeyEntry { state: KeyState::Running(running), _quota: quota }, 0, None);
+        let (state, origin) = (KeyState::Running(running), Arc::clone(origin));
+        keys.insert(key, KeyEntry { state, origin, _quota: quota }, 0, None);
         Reservation::First(FirstRun {
             store: self,
             key,
@@ -134,9 +137,16 @@ impl Drop for FirstRun<'_> {
 
 #[cfg(test)]
 mod tests {
+    use gateway_policy::CallerIdentity;
     use serde_json::json;
 
     use super::*;
+
+    fn origin() -> Arc<ResultOrigin> {
+        let tool = "tool/once@1.0.0".parse().unwrap();
+        let identity = CallerIdentity::Anonymous;
+        Arc::new(ResultOrigin { tool, pointer: String::new(), identity })
+    }
 
     fn enter(store: &IdempotencyStore, number: usize) -> Reservation<'_> {
         let caller = Some(format!("caller {}", number % 4).into());
@@ -144,6 +154,7 @@ mod tests {
             (Digest::compute(&number.to_le_bytes()), "step"),
             (Duration::from_hours(24), false),
             &caller,
+            &origin(),
         )
     }
 
@@ -158,7 +169,7 @@ mod tests {
         }
         let all = QuotaExceeded::Total { kind: QuotaKind::Keys, limit: MAX_ENTRIES };
         assert!(matches!(enter(&store, MAX_ENTRIES), Reservation::Full(why) if why == all));
-        assert!(matches!(enter(&store, 7), Reservation::Duplicate(KeyState::Done(..))));
+        assert!(matches!(enter(&store, 7), Reservation::Duplicate(KeyState::Done(..), _)));
     }
 
     #[test]
@@ -183,15 +194,16 @@ mod tests {
         };
         fail(Cause::Duplicate);
         fail(Cause::Timeout { after_ms: 1, message: None });
-        assert!(matches!(enter(&store, 1), Reservation::Duplicate(KeyState::Unknown(_))));
+        assert!(matches!(enter(&store, 1), Reservation::Duplicate(KeyState::Unknown(_), _)));
         let Reservation::First(first) = enter(&store, 2) else {
             panic!("the first run of the key")
         };
-        assert!(matches!(enter(&store, 2), Reservation::Duplicate(KeyState::Running(_))));
+        assert!(matches!(enter(&store, 2), Reservation::Duplicate(KeyState::Running(_), _)));
         drop(first);
-        assert!(matches!(enter(&store, 2), Reservation::Duplicate(KeyState::Unknown(_))));
+        assert!(matches!(enter(&store, 2), Reservation::Duplicate(KeyState::Unknown(_), _)));
         let harmless = || {
-            store.reserve((Digest::compute(b"3"), "step"), (Duration::from_hours(24), true), &None)
+            let key = (Digest::compute(b"3"), "step");
+            store.reserve(key, (Duration::from_hours(24), true), &None, &origin())
         };
         for outcome in [None, Some(Err(Failure::new("step", Cause::Abandoned)))] {
             let Reservation::First(mut first) = harmless() else { panic!("the key is free") };

@@ -187,6 +187,16 @@ async fn trace_limit_counts_calls_and_hops() {
 }
 
 #[tokio::test]
+async fn condition_on_hops_counts_all_calls() {
+    let cedar = "forbid (principal, action, resource) when { context.hops > 3 };";
+    let mut loops = conditions(cedar);
+    loops["appliesTo"] = json!({ "tools": ["read"] });
+    let bench = bench([policy("loops", loops)]).await;
+    assert_eq!(denial(&bench, "b", "pay", json!({})).await, Value::Null);
+    assert_eq!(bench.calls()[0].body["params"]["_meta"]["registry/hops"], 1);
+}
+
+#[tokio::test]
 async fn malformed_hops_are_rejected() {
     let bench = bench([]).await;
     for hops in

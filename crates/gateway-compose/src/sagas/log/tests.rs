@@ -60,7 +60,7 @@ async fn saga_id_is_released_after_end_is_on_disk() {
     );
     assert!(log.history().ended().is_none());
     assert!(log.end(end(SagaStatus::Compensated)).await.is_err());
-    assert!(matches!(sagas.begin(began()), Ok(StartResult::Existing(_))));
+    assert!(matches!(sagas.begin(began()), Ok(StartResult::Existing { .. })));
 }
 
 #[tokio::test]

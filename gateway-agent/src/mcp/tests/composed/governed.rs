@@ -1,7 +1,7 @@
 //! Policies about the steps of compositions.
 
 use super::{saga::*, *};
-use crate::testing::policy;
+use crate::testing::{agent, policy};
 
 /// A price of 1 and a rate of one call per hour for the composition `outer` itself.
 fn own_costs(failures: &str) -> Registered {
@@ -29,6 +29,131 @@ fn forbids(tool: &str) -> Registered {
     let members = json!({ "appliesTo": { "tools": [tool] },
         "authorization": { "cedar": "forbid (principal, action, resource);" } });
     policy("forbids", members)
+}
+
+/// A pattern that runs a tool once for each `x`, for all callers.
+fn once(tool: &str) -> Value {
+    json!({ "idempotent": { "inner": { "tool": { "name": tool } },
+        "keyPaths": ["$.x"], "onDuplicate": "cached" } })
+}
+
+/// Compositions that store results of `echo`, and two agents that declare them.
+fn storing() -> Vec<Registered> {
+    let inner = json!({ "tool": { "name": "echo" } });
+    let cache = json!({ "cache": { "inner": inner, "keyPaths": ["$.x"], "ttlSeconds": 600 } });
+    let deed = saga(&[saga_step("a", "echo", json!({}))], json!({ "sagaIdPath": "$.x" }));
+    let names = ["once", "outer", "deed", "cached"];
+    let depends = names.map(|name| (name, "1.0.0"));
+    vec![
+        composition("once", once("echo")),
+        around("outer", "once", pipeline(&[step("s", "once", json!(null))])),
+        composition("deed", deed),
+        composition("cached", cache),
+        agent("a", "1.0.0", &depends),
+        agent("b", "1.0.0", &depends),
+    ]
+}
+
+/// Whether a call by an agent succeeds.
+async fn succeeds(composed: &Composed, agent: &str, tool: &str, arguments: Value) -> bool {
+    let result = composed.bench.call(agent, tool, arguments).await.result();
+    let failure = &result["_meta"]["registry/failure"];
+    assert_eq!(result["isError"] == true, failure.is_object(), "{result}");
+    !failure.is_object()
+}
+
+#[tokio::test]
+async fn stored_result_is_denied_to_forbidden_caller() {
+    let cedar = "forbid (principal == Agent::\"b\", action, resource);";
+    let members =
+        json!({ "appliesTo": { "tools": ["echo"] }, "authorization": { "cedar": cedar } });
+    let entities = storing().into_iter().chain([policy("no-b", members)]).collect();
+    let composed = Composed::start(entities).await;
+    for (x, tool) in (0..).zip(["once", "outer", "deed"]) {
+        let call = async |agent: &str| succeeds(&composed, agent, tool, json!({ "x": x })).await;
+        assert!(!call("b").await, "{tool}");
+        assert!(call("a").await, "{tool}");
+        assert!(!call("b").await, "{tool}: the result of another caller");
+        assert!(call("a").await, "{tool}");
+    }
+    assert_eq!(composed.upstream.calls("echo").len(), 3);
+}
+
+#[tokio::test]
+async fn stored_result_is_denied_by_new_policy() {
+    let composed = Composed::start(storing()).await;
+    let tools = ["once", "deed", "cached"];
+    for tool in tools {
+        assert!(succeeds(&composed, "a", tool, json!({ "x": 1 })).await, "{tool}");
+    }
+    let stopped = storing().into_iter().chain([forbids("echo")]).collect();
+    composed.bench.publish(2, with_tools(stopped));
+    for tool in tools {
+        assert!(!succeeds(&composed, "a", tool, json!({ "x": 1 })).await, "{tool}");
+    }
+    composed.bench.publish(3, with_tools(storing()));
+    for tool in tools {
+        assert!(succeeds(&composed, "a", tool, json!({ "x": 1 })).await, "{tool}");
+    }
+    assert_eq!(composed.upstream.calls("echo").len(), 3, "each result is kept");
+}
+
+#[tokio::test]
+async fn stored_result_is_decided_by_its_version() {
+    let cedar = "forbid (principal == Agent::\"b\", action, resource);";
+    let members =
+        json!({ "appliesTo": { "tools": ["echo"] }, "authorization": { "cedar": cedar } });
+    let mut newer = composition("once", once("count"));
+    newer.document["version"] = json!("2.0.0");
+    let composed = Composed::start(vec![
+        composition("once", once("echo")),
+        newer,
+        agent("a", "1.0.0", &[("once", "1.0.0")]),
+        agent("b", "1.0.0", &[("once", "2.0.0")]),
+        policy("no-b", members),
+    ])
+    .await;
+    assert!(succeeds(&composed, "a", "once", json!({ "x": 1 })).await);
+    assert!(!succeeds(&composed, "b", "once", json!({ "x": 1 })).await);
+    assert!(succeeds(&composed, "b", "once", json!({ "x": 2 })).await);
+}
+
+#[tokio::test]
+async fn undecided_stored_result_is_for_its_caller_only() {
+    let cedar = "forbid (principal, action == Action::\"call\", resource) when { \
+        context.arguments has y && context.arguments.y > 10 };";
+    let members =
+        json!({ "appliesTo": { "tools": ["echo"] }, "authorization": { "cedar": cedar } });
+    let integer = json!({ "type": "integer" });
+    let schema = json!({ "type": "object", "properties": { "x": integer, "y": integer } });
+    let mut echo = tool("echo", "2.0.0", json!({ "inputSchema": schema }));
+    echo.document["source"]["serverVersion"] = json!("1.0.0");
+    let mut outer = composition("once", once("echo"));
+    outer.document["depends"][0]["version"] = json!("2.0.0");
+    let agents = ["a", "b"].map(|name| agent(name, "1.0.0", &[("once", "1.0.0")]));
+    let entities = [echo, outer, policy("limit", members)].into_iter().chain(agents).collect();
+    let composed = Composed::start(entities).await;
+    let call =
+        async |agent: &str| succeeds(&composed, agent, "once", json!({ "x": 1, "y": 10 })).await;
+    assert!(call("a").await);
+    assert!(call("a").await);
+    assert!(!call("b").await);
+    assert_eq!(composed.upstream.calls("echo").len(), 1);
+}
+
+#[tokio::test]
+async fn compositions_count_as_hops_of_their_steps() {
+    let condition = json!({ "authorization": {
+        "cedar": "forbid (principal, action, resource) when { context.hops > 1 };" } });
+    let limit = json!({ "limits": { "trace": { "hops": 1 } } });
+    for members in [condition, limit] {
+        let members = extended(members, json!({ "appliesTo": { "tools": ["echo"] } }));
+        let inner = composition("outer", pipeline(&[step("s", "echo", json!(null))]));
+        let around = around("around", "outer", pipeline(&[step("b", "outer", json!(null))]));
+        let composed = Composed::start(vec![inner, around, policy("hops", members)]).await;
+        assert_eq!(composed.value("outer", json!({ "x": 1 })).await, json!({ "x": 1 }));
+        assert_eq!(composed.failure("around", json!({ "x": 1 })).await.1, "denied");
+    }
 }
 
 #[tokio::test]
