@@ -18,7 +18,8 @@ use gateway_protocol::{
     mcp::RpcError,
 };
 use serde_json::value::RawValue;
-use tokio::sync::{SetOnce, mpsc, oneshot};
+use tokio::sync::{SetOnce, mpsc, oneshot, watch};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::in_flight::InFlight;
 
@@ -79,7 +80,7 @@ pub struct ClientChannel {
     caller: mpsc::Sender<InterimMessage>,
     questions: Arc<AtomicU32>,
     /// The number of questions that wait for an answer.
-    waiting: Arc<AtomicU32>,
+    waiting: Arc<watch::Sender<u32>>,
     forwarded: Forwarded,
     /// From the innermost request to the outermost one.
     filters: Vec<Arc<dyn MessageFilter>>,
@@ -195,20 +196,26 @@ impl ClientChannel {
         }
     }
 
-    /// Whether a question waits for its answer.
-    pub fn is_waiting(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
+    /// The number of questions that wait for an answer.
+    pub fn waiting(&self) -> watch::Receiver<u32> {
+        self.waiting.subscribe()
     }
 
     /// Sends a question. The answer may never arrive. A question beyond the quota is rejected.
     pub fn ask(&self, method: &str, params: Option<&RawValue>) -> PendingAnswer {
         let (answer, receiver) = oneshot::channel();
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.waiting.send_modify(|waiting| *waiting += 1);
         let in_flight = self.in_flight.as_ref().and_then(Weak::upgrade);
         // Answers to the question of a result are parameters of the next request.
         let is_answer_sent = self.in_flight.is_some();
         let filters = if is_answer_sent { self.filters.clone() } else { Vec::new() };
-        let pending = PendingAnswer { receiver, waiting: Arc::clone(&self.waiting), filters };
+        let ended = in_flight.as_ref().map(|in_flight| in_flight.ended().cancelled_owned());
+        let (waiting, ended) = (Arc::clone(&self.waiting), ended.map(Box::pin));
+        let pending = PendingAnswer { receiver, waiting, filters, ended };
+        if in_flight.is_none() && is_answer_sent {
+            // The request has ended. Dropping the sender ends the wait.
+            return pending;
+        }
         let mut question = params.map(ToOwned::to_owned).map(Ok);
         for filter in &self.filters {
             question = question.map(|params| params.and_then(|params| filter.question(&params)));
@@ -232,31 +239,40 @@ impl ClientChannel {
     }
 }
 
-/// Resolves to the answer of a question. An error means that it stays unanswered.
+/// Resolves to the answer of a question. `None`: it stays unanswered, or its request has ended. The
+/// upstream of an ended request must not receive the answer.
 #[derive(Debug)]
 pub struct PendingAnswer {
     receiver: oneshot::Receiver<ClientAnswer>,
-    waiting: Arc<AtomicU32>,
+    waiting: Arc<watch::Sender<u32>>,
     /// From the innermost request to the outermost one.
     filters: Vec<Arc<dyn MessageFilter>>,
+    /// Resolves at the end of the request.
+    ended: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
 impl Future for PendingAnswer {
-    type Output = Result<ClientAnswer, oneshot::error::RecvError>;
+    type Output = Option<ClientAnswer>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let has_ended = |ended: &mut Pin<Box<WaitForCancellationFutureOwned>>| {
+            ended.as_mut().poll(context).is_ready()
+        };
+        if self.ended.as_mut().is_some_and(has_ended) {
+            return Poll::Ready(None);
+        }
         let answered = ready!(Pin::new(&mut self.receiver).poll(context));
         let filtered = |answer: ClientAnswer| {
             let filters = self.filters.iter().rev();
             filters.fold(answer, |answer, filter| filter.answer(answer))
         };
-        Poll::Ready(answered.map(filtered))
+        Poll::Ready(answered.ok().map(filtered))
     }
 }
 
 impl Drop for PendingAnswer {
     fn drop(&mut self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.waiting.send_modify(|waiting| *waiting -= 1);
     }
 }
 

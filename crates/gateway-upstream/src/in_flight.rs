@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gateway_policy::{QuotaExceeded, QuotaGuard, QuotaKey, Quotas};
+use tokio_util::sync::CancellationToken;
 
 use super::breaker::BreakerPermit;
 
@@ -18,12 +19,20 @@ pub(super) struct InFlight {
     quotas: Arc<Quotas>,
     /// Held from the first question on.
     quota: Mutex<Option<QuotaGuard>>,
+    /// Cancelled at the end of the request.
+    ended: CancellationToken,
 }
 
 impl InFlight {
     /// Creates the state of an admitted request.
     pub(super) fn new(permit: BreakerPermit, quotas: &Arc<Quotas>, quota_key: QuotaKey) -> Self {
-        Self { permit, quota_key, quotas: Arc::clone(quotas), quota: Mutex::default() }
+        Self {
+            permit,
+            quota_key,
+            quotas: Arc::clone(quotas),
+            quota: Mutex::default(),
+            ended: CancellationToken::new(),
+        }
     }
 
     /// Records a question, which may exceed the caller's quota.
@@ -41,8 +50,19 @@ impl InFlight {
         self.quota.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
+    /// Cancelled at the end of the request.
+    pub(super) fn ended(&self) -> CancellationToken {
+        self.ended.clone()
+    }
+
     /// Records the outcome.
     pub(super) fn record(&self, has_failed: bool) {
         self.permit.record(has_failed);
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.ended.cancel();
     }
 }

@@ -94,6 +94,8 @@ pub(super) struct Exchange {
     finished: Option<RenderResponse>,
     /// The last progress value; values must increase.
     progressed: f64,
+    /// The ids of the questions to the client of a session.
+    asked: Vec<u64>,
 }
 
 enum Step {
@@ -115,6 +117,7 @@ impl Exchange {
             pending: Some(pending),
             finished: None,
             progressed: f64::NEG_INFINITY,
+            asked: Vec::new(),
         }
     }
 
@@ -233,6 +236,8 @@ impl Exchange {
                 }
             } else if let Ok(said) = pending.meanwhile.try_recv() {
                 said
+            } else if let Some(cancelled) = self.cancel_question() {
+                return Step::Message(cancelled);
             } else {
                 return Step::SizedResponse(self.answer());
             };
@@ -335,13 +340,23 @@ impl Exchange {
     }
 
     /// If the session cannot queue the question, dropping it notifies the upstream.
-    fn question_in_session(&self, question: ClientRequest) -> Option<Bytes> {
+    fn question_in_session(&mut self, question: ClientRequest) -> Option<Bytes> {
         let ClientRequest { method, params, answer, .. } = question;
-        let number = self.response_context.session.as_ref()?.ask(answer)?.to_string();
+        let number = self.response_context.session.as_ref()?.ask(answer)?;
+        self.asked.push(number);
+        let number = number.to_string();
         let params = params.as_deref().map_or("{}", RawValue::get);
         let known = self.with_known_task(params);
         let params = known.as_deref().unwrap_or(params);
         Some(jsonrpc::request(Id::parse(&number).ok()?, &method, params))
+    }
+
+    /// Withdraws an unanswered question of the ended request, and tells the client.
+    fn cancel_question(&mut self) -> Option<Bytes> {
+        let session = self.response_context.session.as_ref()?;
+        let number = std::iter::from_fn(|| self.asked.pop()).find(|one| session.withdraw(*one))?;
+        let params = format!(r#"{{"requestId":{number},"reason":"the request has ended"}}"#);
+        Some(jsonrpc::notification("notifications/cancelled", Some(&params)))
     }
 }
 

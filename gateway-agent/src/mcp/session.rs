@@ -196,6 +196,11 @@ impl Session {
         Some(number)
     }
 
+    /// Withdraws a question. `false`: it has an answer.
+    pub(super) fn withdraw(&self, number: u64) -> bool {
+        lock(&self.questions).remove(&number).is_some()
+    }
+
     /// Delivers the client's answer. Unknown ids are ignored.
     pub(super) fn answer(&self, id: &str, answered: ClientAnswer) {
         let number = id.parse().ok();

@@ -41,7 +41,7 @@ async fn answered(side: &ClientChannel, result: &RawValue) -> Option<Vec<Param>>
     for request in asked.unwrap_or_default().members() {
         let question = Object::parse(request.value).ok()?;
         let method: String = serde_json::from_str(question.find("method")?.get()).ok()?;
-        let answer = side.ask(&method, question.find("params")).await.ok()?;
+        let answer = side.ask(&method, question.find("params")).await?;
         let answer = match answer {
             Ok(answer) => answer.get().to_owned(),
             // A client without elicitation declines; sampling and roots have no such answer.

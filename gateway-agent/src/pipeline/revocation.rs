@@ -1,5 +1,5 @@
-//! Authorizes operations again whose questions wait for answers of the client. Other running
-//! operations keep their policies.
+//! Authorizes operations again whose questions wait, or begin to wait, for answers of the client.
+//! Other running operations keep their policies.
 
 use std::{future::pending, sync::Arc};
 
@@ -9,7 +9,9 @@ use registry_core::{Catalog, Key};
 use serde_json::{Map, Value, value::RawValue};
 use tokio::sync::watch;
 
-use super::{Error, Gateway, Invocation, QUESTIONS, admit::Governed, moment::Moment};
+use super::{
+    Error, Gateway, Invocation, QUESTIONS, admit::Governed, inspect::Inspecting, moment::Moment,
+};
 use crate::audit::CallRecord;
 
 /// Watches the policies of one running operation.
@@ -19,6 +21,7 @@ pub(super) struct Revocation<'a> {
     client: &'a ClientChannel,
     agent: Option<Key>,
     arguments: Option<Box<RawValue>>,
+    /// Changed unless the operation was authorized with the current catalog.
     catalog: watch::Receiver<Arc<Catalog>>,
 }
 
@@ -29,8 +32,8 @@ struct Revoked {
     finding: Finding,
 }
 
-/// Runs an operation to its end. A watched one is cancelled when a new catalog denies it while its
-/// question waits for an answer.
+/// Runs an operation to its end. A watched one is cancelled when a question waits for an answer and a
+/// catalog that is newer than its authorization denies it.
 pub(super) async fn guarded<T>(
     watched: Option<Revocation<'_>>,
     operation: impl AsyncFnOnce(&mut CallRecord) -> Result<T, Error>,
@@ -46,20 +49,25 @@ pub(super) async fn guarded<T>(
 impl<'a> Revocation<'a> {
     /// `None`: the client answers no questions. `arguments` are those that the upstream receives.
     pub(super) fn new(
-        gateway: &'a Gateway,
-        call: &'a Invocation,
+        Inspecting { gateway, call, moment }: Inspecting<'a>,
         arguments: Option<&RawValue>,
         record: &CallRecord,
     ) -> Option<Self> {
         let client = call.client.as_ref()?;
         let can_answer = |(_, capability): &(_, &str)| call.context.capabilities.has(capability);
-        QUESTIONS.iter().any(can_answer).then(|| Self {
-            gateway,
-            call,
-            client,
-            agent: record.agent().cloned(),
-            arguments: arguments.map(ToOwned::to_owned),
-            catalog: gateway.views().subscribe().0,
+        QUESTIONS.iter().any(can_answer).then(|| {
+            let (mut catalog, _) = gateway.views().subscribe();
+            if catalog.borrow_and_update().revision() != moment.snapshot.catalog.revision() {
+                catalog.mark_changed();
+            }
+            Self {
+                gateway,
+                call,
+                client,
+                agent: record.agent().cloned(),
+                arguments: arguments.map(ToOwned::to_owned),
+                catalog,
+            }
         })
     }
 
@@ -79,11 +87,17 @@ impl<'a> Revocation<'a> {
     }
 
     async fn revoked(&mut self) -> Revoked {
-        while self.catalog.changed().await.is_ok() {
-            if self.client.is_waiting()
-                && let Some(revoked) = self.denial()
-            {
-                return revoked;
+        let mut waiting = self.client.waiting();
+        // Neither sender is dropped while the operation runs.
+        while waiting.wait_for(|waiting| *waiting > 0).await.is_ok() {
+            tokio::select! {
+                biased;
+                changed = self.catalog.changed() => match (changed, self.denial()) {
+                    (Ok(()), Some(revoked)) => return revoked,
+                    (Ok(()), None) => {}
+                    (Err(_), _) => break,
+                },
+                _ = waiting.changed() => {}
             }
         }
         pending().await

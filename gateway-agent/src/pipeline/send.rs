@@ -157,7 +157,7 @@ impl<'a> Sending<'a> {
             channel: filtered.as_ref().or(client),
             quota_key: &moment.principal,
         };
-        let watched = Revocation::new(self.gateway, call, None, record);
+        let watched = Revocation::new(self.inspecting(), None, record);
         let sent = async |record: &mut CallRecord| Ok(self.ask(permit, request, record).await?);
         revocation::guarded(watched, sent, record).await
     }
@@ -248,7 +248,7 @@ impl<'a> Sending<'a> {
         let filtered = forwarded.client.and_then(|client| self.inspection.filtered(client, record));
         let client = filtered.as_ref().or(forwarded.client);
         let forwarded = ForwardedCall { client, ..forwarded };
-        let watched = Revocation::new(gateway, call, arguments.raw(), record);
+        let watched = Revocation::new(self.inspecting(), arguments.raw(), record);
         let (result, steps) = match backend {
             ToolBackend::Upstream(permit) => {
                 let request = match &call.target {

@@ -44,7 +44,7 @@ impl MessageSink<'_> {
         let subject = self.session.subject();
         self.transport.client.spawn(async move {
             // Without an answer, the end of the request informs the upstream.
-            let (Ok(answered), Ok(id)) = (answered.await, Id::parse(&id)) else { return };
+            let (Some(answered), Ok(id)) = (answered.await, Id::parse(&id)) else { return };
             let body: Bytes = message::answered(id, &answered);
             let request = transport.address.post(headers, body);
             transport.send_in_background(request, subject, place);

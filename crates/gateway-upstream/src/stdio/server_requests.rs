@@ -421,8 +421,8 @@ impl Connection {
             drop(waits);
             let Some(connection) = connection.upgrade() else { return };
             match (answered, jsonrpc::Id::parse(&question.id)) {
-                (Ok(answered), Ok(id)) => connection.send(message::answered(id, &answered)),
-                _ => connection.refuse(&question, "the caller has disconnected"),
+                (Some(answered), Ok(id)) => connection.send(message::answered(id, &answered)),
+                _ => connection.refuse(&question, "the request has ended"),
             }
         });
     }

@@ -11,7 +11,7 @@ use gateway_protocol::mcp::Era;
 use gateway_testkit::{Received, Reply, Server, empty};
 use gateway_upstream::TransportConfig;
 use serde_json::{Value, json};
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{Notify, broadcast, mpsc, oneshot};
 
 use super::harness::http;
 
@@ -26,12 +26,15 @@ pub(super) struct FarSide {
     waiting: Arc<Mutex<HashMap<String, oneshot::Sender<Value>>>>,
     /// Notifications, optionally for one session.
     news: broadcast::Sender<(Option<String>, Value)>,
+    /// Lets a call of `asks` with the argument `later` ask.
+    pub(super) late: Arc<Notify>,
 }
 
 impl FarSide {
     pub(super) async fn start(era: Era) -> (Self, TransportConfig) {
         let (seen, waiting) = (Arc::default(), Arc::default());
-        let side = Self { era, seen, waiting, news: broadcast::channel(16).0 };
+        let side =
+            Self { era, seen, waiting, news: broadcast::channel(16).0, late: Arc::default() };
         let scripted = side.clone();
         let server = Server::serve(move |received| {
             let side = scripted.clone();
@@ -44,6 +47,12 @@ impl FarSide {
     pub(super) fn seen(&self, method: &str) -> Vec<Seen> {
         let seen = self.seen.lock().unwrap();
         seen.iter().filter(|(_, body)| body["method"] == method).cloned().collect()
+    }
+
+    /// The answers to questions.
+    pub(super) fn answers(&self) -> usize {
+        let seen = self.seen.lock().unwrap();
+        seen.iter().filter(|(_, body)| body.get("result").is_some()).count()
     }
 
     /// Notifies all event streams.
@@ -188,7 +197,13 @@ fn call(side: &FarSide, session: Option<String>, body: &Value) -> Reply {
             let number: Value = serde_json::from_str(&number).unwrap();
             let question = json!({ "jsonrpc": "2.0", "id": number,
                 "method": "elicitation/create", "params": question });
-            if name == "asks" {
+            if params["arguments"]["later"] == true {
+                let (late, send) = (Arc::clone(&side.late), send.clone());
+                tokio::spawn(async move {
+                    late.notified().await;
+                    let _ = send.send(question);
+                });
+            } else if name == "asks" {
                 let _ = send.send(question);
             } else {
                 // Some questions name no call.

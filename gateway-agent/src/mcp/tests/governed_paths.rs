@@ -138,6 +138,26 @@ async fn policy_denies_each_method_in_both_eras() {
 }
 
 #[tokio::test]
+async fn condition_on_arguments_denies_no_feature() {
+    let cedar = "forbid (principal, action == Action::\"call\", resource) when { \
+        context.arguments has amount && context.arguments.amount > 10 };";
+    let members =
+        json!({ "appliesTo": { "servers": ["up"] }, "authorization": { "cedar": cedar } });
+    let (bench, _) = start(Era::Modern, [policy("large", members)]).await;
+    let session = bench.initialize("a").await;
+    for method in [Method::GetPrompt, Method::ReadResource, Method::Complete, Method::Subscribe] {
+        let [stateless, stateful] = requests(method, "");
+        if let Some((name, params)) = stateless {
+            assert_eq!(denial(&modern(&bench, name, params).await), Value::Null, "{name}");
+        }
+        if let Some((name, params)) = stateful {
+            let got = bench.legacy(&session, "a", (name, params)).await;
+            assert_eq!(denial(&got), Value::Null, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn denied_resource_is_not_acknowledged_or_listed() {
     for (policies, is_listed) in [(vec![], true), (vec![closed()], false)] {
         let (bench, _) = start(Era::Modern, policies).await;
@@ -217,11 +237,37 @@ async fn held_question_ends_with_a_new_policy() {
     }
     let ended = messages(&text).pop().unwrap();
     assert_eq!(ended["result"]["_meta"]["registry/governance"]["reason"], "UNAUTHORIZED");
+    let sent = messages(&text);
+    let find = |method: &str| sent.iter().find(|message| message["method"] == method).unwrap();
+    let question = &find("elicitation/create")["id"];
+    assert_eq!(&find("notifications/cancelled")["params"]["requestId"], question);
     let again = json!({ "name": "asks", "requestState": held["requestState"],
         "inputResponses": { "input": { "action": "accept" } } });
     let got = bench.got(able("tools/call", again).build()).await;
     assert_eq!(denial(&got), "UNAUTHORIZED", "{got:?}");
     super::relayed::acceptable(|| far_side.seen("notifications/cancelled").len() == 2).await;
+    let mut reply = Ask::legacy(&session, "", json!({})).by("a");
+    reply.body = json!({ "jsonrpc": "2.0", "id": question, "result": { "action": "accept" } });
+    assert_eq!(bench.got(reply.build()).await.status, 202);
+    // The next call passes after the answer would.
+    bench.publish(3, entities([]));
+    modern(&bench, "tools/call", json!({ "name": "tells" })).await;
+    assert_eq!(far_side.answers(), 0, "the answer is not sent");
+}
+
+#[tokio::test]
+async fn question_under_a_new_policy_ends_the_call() {
+    let (bench, far_side) = start(Era::Legacy, []).await;
+    let session = able_session(&bench).await;
+    let call = json!({ "name": "asks", "arguments": { "later": true } });
+    let stop = async {
+        super::relayed::acceptable(|| !far_side.seen("tools/call").is_empty()).await;
+        bench.publish(2, entities([closed()]));
+        far_side.late.notify_one();
+    };
+    let ask = Ask::legacy(&session, "tools/call", call).by("a");
+    let (got, ()) = tokio::join!(bench.got(ask.build()), stop);
+    assert_eq!(denial(&got), "UNAUTHORIZED", "{got:?}");
 }
 
 #[tokio::test]
