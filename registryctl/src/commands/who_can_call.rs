@@ -9,6 +9,7 @@ use policy::{CallContext, PartialDecision, Purpose};
 use registry_core::{Entity, Key, Kind, LifecycleState, entity::Dependency};
 use serde::Serialize;
 
+use self::compositions::CompositionDecisions;
 use super::{
     Session,
     policy::{
@@ -79,34 +80,40 @@ pub(super) async fn run(session: &Session, args: &WhoCanCallArgs) -> Result<(), 
         }
         let (depends, _) = agent.depends();
         let depends: BTreeSet<_> = depends.iter().map(Dependency::key).collect();
-        let view = |target: &Target, purpose: Purpose, composition: Option<&Key>| {
-            let policies = decider.applicable_policies(Some(key), target);
-            let action = target.called().action();
-            let found = policies.map_or(PartialDecision::Allowed, |policies| {
-                policies.decide_partially(action, &context(purpose, &BTreeSet::new()), KNOWN)
-            });
-            CallerView {
+        let view =
+            |target: &Target, purpose: Purpose, composition: Option<&Key>, access| CallerView {
                 agent: key.to_string(),
                 team: catalog.owner_of(record).to_owned(),
                 tool: target.text(),
                 purpose: purpose.as_str(),
                 composition: composition.map(ToString::to_string),
-                access: AccessView::from(&found),
-            }
-        };
+                access,
+            };
         for (compositions, target) in &targets {
             let is_usable = decider.is_usable(target);
             if is_usable && decider.declares(key, target) {
-                agents.push(view(target, Purpose::Call, None));
+                let found = decide(&decider, key, target, Purpose::Call);
+                agents.push(view(target, Purpose::Call, None, AccessView::from(&found)));
             }
-            let calls = compositions.iter().filter(|call| depends.contains(&call.composition));
+            let mut decisions = CompositionDecisions::new(&decider, key, target, compositions);
+            let calls = compositions.keys().filter(|call| depends.contains(&call.composition));
             // Gateways compensate by a retired tool, but do not serve compositions with such a step.
             for call in calls.filter(|call| is_usable || call.purpose() == Purpose::Compensation) {
-                agents.push(view(target, call.purpose(), Some(&call.composition)));
+                let access = AccessView::from(&decisions.through(call));
+                agents.push(view(target, call.purpose(), Some(&call.composition), access));
             }
         }
     }
     show(session, &CallersView { revision: catalog.revision().0, agents })
+}
+
+/// The decision about the calls of a tool or skill by an agent.
+fn decide(decider: &Decider, agent: &Key, target: &Target, purpose: Purpose) -> PartialDecision {
+    let policies = decider.applicable_policies(Some(agent), target);
+    let action = target.called().action();
+    policies.map_or(PartialDecision::Allowed, |policies| {
+        policies.decide_partially(action, &context(purpose, &BTreeSet::new()), KNOWN)
+    })
 }
 
 impl From<&PartialDecision> for AccessView {

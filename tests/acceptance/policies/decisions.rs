@@ -363,6 +363,49 @@ fn who_can_call_marks_steps_and_compensations() {
     assert_eq!(steps, [&json!("tool/fetch_and_store@1.0.0")]);
 }
 
+/// Two nested compositions of `charge`, and a policy for the agent that declares the outer one.
+fn nested(cedar: &str) -> Value {
+    let mut file = bank();
+    let composition = |name: &str, inner: &str| {
+        json!({
+            "name": name, "version": "1.0.0",
+            "spec": { "pipeline": { "steps": [
+                { "id": "s", "operation": { "tool": { "name": inner } } },
+            ] } },
+            "depends": [{ "type": "tool", "name": inner, "version": "1.0.0" }],
+        })
+    };
+    let tools = file["tools"].as_array_mut().expect("a list");
+    tools.extend([composition("inner", "charge"), composition("outer", "inner")]);
+    file["agents"] = json!([agent("carol", &[("outer", "1.0.0")])]);
+    let policy = json!({
+        "name": "carol", "version": "1.0.0", "appliesTo": { "callers": ["carol"] },
+        "default": "deny", "authorization": { "cedar": cedar },
+    });
+    file["policies"] = json!([policy]);
+    file
+}
+
+#[test]
+fn who_can_call_includes_decisions_about_compositions() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("nested.json");
+    let permit = |condition: &str| format!("permit (principal, action, resource){condition};");
+    for (cedar, access) in [
+        (permit(""), "allowed"),
+        (permit(" when { resource.name == \"charge\" }"), "denied"),
+        (permit(" when { resource.name == \"charge\" || resource.name == \"outer\" }"), "denied"),
+        (permit(" when { context.purpose == \"step\" }"), "denied"),
+        (permit(" when { context.hops < 3 }"), "depends"),
+    ] {
+        fs::write(&path, nested(&cedar).to_string()).expect("written");
+        let file = path.to_str().expect("UTF-8");
+        let view = ctl(NOWHERE, &["who-can-call", "charge", "-f", file, "--output", "json"]).json();
+        assert_eq!(view["agents"][0]["composition"], "tool/outer@1.0.0", "{cedar}: {view}");
+        assert_eq!(view["agents"][0]["access"], access, "{cedar}");
+    }
+}
+
 #[tokio::test]
 async fn simulate_decides_recorded_calls_again() {
     let registry = Registry::start();

@@ -214,6 +214,11 @@ impl Decider {
         versions.map(|(_, record)| Target::new(record, named.skill.clone())).collect()
     }
 
+    /// A registered version of a tool.
+    pub(in crate::commands) fn tool(&self, key: &Key) -> Option<Target> {
+        Some(Target::new(self.catalog.find(key)?, None))
+    }
+
     /// The registered tools of other names with the same upstream tool, in all versions.
     pub(in crate::commands) fn aliases_of(&self, target: &Target) -> Vec<Target> {
         let Some(upstream) = target.document.entity().as_tool().and_then(Tool::source) else {
