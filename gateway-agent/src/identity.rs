@@ -23,7 +23,7 @@ use std::sync::Arc;
 use gateway_policy::{AgentReference, AuthMethod, CallerIdentity, QuotaKey};
 use gateway_protocol::jsonrpc;
 use http::HeaderMap;
-use registry_core::{Catalog, Key, Kind, Name, Version};
+use registry_core::{Catalog, Key, Kind, Name, Version, scope::Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -93,7 +93,8 @@ pub enum Identity {
     Agent(Key),
     /// A registered agent whose claimed version, or every version, is retired.
     Retired,
-    /// A registered agent without the claimed version.
+    /// A registered agent without the claimed version, or without a claimed version in a scope that
+    /// lacks versions of it.
     UnknownVersion,
     /// No registered agent.
     Unknown,
@@ -199,9 +200,15 @@ fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity 
     let Ok(name) = Name::parse(Kind::Agent, name) else { return Identity::Unknown };
     let Some(version) = version else {
         let newest = catalog.usable_versions(Kind::Agent, &name).into_iter().next();
-        let key = newest.map(|record| record.document.key().clone());
-        return key
-            .map_or_else(|| without_version(catalog, &name, Identity::Retired), Identity::Agent);
+        let Some(newest) = newest else {
+            return without_version(catalog, &name, Identity::Retired);
+        };
+        // A version outside of the scope can be newer, with other dependencies and tags.
+        let scope = catalog.scope();
+        let is_newest = **scope == Scope::Everything
+            || newest.is_active() && scope.has_all_versions(Kind::Agent, &name);
+        let key = newest.document.key().clone();
+        return if is_newest { Identity::Agent(key) } else { Identity::UnknownVersion };
     };
     let key = Version::parse(version).map(|version| Key::new(Kind::Agent, name.clone(), version));
     match key.ok().and_then(|key| Some((catalog.find(&key)?, key))) {

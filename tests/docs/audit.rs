@@ -88,7 +88,10 @@ const PERMITS: &[(&str, &str)] = &[
         "the tool is not registered, or cannot be served here: it has no target, or is retired",
     ),
     ("retired-agent", "the version of the agent is retired"),
-    ("unknown-version", "the version of the agent is not registered"),
+    (
+        "unknown-version",
+        "the version of the agent is not registered, or missing at a gateway whose scope lacks versions of it",
+    ),
     ("quarantined", "the tool is quarantined"),
     ("stale-catalog", "the catalog is too old for this tool"),
 ];

@@ -124,8 +124,11 @@ pub enum Denial {
     /// The version of the agent is retired.
     #[error("this version of the agent is retired")]
     RetiredAgent,
-    /// The version of the agent is not registered.
-    #[error("this version of the agent is not registered")]
+    /// The version of the agent is not registered, or it is required and missing.
+    #[error(
+        "this version of the agent is not registered; a request without a version needs a gateway \
+         whose scope has all versions of the agent"
+    )]
     UnknownVersion,
     /// The caller is not registered.
     #[error("the caller is not a registered agent")]

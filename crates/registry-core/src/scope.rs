@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 pub use root::{InvalidRoot, Root};
 
-use crate::limits;
+use crate::{kind::Kind, limits, name::Name};
 
 /// The selection of entities that a gateway needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -49,6 +49,16 @@ impl Scope {
         }
         let roots = texts.iter().map(|text| text.as_ref().parse());
         Ok(Self::Roots(roots.collect::<Result<_, InvalidRoot>>()?))
+    }
+
+    /// Whether the scope selects every active version of a name.
+    pub fn has_all_versions(&self, kind: Kind, name: &Name) -> bool {
+        let has_name = |root: &Root| match root {
+            Root::Name(of_kind, of_name) => *of_kind == kind && of_name == name,
+            Root::Namespace(selector) => selector.covers(kind, name),
+            Root::Version(_) | Root::Tag(_) => false,
+        };
+        *self == Self::Everything || self.roots().any(has_name)
     }
 
     /// The roots; none for the whole catalog.

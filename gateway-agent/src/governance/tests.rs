@@ -2,15 +2,20 @@
 
 use std::{collections::BTreeSet, time::SystemTime};
 
-use policy::{Action, CallContext, Purpose};
+use gateway_policy::CallerIdentity;
+use policy::{CallContext, Purpose, ResourceKind};
 use proptest::{prelude::*, sample::select};
 use registry_core::{Kind, entity::policy::Mode, scope::Scope, scoped_catalog::ScopedCatalog};
 use serde_json::{Map, json};
 
 use super::*;
-use crate::testing::{Registered, agent, policy, server, tool};
+use crate::{
+    identity::{Identity, identify, settings::IdentityConfig},
+    testing::{Registered, agent, policy, server, tool},
+};
 
-const STATEMENTS: [&str; 8] = [
+const STATEMENTS: [&str; 9] = [
+    "forbid (principal, action == Action::\"call\", resource) when { context.arguments has amount && context.arguments.amount > 1 };",
     "forbid (principal, action, resource);",
     "forbid (principal == Agent::\"clerk\", action, resource);",
     "forbid (principal in Tag::\"prod\", action, resource);",
@@ -30,7 +35,9 @@ const RESOURCES: [Option<(&str, &str)>; 6] = [
     Some(("servers", "bank")),
     Some(("servers", "docs")),
 ];
-const SCOPES: [&[&str]; 6] = [
+const SCOPES: [&[&str]; 8] = [
+    &["agent/clerk@1.0.0"],
+    &["agent/clerk@2.0.0", "server/docs@*"],
     &["agent/clerk@*"],
     &["agent/ops/bot@*"],
     &["tool/pay@*"],
@@ -71,13 +78,18 @@ fn entities() -> Vec<Registered> {
     let from = |server: &str, tool: &str| json!({ "source": { "server": server, "serverVersion": "1.0.0", "tool": tool } });
     let mut bot = agent("ops/bot", "1.0.0", &[("alias", "1.0.0"), ("read", "1.0.0")]);
     bot.document["metadata"] = json!({ "tags": ["prod"] });
+    let mut newer = agent("clerk", "2.0.0", &[("pay", "1.0.0"), ("read", "1.0.0")]);
+    newer.document["metadata"] = json!({ "tags": ["prod"] });
+    let pay = from("bank", "pay");
+    let amount = json!({ "type": "object", "properties": { "amount": { "type": "integer" } } });
     vec![
         server("bank", &["pay"], &[]),
         server("docs", &["read"], &[]),
-        tool("pay", "1.0.0", from("bank", "pay")),
+        tool("pay", "1.0.0", json!({ "source": pay["source"], "inputSchema": amount })),
         tool("alias", "1.0.0", json!({ "source": { "tool": "pay" } })),
         tool("read", "1.0.0", from("docs", "read")),
         agent("clerk", "1.0.0", &[("pay", "1.0.0")]),
+        newer,
         agent("guest", "1.0.0", &[("read", "1.0.0")]),
         bot,
     ]
@@ -91,14 +103,33 @@ struct Decisions {
     is_stale: bool,
 }
 
-fn decisions(catalog: &Arc<Catalog>, agent: &Key, tool: &Key) -> Decisions {
+/// A tool, or a prompt or resource of a server.
+#[derive(Debug, Clone, Copy)]
+enum Subject<'a> {
+    Tool(&'a Key),
+    Feature(ResourceKind, &'a Key),
+}
+
+fn decisions(catalog: &Arc<Catalog>, claim: &CallerIdentity, subject: Subject<'_>) -> Decisions {
+    let config = IdentityConfig { trust_headers: true, scope_by_client_info: false };
+    let caller = identify(config, catalog, claim, None);
+    if matches!(caller.identity(), Identity::Retired | Identity::UnknownVersion) {
+        // Such callers are rejected before policies.
+        return Decisions { denies: true, hides: true, rates: usize::MAX, is_stale: true };
+    }
     let open = Decisions { denies: false, hides: false, rates: 0, is_stale: false };
     let Some(governance) = Governance::new(catalog, None) else { return open };
-    // The gateway does not know agents outside of its scope.
-    let agent = catalog.find(agent).map(|_| agent);
-    let document = &catalog.find(tool).unwrap().document;
-    let called = Called::Tool(document, document.entity().as_tool().unwrap());
-    let Some(policies) = governance.applicable_policies(agent, called) else { return open };
+    let called = match subject {
+        Subject::Tool(tool) => {
+            let document = &catalog.find(tool).unwrap().document;
+            Called::Tool(document, document.entity().as_tool().unwrap())
+        }
+        Subject::Feature(kind, server) => Called::Feature(kind, server, "x"),
+    };
+    let action = called.action();
+    let Some(policies) = governance.applicable_policies(caller.agent(), called) else {
+        return open;
+    };
     let context = CallContext {
         issuer: "",
         subject: "",
@@ -109,8 +140,8 @@ fn decisions(catalog: &Arc<Catalog>, agent: &Key, tool: &Key) -> Decisions {
         time: SystemTime::UNIX_EPOCH,
     };
     Decisions {
-        denies: policies.evaluate(Action::Call, &context, &Map::new()).denial.is_some(),
-        hides: policies.hidden(Action::Call).is_some(),
+        denies: policies.evaluate(action, &context, &Map::new()).denial.is_some(),
+        hides: policies.hidden(action).is_some(),
         rates: policies.rates(Mode::Enforce).count(),
         is_stale: policies.stale(Mode::Enforce, None).is_some(),
     }
@@ -126,15 +157,25 @@ proptest! {
         let scope = Scope::from_roots(roots).unwrap();
         let scoped = ScopedCatalog::select(Arc::new(scope), &complete);
         let scoped = Arc::new(scoped.catalog().clone());
-        let agents = || complete.of_kind(Kind::Agent).map(|(key, _)| key);
-        for (tool, _) in scoped.of_kind(Kind::Tool) {
-            for agent in agents() {
-                let full = decisions(&complete, agent, tool);
-                let part = decisions(&scoped, agent, tool);
-                prop_assert!(part.denies || !full.denies, "{agent} {tool}");
-                prop_assert!(part.rates >= full.rates && (part.is_stale || !full.is_stale));
-                // A list never shows what a call denies by name.
-                prop_assert!(!part.hides || part.denies, "{agent} {tool}");
+        let tools = scoped.of_kind(Kind::Tool).map(|(key, _)| Subject::Tool(key));
+        let features = scoped.of_kind(Kind::Server).flat_map(|(key, _)| {
+            [ResourceKind::Prompt, ResourceKind::Resource].map(|kind| Subject::Feature(kind, key))
+        });
+        for subject in tools.chain(features) {
+            for (agent, _) in complete.of_kind(Kind::Agent) {
+                for version in [None, Some(agent.version.to_string().into())] {
+                    let name = agent.name.to_string().into();
+                    let claim = CallerIdentity::Asserted { name, version };
+                    let full = decisions(&complete, &claim, subject);
+                    let part = decisions(&scoped, &claim, subject);
+                    prop_assert!(part.denies || !full.denies, "{claim:?} {subject:?}");
+                    prop_assert!(part.rates >= full.rates && (part.is_stale || !full.is_stale));
+                    // A list never shows what a call denies by name.
+                    prop_assert!(!part.hides || part.denies, "{claim:?} {subject:?}");
+                    if matches!(subject, Subject::Feature(..)) {
+                        prop_assert_eq!(full.hides, full.denies, "{:?} {:?}", claim, subject);
+                    }
+                }
             }
         }
     }

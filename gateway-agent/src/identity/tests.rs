@@ -1,6 +1,6 @@
 //! Resolution of callers from each kind of claim.
 
-use registry_core::Catalog;
+use registry_core::{Catalog, scoped_catalog::ScopedCatalog};
 
 use super::*;
 use crate::testing::{agent, catalog};
@@ -149,4 +149,26 @@ fn quota_keys_separate_verified_callers_only() {
     assert_eq!(proven(Some("a"), "x").quota_key(), believed.quota_key());
     assert_ne!(proven(None, "x").quota_key(), proven(None, "y").quota_key());
     assert_ne!(proven(None, "a@1.0.0").quota_key(), believed.quota_key());
+}
+
+#[test]
+fn incomplete_scope_needs_version_of_agent() {
+    let complete = catalog(1, vec![agent("a", "1.0.0", &[]), agent("a", "2.0.0", &[])]);
+    for (root, newest) in [
+        ("agent/a@1.0.0", Identity::UnknownVersion),
+        ("agent/a@2.0.0", Identity::UnknownVersion),
+        ("agent/a@*", an_agent("a", "2.0.0")),
+    ] {
+        let scope = Arc::new(Scope::from_roots(&[root]).unwrap());
+        let scoped = ScopedCatalog::select(scope, &complete);
+        let resolved = |version: Option<&str>| {
+            let claim =
+                CallerIdentity::Asserted { name: "a".into(), version: version.map(Into::into) };
+            identify(TRUSTING, scoped.catalog(), &claim, None).identity().clone()
+        };
+        assert_eq!(resolved(None), newest, "{root}");
+        if !root.ends_with("2.0.0") {
+            assert_eq!(resolved(Some("1.0.0")), an_agent("a", "1.0.0"), "{root}");
+        }
+    }
 }
