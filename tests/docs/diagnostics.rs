@@ -224,7 +224,7 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "policy-denies-all",
-        "a policy that denies by default and has no `permit` (warning)",
+        "a policy that denies by default and has no `permit`, or a rate whose `burst` is 0 (warning)",
         "`` the policy denies every call that it selects, because it has no `permit` ``",
         "add a `permit`, or remove `default`",
     ],

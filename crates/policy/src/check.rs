@@ -13,11 +13,11 @@ use std::{
 };
 
 use registry_core::{
-    Action, Catalog, Document, Entity, Key, Kind, LifecycleState,
+    Action, Catalog, Document, Entity, Key, Kind, LifecycleState, Name,
     diagnostic::{Code, Diagnostic},
     entity::{
         Policy, Tool,
-        policy::{AppliesTo, Authorization, Decision},
+        policy::{AppliesTo, Authorization, Decision, Pattern, Rate},
     },
     rules::{Plan, Proposed},
     suggest::closest,
@@ -316,23 +316,68 @@ impl<'a> SelectableResources<'a> {
         resources.filter(move |(resource, ..)| resource.is_selected(selector))
     }
 
-    /// The selected ones, with the types of their arguments and the keys of their documents.
-    fn selected(
+    /// The selected ones, with the types of their arguments. Those of other teams come last.
+    fn selected(&self, selector: &AppliesTo) -> Vec<Selected<'a>> {
+        let selected = self.select(selector).map(|(resource, tool, key)| Selected {
+            kind: resource.kind,
+            arguments: ArgumentType::of_tool(&|key| self.after.find(key), tool),
+            key: *key,
+            is_foreign: self.is_foreign(selector, (resource, &**tool), key),
+        });
+        let mut selected: Vec<_> = selected.collect();
+        selected.sort_by_key(|one| one.is_foreign);
+        selected
+    }
+
+    /// Whether a policy selects a tool of another team only by names of this team, such as the name
+    /// of the tool behind an alias. Such a tool must not block the policy.
+    fn is_foreign(
         &self,
         selector: &AppliesTo,
-    ) -> impl Iterator<Item = (ResourceKind, ArgumentType, &'a Key)> {
-        self.select(selector).map(move |(resource, tool, key)| {
-            let arguments = ArgumentType::of_tool(&|key| self.after.find(key), tool);
-            (resource.kind, arguments, *key)
-        })
+        (resource, tool): (&Resource, &Tool),
+        key: &Key,
+    ) -> bool {
+        let catalog = self.after.catalog;
+        if resource.kind != ResourceKind::Tool {
+            return false;
+        }
+        let Some(own) = catalog.owner(Kind::Tool, &key.name) else { return false };
+        let is_behind = |behind: &[String], name: &str| behind.iter().any(|one| one == name);
+        let exact = |patterns: &[Pattern], behind: &[String]| -> Vec<String> {
+            let names = patterns.iter().filter_map(Pattern::as_exact);
+            names.filter(|name| is_behind(behind, name)).map(str::to_owned).collect()
+        };
+        let tools = exact(&selector.tools, &resource.tools);
+        if tools.contains(&resource.name) {
+            return false;
+        }
+        let owner = |kind: Kind, name: &str| catalog.owner(kind, &Name::parse(kind, name).ok()?);
+        let servers = exact(&selector.servers, &resource.servers);
+        let mut owners: Vec<_> = tools.iter().filter_map(|name| owner(Kind::Tool, name)).collect();
+        owners.extend(servers.iter().filter_map(|name| owner(Kind::Server, name)));
+        if owners.is_empty() {
+            let server = tool.source().map(|source| &source.server);
+            owners.extend(server.and_then(|server| catalog.owner(Kind::Server, server)));
+        }
+        !owners.is_empty() && !owners.contains(&own)
     }
+}
+
+/// A tool or skill that a policy selects.
+struct Selected<'a> {
+    kind: ResourceKind,
+    arguments: ArgumentType,
+    /// The key of its document.
+    key: &'a Key,
+    is_foreign: bool,
 }
 
 /// Checks a policy against everything that it selects.
 fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec<Diagnostic> {
     let Entity::Policy(policy) = document.entity() else { return Vec::new() };
+    let bursts = find_empty_bursts(policy);
     let Some(authorization) = &policy.authorization else {
-        return find_omission(policy, None).into_iter().collect();
+        return find_omission(policy, None).into_iter().chain(bursts).collect();
     };
     let conditions = match Conditions::parse(&authorization.cedar) {
         Ok(conditions) => conditions,
@@ -348,16 +393,21 @@ fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec
     let mut checked: HashSet<(ResourceKind, ArgumentType)> = HashSet::new();
     // One finding for each problem, with the first affected tool.
     let mut problems: BTreeMap<CedarProblem, Option<&Key>> = BTreeMap::new();
+    let mut foreign: BTreeMap<CedarProblem, &Key> = BTreeMap::new();
     let mut unsatisfiable: BTreeSet<usize> = (0..conditions.statements().len()).collect();
-    for (kind, arguments, key) in resources.selected(&policy.applies_to) {
-        if problems.len() >= FINDINGS {
+    for Selected { kind, arguments, key, is_foreign } in resources.selected(&policy.applies_to) {
+        if problems.len() + foreign.len() >= FINDINGS {
             break;
         }
         if checked.insert((kind, arguments.clone())) {
             let found = conditions.check_types(kind, &arguments);
             unsatisfiable.retain(|index| found.unsatisfiable.contains(index));
             for problem in found.problems {
-                problems.entry(problem).or_insert(Some(key));
+                if is_foreign {
+                    foreign.entry(problem).or_insert(key);
+                } else {
+                    problems.entry(problem).or_insert(Some(key));
+                }
             }
         }
     }
@@ -394,9 +444,10 @@ fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec
     };
     let problems = problems.iter().take(FINDINGS);
     let problems = problems.map(|(problem, resource)| invalid(problem, *resource));
-    let warnings = find_unmatched(&conditions, resources);
+    let warnings = foreign.iter().map(|(problem, key)| blocked(problem, key));
+    let warnings = warnings.chain(find_unmatched(&conditions, resources));
     let omission = find_omission(policy, Some(&conditions));
-    problems.chain(undeclared).chain(omission).chain(warnings).collect()
+    problems.chain(undeclared).chain(omission).chain(bursts).chain(warnings).collect()
 }
 
 /// Warns about statements that no selected call satisfies, except those in lines with a finding.
@@ -488,6 +539,19 @@ fn find_omission(policy: &Policy, conditions: Option<&Conditions>) -> Option<Dia
     })
 }
 
+/// Warns about rates that deny every call by their bursts.
+fn find_empty_bursts(policy: &Policy) -> Vec<Diagnostic> {
+    let is_empty = |rate: &Rate| rate.burst == Some(0) && rate.limit > 0;
+    let rates = policy.rates.iter().enumerate().filter(|(_, rate)| is_empty(rate));
+    let warning = |(number, _): (usize, &Rate)| {
+        let message = "the rate denies every call, because its `burst` is 0";
+        let help = "remove `burst`, or raise it; `limit: 0` denies calls on purpose";
+        let pointer = format!("/rates/{number}/burst");
+        Diagnostic::warning(Code::PolicyDeniesAll, pointer, message).with_help(help)
+    };
+    rates.map(warning).collect()
+}
+
 /// The kinds of resources that the selectors of a policy can match.
 fn kinds(policy: &Policy) -> Vec<ResourceKind> {
     let selector = &policy.applies_to;
@@ -521,6 +585,14 @@ fn invalid(problem: &CedarProblem, resource: Option<&Key>) -> Diagnostic {
         Some(help) => diagnostic.with_help(help),
         None => diagnostic,
     }
+}
+
+/// Warns about a tool of another team that does not fit a policy.
+fn blocked(problem: &CedarProblem, tool: &Key) -> Diagnostic {
+    let message = format!("{problem} (calls of {tool}, a tool of another team)");
+    let help =
+        "its calls are denied (POLICY_ERROR) until a version with these arguments is registered";
+    Diagnostic::warning(Code::PolicyIncompatible, CEDAR, message).with_help(help)
 }
 
 fn incompatible(policy: &Key, problem: &CedarProblem, breaks: PolicyBreaks) -> Diagnostic {

@@ -164,6 +164,8 @@ fn forgotten_statements_are_warnings() {
     assert_eq!(warnings("1.0.0", json!({ "default": "deny" })), denies_all());
     let forbids = json!({ "default": "deny", "authorization": forbid });
     assert_eq!(warnings("1.1.0", forbids), denies_all());
+    let burst = json!({ "rates": [{ "limit": 2, "window": "PT1M", "burst": 0 }] });
+    assert_eq!(warnings("1.1.1", burst), warning("policy-denies-all", "/rates/0/burst"));
     let empty = json!({ "authorization": comment });
     assert_eq!(warnings("1.2.0", empty), warning("policy-empty", "/authorization/cedar"));
     let permits = json!({ "default": "deny", "authorization": permit });

@@ -96,10 +96,27 @@ fn tools_of_other_teams_block_no_policy() {
     assert!(apply(&guarded, &others, &alias("x1", "charge")).success());
     assert!(apply(&guarded, &bankers, &about("1.0.1", "charge")).success());
 
+    // The alias has no readable arguments.
+    let cedar = "forbid (principal, action == Action::\"call\", resource)
+        when { context.arguments has amount && context.arguments.amount > 10 };";
+    let reading = limit(
+        "1.0.2",
+        &json!({ "appliesTo": { "tools": ["charge"] }, "authorization": { "cedar": cedar } }),
+    );
+    let accepted = apply(&guarded, &bankers, &reading);
+    assert!(accepted.success(), "{accepted:?}");
+    let found = findings(&accepted);
+    let is_break = |(code, _): &(String, String)| code == "policy-incompatible";
+    assert!(!found.is_empty() && found.iter().all(is_break), "{found:?}");
+    for change in ["retire", "restore"] {
+        let changed = run(&guarded, &bankers, &[change, "policy/limit@1.0.2", "--yes"]);
+        assert!(changed.success(), "{changed:?}");
+    }
+
     // The upstream name is older than the tool of the bank.
     assert!(apply(&guarded, &others, &alias("x2", "audit")).success());
     assert!(apply(&guarded, &bankers, &alias("audit", "audit")).success());
-    let refused = apply(&guarded, &bankers, &about("1.0.2", "audit"));
+    let refused = apply(&guarded, &bankers, &about("1.0.3", "audit"));
     assert_eq!(refusal(&refused), ["role-required"]);
 }
 
