@@ -133,7 +133,7 @@ fn contributors(spec: &Spec) -> BTreeSet<&Target> {
     found
 }
 
-/// The tools that a pattern calls besides its operations.
+/// The tools of a pattern in addition to its operations.
 fn own_targets(spec: &Spec) -> Vec<&Target> {
     match spec {
         Spec::DeadLetter(letter) => vec![&letter.dead_letter_tool],

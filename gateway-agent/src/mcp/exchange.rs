@@ -351,7 +351,7 @@ impl Exchange {
         Some(jsonrpc::request(Id::parse(&number).ok()?, &method, params))
     }
 
-    /// Withdraws an unanswered question of the ended request, and tells the client.
+    /// Withdraws an unanswered question of the ended request, and notifies the client.
     fn cancel_question(&mut self) -> Option<Bytes> {
         let session = self.response_context.session.as_ref()?;
         let number = std::iter::from_fn(|| self.asked.pop()).find(|one| session.withdraw(*one))?;
