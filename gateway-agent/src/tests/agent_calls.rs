@@ -273,7 +273,7 @@ async fn stream_is_inspected_and_translated_per_event() {
 async fn policies_govern_messages_like_tools() {
     let blocks = json!({ "inspection": { "arguments": { "contact": "block" } } });
     let forbids = json!({ "authorization": { "cedar":
-        "forbid (principal, action, resource) \
+        "forbid (principal, action == Action::\"send\", resource) \
          when { context.arguments has n && context.arguments.n > 5 };" } });
     let rates = json!({ "rates": [{ "limit": 1, "window": "PT1M" }] });
     let fine = || json!({ "n": 1 });
