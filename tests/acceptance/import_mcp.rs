@@ -262,7 +262,7 @@ async fn invalid_servers_fail_without_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn url_without_endpoint_names_the_path() {
+async fn missing_endpoint_names_the_path() {
     let missing = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
     let server = ScriptedServer::start(scripted_server::text(missing)).await;
     let failed = import(&[&server.url]);

@@ -244,6 +244,12 @@ fn misspelled_arguments_have_suggestions() {
 }
 
 #[test]
+fn hidden_options_are_not_suggested() {
+    let rejected = ctl(OFFLINE, &["--server", OFFLINE, "log"]);
+    assert!(rejected.code == 2 && !rejected.stderr.contains("--env"), "{rejected:?}");
+}
+
+#[test]
 fn misspelled_names_have_suggestions() {
     let registry = Registry::start();
     registry.apply_example();
