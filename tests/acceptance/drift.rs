@@ -105,6 +105,21 @@ async fn changed_server_is_reported() {
     assert_eq!(outcome["servers"][0]["differences"][0]["pointer"], "/description");
 }
 
+/// The registry sorts the members of documents, and servers do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn order_of_schema_members_is_no_drift() {
+    let registry = Registry::start();
+    let described = |text: &str| json!({ "type": "number", "description": text });
+    let schema = json!({ "type": "object",
+        "properties": { "b": described("The second"), "a": described("The first") } });
+    let live = server(vec![tool("Adds numbers", &schema)]).await;
+    let done = registry.ctl(&["import", "mcp", &live.url, "--apply", "--yes"]);
+    assert!(done.success(), "{done:?}");
+    let target = format!("scripted@1.0.0={}", live.url);
+    let found = registry.ctl(&["drift", "--target", &target, "--output", "json"]).json();
+    assert_eq!(found["servers"][0]["differences"], json!([]), "{found}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_meta_and_execution_are_reported() {
     let registry = Registry::start();

@@ -155,15 +155,15 @@ impl Phase {
     fn remedy(self) -> &'static str {
         match self {
             Self::Connect => {
-                "; check that the upstream is running and reachable, or raise `timeout` of its target"
+                "; check that the upstream is running and reachable, or raise its `timeout`"
             }
             Self::Handshake => {
-                "; check that the upstream is an MCP server or A2A agent, or raise `timeout` of its target"
+                "; check that the upstream is an MCP server or A2A agent, or raise its `timeout`"
             }
             Self::HealthCheck => {
-                "; check that the upstream is running and not overloaded, or raise `timeout` of its target"
+                "; check that the upstream is running and not overloaded, or raise its `timeout`"
             }
-            Self::List => "; raise `timeout` of the target",
+            Self::List => "; raise `timeout` of the upstream",
             Self::Call => "",
         }
     }
