@@ -104,6 +104,8 @@ pub struct CallRecord {
     output: Check,
     outcome: CallOutcome,
     error: Option<String>,
+    /// The reason of a denial that the caller must not learn.
+    concealed: Option<String>,
     request_bytes: usize,
     response_bytes: usize,
     /// Counts the call in the usage of its caller.
@@ -146,6 +148,7 @@ impl CallRecord {
             output: Check::Skipped,
             outcome: CallOutcome::Cancelled,
             error: None,
+            concealed: None,
             request_bytes,
             response_bytes: 0,
             meter: None,
@@ -219,6 +222,13 @@ impl CallRecord {
         for (verdict, reason) in audit.chain([verdict]) {
             metric::count_policy(verdict, reason);
         }
+    }
+
+    /// Records the denial of a target that the caller must not learn of. The event has its reason, not
+    /// the error of the response.
+    pub fn conceal(&mut self, policies: &ApplicablePolicies, denial: &Finding) {
+        self.set_verdicts(policies, Some(denial), &[]);
+        self.concealed = Some(denied(denial));
     }
 
     /// Adds the violations by a result to the verdicts.
@@ -310,7 +320,7 @@ impl CallRecord {
     /// Sets the failure of an operation. `denial` is the policy decision that caused it.
     pub fn failed(&mut self, outcome: CallOutcome, error: String, denial: Option<Denial>) {
         self.outcome = outcome;
-        self.error = Some(error);
+        self.error = Some(self.concealed.take().unwrap_or(error));
         self.denial = denial.or(self.denial);
     }
 
@@ -451,6 +461,11 @@ impl CallRecord {
             response_bytes = self.response_bytes,
         );
     }
+}
+
+/// The reason of a denial in events.
+pub fn denied(denial: &Finding) -> String {
+    format!("{} denies the call: {}", denial.policy, denial.reason.as_str())
 }
 
 /// The logged part of a name.

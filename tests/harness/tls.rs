@@ -51,6 +51,13 @@ impl Authority {
         self.sign("server", CertificateParams::new(names).expect("names"))
     }
 
+    /// Signs a CA certificate for this machine, which clients reject as a server certificate.
+    pub fn server_as_ca(&self) -> Files {
+        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        self.sign("server-ca", params)
+    }
+
     /// Signs a client certificate for a SPIFFE id or a common name.
     pub fn client(&self, name: &str) -> Files {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");

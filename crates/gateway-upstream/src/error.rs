@@ -188,6 +188,8 @@ fn connection_remedy(source: &(dyn std::error::Error + Send + Sync)) -> &'static
         "; if the server does not use TLS, write http:// in its target"
     } else if registry_tls::is_untrusted_ca(&reason) {
         "; set `tls.caFile` of the target to the CA of the server's certificate"
+    } else if registry_tls::is_ca_certificate(&reason) {
+        "; the server's certificate is a CA certificate, issue one with basicConstraints=CA:FALSE"
     } else {
         ""
     }

@@ -146,7 +146,7 @@ impl Governed {
     pub(super) fn conceal(&self, record: &mut CallRecord) -> Result<(), Error> {
         match self.policies.hidden(self.action).filter(|_| !self.is_disclosed) {
             Some(finding) => {
-                record.set_verdicts(&self.policies, Some(finding), &[]);
+                record.conceal(&self.policies, finding);
                 Err(Denial::NoSuchTool.into())
             }
             None => Ok(()),

@@ -11,7 +11,10 @@ use schema_compat::schema_compile::Violation;
 use uuid::Uuid;
 
 use super::{arguments::InvalidArguments, mcp_headers::Mismatch, message, projection};
-use crate::{audit::CallRecord, identity::challenge::AuthenticationError};
+use crate::{
+    audit::{CallRecord, denied},
+    identity::challenge::AuthenticationError,
+};
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +29,7 @@ pub enum Error {
     #[error(transparent)]
     Denied(#[from] Denial),
     /// A policy denied the operation.
-    #[error("{} denies the call: {}", .0.finding.policy, .0.finding.reason.as_str())]
+    #[error("{}", denied(&.0.finding))]
     Policy(Box<PolicyDenial>),
     /// The caller lacks scopes of the tool.
     #[error(transparent)]

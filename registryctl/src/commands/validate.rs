@@ -87,7 +87,10 @@ pub(super) fn empty() -> Catalog {
 
 /// The catalog of a verified export or of a valid registry file.
 fn catalog(screen: Screen, path: &Path) -> Result<Catalog, Failure> {
-    let source = Source::read(path)?;
+    let (source, warning) = Source::read_registry(path)?;
+    if let Some(Diagnostic { message, .. }) = warning {
+        return Err(Failure::File { action: "use", path: path.to_owned(), reason: message });
+    }
     match read_export(source.text().as_bytes()) {
         Ok(catalog) => Ok(catalog),
         // Not an export: it may be a registry file.

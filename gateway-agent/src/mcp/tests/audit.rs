@@ -143,6 +143,19 @@ async fn every_outcome_has_audit_event() {
 }
 
 #[tokio::test]
+async fn event_of_concealed_denial_names_the_policy() {
+    let forbid = json!({ "authorization": { "cedar": "forbid (principal, action, resource);" } });
+    let entities =
+        vec![server("up", &["t"], &[]), tool("t", "1.0.0", json!({})), policy("all", forbid)];
+    let bench = Bench::start(Setup::default(), entities).await;
+    let (log, _guard) = Log::start();
+    assert_eq!(bench.call("stranger", "t", json!({})).await.error(), (200, -32602));
+    let event = &log.events()[0];
+    assert_eq!(event["permit"], "deny:UNAUTHORIZED");
+    insta::assert_snapshot!(event["error"], @r#""policy/all@1.0.0 denies the call: UNAUTHORIZED""#);
+}
+
+#[tokio::test]
 async fn subscription_is_audited_when_allowed_or_denied() {
     let (bench, _) = relayed::bench(Era::Legacy, "up").await;
     bench.until_features().await;
