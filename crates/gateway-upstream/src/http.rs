@@ -53,7 +53,7 @@ pub(super) use self::{
     client::InvalidAddress,
     transport::{Subject, Transport},
 };
-pub use self::{client::Client, connector::Connector};
+pub use self::{address_filter::BlockedAddress, client::Client, connector::Connector};
 use super::{
     error::{Error, Phase, ProtocolViolation},
     events::EventPublisher,
