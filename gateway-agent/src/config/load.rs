@@ -190,11 +190,8 @@ fn a2a(root: &Section<'_>) -> (Option<String>, Option<PushSettings>) {
             field.problem("set `a2a.url` to the URL at which the agents reach this gateway");
         }
         let section = field.section();
-        let words = [
-            ("public", Addresses::Public),
-            ("usual", Addresses::Usual),
-            ("any", Addresses::Any),
-        ];
+        let words =
+            [("public", Addresses::Public), ("usual", Addresses::Usual), ("any", Addresses::Any)];
         let addresses = section.choice("addresses", &words, Addresses::Public);
         let allow_http = section.switch("allowHttp", false);
         section.finish();

@@ -26,8 +26,8 @@ use self::{
     price::Progress,
 };
 use super::{
-    Error, Output, PushRole, Target, admit::Governed, arguments::Arguments, prepare::without_messages,
-    route::AgentRoute, send::Sending, validate,
+    Error, Output, PushRole, Target, admit::Governed, arguments::Arguments,
+    prepare::without_messages, route::AgentRoute, send::Sending, validate,
 };
 use crate::{audit::CallRecord, view::ServedTool};
 

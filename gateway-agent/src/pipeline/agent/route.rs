@@ -100,7 +100,8 @@ fn check_supported(call: &AgentCall, skills: &[ResolvedTool]) -> Result<(), Fail
     let AgentCall { request, extensions, push, .. } = call;
     let operation = request.operation;
     let has_push = request.push_config().is_some() || operation.is_push_config();
-    let is_handled = matches!(push, PushRole::Register(_)) || operation == Operation::DeletePushConfig;
+    let is_handled =
+        matches!(push, PushRole::Register(_)) || operation == Operation::DeletePushConfig;
     if has_push && !is_handled {
         return Err(push::not_supported("the gateway"));
     }
