@@ -50,7 +50,7 @@ pub(super) struct Registration {
     pub(super) has_ended: bool,
 }
 
-/// Secrets are written as they are; only the owner can read the file.
+/// The file has secrets in plain text; only its owner can read it.
 mod plain {
     use registry_core::Secret;
     use serde::{Deserialize as _, Deserializer, Serializer};

@@ -56,7 +56,7 @@ impl PushConfigs {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
-        // What was read is on disk.
+        // The restored configurations are on disk.
         configs.take_changes();
         let file = PushFile { path, configs: Arc::clone(&configs), is_failing: false };
         Ok((configs, file))

@@ -1,5 +1,5 @@
 //! Push notifications: the scripted agent gets an endpoint of the gateway, and a local server receives
-//! what the gateway delivers.
+//! the deliveries.
 
 use a2a::Version;
 use axum::body::Body;
