@@ -134,7 +134,7 @@ impl A2a {
 /// Serves all requests below [`PREFIX`].
 async fn receive(State(a2a): State<A2a>, request: Request) -> Response {
     if let Some(address) = push::address(&a2a, request.uri().path()) {
-        return push::receive(&a2a, address, request).await;
+        return push::receive(&a2a, &address, request).await;
     }
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let version = Version::of_request(request.headers(), uri.query());

@@ -49,10 +49,8 @@ impl Served<'_> {
             created: now,
             has_ended: false,
         };
-        let pending = self.a2a.state.push.configs.insert(registration, now).map_err(|Full| {
-            let message = "too many push notification configurations; delete those of ended tasks";
-            Failure::new(ErrorKind::ResourceExhausted, message).with_reason("TOO_MANY_PUSH_CONFIGS")
-        })?;
+        let inserted = self.a2a.state.push.configs.insert(registration, now);
+        let pending = inserted.map_err(|Full| Refusal::too_many_push_configs())?;
         let endpoint = PushEndpoint {
             id: pending.id.clone(),
             base: format!("{base}{PATH}"),

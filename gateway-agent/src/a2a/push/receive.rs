@@ -11,7 +11,7 @@ use gateway_protocol::content;
 use gateway_upstream::RequestContext;
 use http::{
     HeaderMap, HeaderValue, Method, StatusCode,
-    header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER},
+    header::{AUTHORIZATION, CONTENT_TYPE},
 };
 use serde_json::{Map, Value, json};
 use subtle::ConstantTimeEq as _;
@@ -46,10 +46,10 @@ pub(in super::super) fn address(a2a: &A2a, path: &str) -> Option<PushAddress> {
 /// Receives a notification of an agent.
 pub(in super::super) async fn receive(
     a2a: &A2a,
-    address: PushAddress,
+    address: &PushAddress,
     request: Request,
 ) -> Response {
-    let outcome = match Box::pin(accept(a2a, &address, request)).await {
+    let outcome = match Box::pin(accept(a2a, address, request)).await {
         Ok(()) => None,
         Err(refusal) => Some(refusal),
     };
@@ -98,7 +98,7 @@ async fn accept(a2a: &A2a, address: &PushAddress, request: Request) -> Result<()
     let written = written.map_err(a2a::Untranslatable::into_answer_failure)?;
     let id = random_text().map_err(|_| Failure::new(ErrorKind::Internal, "no random bytes"))?;
     let notification = Notification { id: id.into(), body: written.to_string().into() };
-    if configs.push(&address.id, notification).map_err(|Full| too_many())? {
+    if configs.push(&address.id, notification).map_err(|Full| Refusal::push_queue_full())? {
         a2a.state.push.deliveries.start(a2a, &address.id);
     }
     if is_last {
@@ -186,13 +186,5 @@ fn unknown() -> Refusal {
     let message = "no push notification configuration has this address and task";
     let mut refusal = Refusal::from(Failure::new(ErrorKind::InvalidRequest, message));
     refusal.status = Some(StatusCode::NOT_FOUND);
-    refusal
-}
-
-fn too_many() -> Refusal {
-    let message = "too many notifications wait for the receiver; retry later";
-    let failure = Failure::new(ErrorKind::Unavailable, message).with_reason("PUSH_QUEUE_FULL");
-    let mut refusal = Refusal::from(failure);
-    refusal.headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
     refusal
 }
