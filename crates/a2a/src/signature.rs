@@ -233,7 +233,8 @@ impl Signer {
             members.remove("signatures");
         }
         let payload = BASE64.encode(Variant::RequiredKept.payload(&card));
-        let ambiguous = variant::default_values(&card);
+        let mut ambiguous = variant::default_values(&card);
+        ambiguous.sort_unstable();
         let (protected, signature) = self.signature("JOSE", &payload)?;
         if let Some(members) = card.as_object_mut() {
             let signature = json!({ "protected": protected, "signature": signature });
