@@ -68,7 +68,7 @@ async fn agents_of_sdks_push_through_the_gateway() {
         caller.call("SendMessage", &sent).await.task();
         ended(&receiver, asked["id"].as_str().expect("an id")).await;
     }
-    for seen in receiver.all_seen() {
-        assert_eq!(seen.header("x-a2a-notification-token"), Some("of-the-client"));
+    for delivered in receiver.all_seen() {
+        assert_eq!(delivered.header("x-a2a-notification-token"), Some("of-the-client"));
     }
 }

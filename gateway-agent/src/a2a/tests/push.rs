@@ -130,8 +130,8 @@ async fn message_registers_its_configuration() {
     let config = json!({ "id": "mine", "url": receiver.url() });
     sent["configuration"] = json!({ "taskPushNotificationConfig": config });
     let id = bench.rpc("a", "SendMessage", sent).await.result()["task"]["id"].clone();
-    let seen = bench.agent.seen("SendMessage").remove(0);
-    let config = &seen.body["params"]["configuration"]["taskPushNotificationConfig"];
+    let forwarded = bench.agent.seen("SendMessage").remove(0);
+    let config = &forwarded.body["params"]["configuration"]["taskPushNotificationConfig"];
     let endpoint = Endpoint::of(config);
     assert_eq!(endpoint.notify(&bench, &completed()).await.status, 200);
     acceptable(|| receiver.all_seen().len() == 1).await;
