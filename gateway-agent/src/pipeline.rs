@@ -35,11 +35,12 @@ use std::sync::Arc;
 
 use self::{admit::Governed, moment::Moment, send::send};
 pub(crate) use self::{
+    agent::PushAddress,
     directory::{Directory, VisibleAgent},
     input::QUESTIONS,
     invocation::{
-        AgentCall, FeatureSubject, InputHandling, Invocation, Output, RequestedAgent, StepCall,
-        Target, ToolCall,
+        AgentCall, FeatureSubject, InputHandling, Invocation, Output, PushEndpoint, PushRole,
+        RequestedAgent, StepCall, Target, ToolCall,
     },
     moment::check_call_scopes,
     sagas::{recover_sagas, retry_saga},
@@ -50,7 +51,7 @@ pub use self::{
     gateway::{Gateway, GatewayParts},
     handle::GatewayHandle,
     invocation::OperationResult,
-    settings::{DenialForm, Settings, ToolLimits},
+    settings::{DenialForm, PushSettings, Settings, ToolLimits},
     task::{Task, TaskNames},
 };
 use serde_json::Map;

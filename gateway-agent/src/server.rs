@@ -34,7 +34,7 @@ use self::{
     surfaces::Surfaces,
 };
 use crate::{
-    a2a::{TaskIndex, TaskJournal},
+    a2a::{PushConfigs, PushFile, TaskIndex, TaskJournal},
     admin,
     cache::{Cache, CacheError, Writer},
     capacity, clock,
@@ -125,6 +125,18 @@ pub enum Error {
         /// The failure.
         source: std::io::Error,
     },
+    /// The file of push notification configurations cannot be opened.
+    #[error(
+        "cannot open the push notification configurations {}: {source}; make the file readable, or \
+         delete it to start without configurations",
+        .path.display()
+    )]
+    PushConfigs {
+        /// The path of the file.
+        path: PathBuf,
+        /// The failure.
+        source: std::io::Error,
+    },
     /// The identity provider's key file is invalid.
     #[error(transparent)]
     Keys(#[from] registry_jwt::InvalidFile),
@@ -168,11 +180,12 @@ pub async fn run(
         sealer,
         tracer,
         tasks,
+        push,
         gateway,
     } = Assembly::open(&config).await?;
     let is_cached = cache.has_catalog();
     let start = EmbeddedStart::begin((&upstreams, &contracts), is_cached);
-    let surfaces = Surfaces::start(&gateway, tasks);
+    let surfaces = Surfaces::start(&gateway, tasks, push);
     let reloader =
         Arc::new(Reloader::new((config.clone(), versions), gateway.clone(), contracts.clone()));
     let status = Status::new(&name_of(&config), &config.registry.cache);
@@ -326,6 +339,7 @@ struct Assembly {
     sealer: Arc<Sealer>,
     tracer: Arc<Tracer>,
     tasks: (Arc<TaskIndex>, TaskJournal),
+    push: (Arc<PushConfigs>, PushFile),
     gateway: GatewayHandle,
 }
 
@@ -361,6 +375,10 @@ impl Assembly {
             let path = with_suffix(cache_file, ".tasks");
             Error::Tasks { path, source }
         })?;
+        let push = PushConfigs::open(cache_file, clock::timestamp()).map_err(|source| {
+            let path = with_suffix(cache_file, ".push");
+            Error::PushConfigs { path, source }
+        })?;
         let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
         let sealer = Arc::new(keys.open());
         let tracer = Tracer::start(&config.tracing, &config.name);
@@ -389,6 +407,7 @@ impl Assembly {
             sealer,
             tracer,
             tasks,
+            push,
             gateway,
         })
     }

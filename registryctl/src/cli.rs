@@ -186,7 +186,7 @@ pub(crate) enum Command {
     Apply(ApplyArgs),
     /// Convert existing definitions into registry files
     Import(Box<ImportArgs>),
-    /// Compare live servers with their registered definitions
+    /// Compare live servers and agents with their registered definitions
     Drift(Box<DriftArgs>),
     /// Check files offline, with the rules of the registry
     Validate(ValidateArgs),

@@ -16,7 +16,7 @@ use crate::{
     identity::authenticator::Authentication,
     ingress::{IngressError, event_stream},
     pipeline::{
-        self, AgentCall, EventStreamPlace, Gateway, InputHandling, Invocation, Output,
+        self, AgentCall, EventStreamPlace, Gateway, InputHandling, Invocation, Output, PushRole,
         RequestedAgent, Target,
     },
 };
@@ -33,6 +33,7 @@ pub(super) struct AgentOperation {
     pub(super) context: RequestContext,
     pub(super) record: CallRecord,
     pub(super) tasks: TaskObserver,
+    pub(super) push: PushRole,
 }
 
 impl AgentOperation {
@@ -46,13 +47,13 @@ impl AgentOperation {
         gateway: &Arc<Gateway>,
         events: Option<mpsc::Sender<Value>>,
     ) -> (Result<Value, Refusal>, CallRecord) {
-        let Self { agent, request, extensions, caller, context, mut record, .. } = self;
+        let Self { agent, request, extensions, caller, context, mut record, push, .. } = self;
         let name = agent.to_string();
         let AgentName { name: requested, version } = agent;
         let agent = RequestedAgent { name: requested, version };
         let mut invocation = Invocation {
             caller,
-            target: Target::Agent(AgentCall { agent, request, extensions, events }),
+            target: Target::Agent(AgentCall { agent, request, extensions, events, push }),
             params: Vec::new(),
             context,
             client: None,
@@ -85,8 +86,11 @@ async fn answer(
 ) -> Result<Response, Refusal> {
     let (operation, tasks) = (call.operation(), call.tasks.clone());
     let (result, mut record) = Box::pin(call.run(&gateway, None)).await;
-    let result = result?;
+    let mut result = result?;
     tasks.saw(operation, &result);
+    if let (Operation::CreatePushConfig, Some(config)) = (operation, tasks.config()) {
+        result = config.created();
+    }
     let (response, bytes) = form.result(operation, result);
     record.answered(bytes);
     Ok(response)

@@ -137,7 +137,10 @@ impl CardSource<'_> {
                             this address name the agent as tenant or as agent in their metadata.",
             "version": env!("CARGO_PKG_VERSION"),
             "url": self.base()?,
-            "capabilities": { "streaming": true },
+            "capabilities": {
+                "streaming": true,
+                "pushNotifications": self.gateway.settings().push().is_some(),
+            },
             "defaultInputModes": ["text/plain", "application/json"],
             "defaultOutputModes": ["text/plain", "application/json"],
             "skills": [],
@@ -202,7 +205,7 @@ impl CardSource<'_> {
         Ok(Facade {
             interfaces: interfaces.collect(),
             streaming: true,
-            push_notifications: false,
+            push_notifications: self.gateway.settings().push().is_some(),
             extended_card: true,
             security_schemes: security.schemes,
             security_requirements: security.requirements,

@@ -87,6 +87,22 @@ impl Refusal {
         Self::of_operation("", &Error::NoCatalog)
     }
 
+    /// The error of a caller with too many push notification configurations.
+    pub(super) fn too_many_push_configs() -> Self {
+        let message = "too many push notification configurations; delete those of ended tasks";
+        let failure = Failure::new(ErrorKind::ResourceExhausted, message);
+        failure.with_reason("TOO_MANY_PUSH_CONFIGS").into()
+    }
+
+    /// The error of a notification whose receiver is slower than its agent.
+    pub(super) fn push_queue_full() -> Self {
+        let message = "too many push notifications wait for the receiver; retry later";
+        let failure = Failure::new(ErrorKind::Unavailable, message).with_reason("PUSH_QUEUE_FULL");
+        let mut refusal = Self::from(failure);
+        refusal.headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
+        refusal
+    }
+
     /// The error of an operation of an agent.
     pub(super) fn of_operation(agent: &str, error: &Error) -> Self {
         if let Error::Scopes(refusal) = error {

@@ -5,4 +5,5 @@ mod cards;
 mod governed_paths;
 mod harness;
 mod lists;
+mod push;
 mod streams;

@@ -396,6 +396,10 @@ fn meaningless_combinations_are_rejected() {
     ] {
         cases.push((format!("{DEFAULTS}\na2a: {{ url: '{url}' }}"), "is not a base URL"));
     }
+    let without_url = "a2a: { pushNotifications: { addresses: any } }";
+    cases.push((format!("{DEFAULTS}\n{without_url}"), "set `a2a.url`"));
+    let private = "a2a: { url: 'https://h', pushNotifications: { addresses: private } }";
+    cases.push((format!("{DEFAULTS}\n{private}"), "is not one of public, usual, any"));
     for name in ["", "A=B"] {
         let child = format!("stdio: {{ command: x, env: {{ '{name}': z }} }}");
         cases.push((target(&child), "is not a valid variable name"));
@@ -409,6 +413,11 @@ fn meaningless_combinations_are_rejected() {
     parse(&format!("{DEFAULTS}\n{good}")).unwrap();
     let config = parse(&format!("{DEFAULTS}\na2a: {{ url: 'https://a.example/base/' }}")).unwrap();
     assert_eq!(config.a2a_url.as_deref(), Some("https://a.example/base"));
+    assert_eq!(config.push, None);
+    let push = "a2a: { url: 'https://h', pushNotifications: { allowHttp: true } }";
+    let config = parse(&format!("{DEFAULTS}\n{push}")).unwrap();
+    let expected = PushSettings { addresses: Addresses::Public, allow_http: true };
+    assert_eq!(config.push, Some(expected));
 }
 
 #[test]

@@ -87,7 +87,9 @@ impl Moment {
                 let name = &agent_call.agent.name;
                 let asked = (agent_call.request.operation.name(), Some(name.as_str()));
                 let skill = route.as_ref().ok().map(|route| &route.resolved);
-                check_scopes_of(gateway, &call.caller, asked, skill)?;
+                if !agent_call.push.is_notification() {
+                    check_scopes_of(gateway, &call.caller, asked, skill)?;
+                }
                 Ok(Route::Agent(Box::new(route?)))
             }
             Target::Feature { method, subject } => {

@@ -16,7 +16,8 @@ use crate::{
     identity::authenticator::Authentication,
     mcp::tests::harness::{Bench, Setup, http},
     pipeline::{
-        AgentCall, Error, InputHandling, Invocation, Output, RequestedAgent, Target, invoke,
+        AgentCall, Error, InputHandling, Invocation, Output, PushRole, RequestedAgent, Target,
+        invoke,
     },
     testing::{Registered, agent_with, policy},
 };
@@ -131,6 +132,7 @@ async fn operate(
             request: Request::new(operation, params),
             extensions: Extensions::default(),
             events: Some(sender),
+            push: PushRole::None,
         }),
         params: Vec::new(),
         context: RequestContext::default(),

@@ -107,6 +107,16 @@ impl Sdk {
     }
 }
 
+/// The agents that send push notifications: their commands and the paths of their dialects.
+pub(super) fn pushing_agents() -> Vec<(&'static str, Command, Vec<String>)> {
+    let agent = |sdk: Sdk| {
+        let mut command = sdk.program("agent");
+        command.arg("push");
+        (sdk.name, command, sdk.dialects().into_iter().map(Dialect::path).collect())
+    };
+    [PYTHON, PYTHON_03].map(agent).into()
+}
+
 /// The modules of the SDK for JavaScript.
 fn modules() -> PathBuf {
     static INSTALLED: OnceLock<PathBuf> = OnceLock::new();

@@ -1,10 +1,18 @@
 //! Each operation that reaches an agent is governed: the same policy denies all of them.
 
 use a2a::Operation;
+use gateway_upstream::Addresses;
 use serde_json::{Value, json};
 
-use super::harness::{A2aBench, caller, helper, message};
-use crate::testing::{Registered, policy};
+use super::harness::{A2aBench, caller, message, pushing_helper};
+use crate::{
+    mcp::tests::harness::Setup,
+    pipeline::PushSettings,
+    testing::{Registered, policy},
+};
+
+/// The id of a push notification configuration.
+const CONFIG: &str = "config";
 
 /// Denies each action on each agent.
 fn closed() -> Registered {
@@ -19,21 +27,28 @@ fn params(operation: Operation, task: &Value) -> Option<Value> {
         Operation::GetTask | Operation::CancelTask | Operation::SubscribeToTask => {
             Some(json!({ "id": task }))
         }
+        Operation::CreatePushConfig => {
+            Some(json!({ "taskId": task, "url": "https://client.example/hook" }))
+        }
+        Operation::DeletePushConfig => Some(json!({ "taskId": task, "id": CONFIG })),
         // The gateway answers these by itself. Lists request tasks by GetTask.
         Operation::ListTasks
-        | Operation::CreatePushConfig
         | Operation::GetPushConfig
         | Operation::ListPushConfigs
-        | Operation::DeletePushConfig
         | Operation::GetExtendedAgentCard => None,
     }
 }
 
 #[tokio::test]
 async fn every_operation_that_reaches_an_agent_is_governed() {
-    let bench = A2aBench::start([]).await;
+    let push = PushSettings { addresses: Addresses::Public, allow_http: false };
+    let a2a_url = Some("https://gateway.example".to_owned());
+    let setup = Setup { push: Some(push), a2a_url, ..Setup::default() };
+    let bench = A2aBench::start_with(setup, []).await;
     let task = bench.started_task().await["id"].clone();
-    bench.bench.publish(2, vec![helper(), caller(), closed()]);
+    let config = json!({ "taskId": task, "id": CONFIG, "url": "https://client.example/hook" });
+    bench.rpc("a", "CreateTaskPushNotificationConfig", config).await.result();
+    bench.bench.publish(2, vec![pushing_helper(), caller(), closed()]);
     let before = bench.agent.all_seen().len();
     for operation in Operation::ALL {
         let Some(params) = params(operation, &task) else { continue };

@@ -33,6 +33,10 @@ pub(super) fn read_arguments(request: &Request) -> PolicyMessage {
         _ => None,
     };
     let mut rest = Value::Object(request.params.clone());
+    // It is that of the gateway.
+    if let Some(configuration) = rest.get_mut("configuration").and_then(Value::as_object_mut) {
+        configuration.remove("taskPushNotificationConfig");
+    }
     if let Some(sent) = rest.get_mut("message") {
         ids::message(sent, &mut |_, id| *id = Value::Null);
         if arguments.is_some()
