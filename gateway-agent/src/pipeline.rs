@@ -50,7 +50,7 @@ pub use self::{
     gateway::{Gateway, GatewayParts},
     handle::GatewayHandle,
     invocation::OperationResult,
-    settings::{DenialForm, Settings, ToolLimits},
+    settings::{AgentBridges, DenialForm, Settings, ToolLimits},
     task::{Task, TaskNames},
 };
 use serde_json::Map;

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     files::read_text,
-    pipeline::{DenialForm, ToolLimits},
+    pipeline::{AgentBridges, DenialForm, ToolLimits},
     seal,
     source::{InvalidSource, Source, SourceConfig},
     startup::StartupValidation,
@@ -130,6 +130,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let session_key_file = session_key_file(&root);
     let denials = denials(&root);
     let a2a_url = a2a_url(&root);
+    let agents = agents(&root);
     let allowed_origins = root.parsed("allowedOrigins", origins::origin);
     let allowed_hosts = root.parsed("allowedHosts", origins::host);
     root.finish();
@@ -156,6 +157,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         session_key_file,
         denials,
         a2a_url,
+        agents,
         admin,
         tracing,
     })
@@ -186,6 +188,14 @@ fn a2a_url(root: &Section<'_>) -> Option<String> {
     let url = section.find("url").and_then(|field| field.parse(origins::base_url));
     section.finish();
     url
+}
+
+fn agents(root: &Section<'_>) -> AgentBridges {
+    let section = root.section("agents");
+    let as_tools = section.switch("asTools", false);
+    let of_tools = section.switch("ofTools", false);
+    section.finish();
+    AgentBridges { as_tools, of_tools }
 }
 
 /// Reads the file once, so that an invalid file is a problem of the configuration.

@@ -21,6 +21,8 @@ pub struct Settings {
     pub denials: DenialForm,
     /// The base URL of A2A for callers (`a2a.url`). `None`: derived from `Host`.
     pub a2a_url: Option<String>,
+    /// The bridges between MCP and A2A.
+    pub agents: AgentBridges,
     /// Maximum size of a request from a caller, in bytes.
     pub request_bytes: usize,
     /// Maximum size of all buffered requests and results, in bytes. One caller can use a quarter.
@@ -31,6 +33,15 @@ pub struct Settings {
     pub tool_limits: Vec<ToolLimits>,
     /// Values of `${NAME}` in defaults of tools.
     pub variables: BTreeMap<String, String>,
+}
+
+/// The bridges between MCP and A2A (`agents`). Both are off by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AgentBridges {
+    /// Whether MCP clients see the skills of declared agents as tools.
+    pub as_tools: bool,
+    /// Whether A2A clients see composed tools as skills of the gateway's own agent.
+    pub of_tools: bool,
 }
 
 /// The form of denials by policies in responses to `tools/call`.

@@ -69,6 +69,13 @@ impl SendResponse {
     }
 }
 
+impl Message {
+    /// The text parts, joined.
+    pub fn text(&self) -> String {
+        self.parts.iter().filter_map(|part| part.text.as_deref()).collect()
+    }
+}
+
 impl Task {
     /// Reads a task.
     pub fn read(raw: &RawValue) -> Option<Self> {
@@ -78,6 +85,11 @@ impl Task {
     /// The status message.
     pub fn status_message(&self) -> Option<&Message> {
         self.status.message.as_ref()
+    }
+
+    /// The text of the status message.
+    pub fn words(&self) -> String {
+        self.status_message().map(Message::text).unwrap_or_default()
     }
 
     /// The state name as version 0.3 writes it, shortened.

@@ -7,8 +7,12 @@ use a2a::{
     ErrorKind, Operation, Request,
     tool::{SendResponse, Task},
 };
+use gateway_protocol::jsonrpc::ObjectWriter;
 use retry_backoff::jittered;
-use serde_json::{Map, value::to_raw_value};
+use serde_json::{
+    Map,
+    value::{RawValue, to_raw_value},
+};
 use tokio::{
     sync::oneshot,
     time::{sleep, timeout},
@@ -16,6 +20,7 @@ use tokio::{
 
 use super::{AgentLink, RequestMeta, exchange::Outbound, step::read_response};
 use crate::{
+    client_channel::ClientChannel,
     error::{Error, ProtocolViolation},
     send_state::SendState,
 };
@@ -45,6 +50,30 @@ impl PollDelay {
         let delay = self.0;
         self.0 = MAX_POLL_DELAY.min(delay * 3 / 2);
         jittered(delay)
+    }
+}
+
+/// The status messages of a task as progress notifications.
+#[derive(Debug, Default)]
+struct Progress {
+    last: String,
+    count: u32,
+}
+
+impl Progress {
+    /// Reports a message that differs from the last one.
+    fn report(&mut self, channel: &ClientChannel, words: String) {
+        if words.is_empty() || words == self.last {
+            return;
+        }
+        self.count += 1;
+        let mut params = ObjectWriter::with_capacity(words.len() + 64);
+        // The surface replaces the token by the client's own.
+        params.raw("progressToken", "0").raw("progress", &self.count.to_string());
+        params.string("message", &words);
+        let params = RawValue::from_string(params.finish_string()).ok();
+        channel.try_notify("notifications/progress", params.as_deref());
+        self.last = words;
     }
 }
 
@@ -119,9 +148,17 @@ impl AgentLink {
 
 impl PendingResponse {
     /// Waits until the task has ended or needs input.
-    pub(super) async fn ended(&mut self) -> Result<&SendResponse, Error> {
+    /// Reports changes of its status message as progress.
+    pub(super) async fn ended(
+        &mut self,
+        channel: Option<&ClientChannel>,
+    ) -> Result<&SendResponse, Error> {
         let mut delay = PollDelay::default();
+        let mut progress = Progress::default();
         while self.is_running() {
+            if let (Some(channel), SendResponse::Task(task)) = (channel, &self.response) {
+                progress.report(channel, task.words());
+            }
             sleep(delay.next()).await;
             if let Some(task) = self.poll().await? {
                 self.response = SendResponse::Task(task);

@@ -1,7 +1,8 @@
-//! Steps of compositions: one message to a skill, and the result of its reply or task.
+//! Skills as tools and steps of compositions: one message to a skill, and the result of its reply or
+//! task.
 //!
 //! The gateway asks for an immediate reply and polls the task until it ends, so that it knows which
-//! task to cancel when the step is abandoned. Replies to an agent that requests input are not
+//! task to cancel when the call is abandoned. Replies to an agent that requests input are not
 //! supported.
 
 use std::sync::Arc;
@@ -23,7 +24,6 @@ use crate::{
     error::{Error, ProtocolViolation},
     message::Outgoing,
     reply::Reply,
-    send_state::SendState,
 };
 
 /// The tool list of an agent: its skills are registered, not listed.
@@ -53,7 +53,9 @@ impl AgentLink {
             let message = permitted(&message, skill, request.context.hops);
             let text = if gives_text { Text::AsItIs } else { Text::MayBeJson };
             let send_state = send_state.cloned().unwrap_or_default();
-            Box::pin(self.step(message, text, meta, send_state)).await?
+            let mut pending = self.deliver(message, meta, send_state).await?;
+            let answer = Box::pin(pending.ended(request.channel)).await?;
+            result_of(answer, text)?
         } else {
             self.probe_dialect().await?;
             NO_TOOLS.to_owned()
@@ -63,20 +65,13 @@ impl AgentLink {
             RawValue::from_string(result).map_err(|_| ProtocolViolation::Shape("SendMessage"))?;
         Ok((Reply::Result(raw), Era::Modern))
     }
+}
 
-    async fn step(
-        self: &Arc<Self>,
-        message: Request,
-        text: Text,
-        meta: RequestMeta,
-        send_state: SendState,
-    ) -> Result<String, Error> {
-        let mut pending = self.deliver(message, meta, send_state).await?;
-        match pending.ended().await? {
-            SendResponse::Message(message) => Ok(tool::of_message(message, text)),
-            SendResponse::Task(task) => tool::of_task(task, text)
-                .map_err(|open| Error::OpenTask { why: open.why, said: open.said }),
-        }
+fn result_of(answer: &SendResponse, text: Text) -> Result<String, Error> {
+    match answer {
+        SendResponse::Message(message) => Ok(tool::of_message(message, text)),
+        SendResponse::Task(task) => tool::of_task(task, text)
+            .map_err(|open| Error::OpenTask { why: open.why, said: open.said }),
     }
 }
 
