@@ -10,6 +10,7 @@ mod calls;
 mod cards;
 mod failure;
 mod listing;
+mod own_agent;
 mod read;
 mod running;
 mod signer;
@@ -45,6 +46,7 @@ use self::{
     answer::{AnswerForm, reject},
     calls::AgentOperation,
     failure::Refusal,
+    own_agent::{OwnOperation, OwnTasks},
     read::OperationRequest,
     running::RunningOperations,
     signer::CardSigners,
@@ -71,13 +73,15 @@ struct A2aState {
     index: Arc<TaskIndex>,
     running: RunningOperations,
     signers: CardSigners,
+    own_tasks: OwnTasks,
 }
 
 impl A2a {
     /// Creates the surface of a gateway with the tasks that callers started before.
     pub(crate) fn new(gateway: GatewayHandle, index: Arc<TaskIndex>) -> Self {
         let (running, signers) = (RunningOperations::default(), CardSigners::default());
-        Self { gateway, state: Arc::new(A2aState { index, running, signers }) }
+        let own_tasks = OwnTasks::default();
+        Self { gateway, state: Arc::new(A2aState { index, running, signers, own_tasks }) }
     }
 
     /// The routes of the surface.
@@ -202,6 +206,10 @@ impl Served<'_> {
                 let agent = agent.ok_or_else(unaddressed)?;
                 let card = cards::extended(self, &agent)?;
                 Ok(form.result(request.operation, card).0)
+            }
+            _ if agent.is_none() && self.gateway.settings().agents.of_tools => {
+                let operation = OwnOperation { served: self, request, context };
+                Box::pin(operation.serve(form)).await
             }
             _ => {
                 let agent = agent.ok_or_else(unaddressed)?;

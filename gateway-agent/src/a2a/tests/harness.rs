@@ -187,7 +187,9 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
             if text == "wait" {
                 script.released.notified().await;
             }
-            received.result(&json!({ "task": task("TASK_STATE_COMPLETED") }))
+            let asks = params["message"]["parts"][0]["data"]["topic"] == "ask";
+            let state = if asks { "TASK_STATE_INPUT_REQUIRED" } else { "TASK_STATE_COMPLETED" };
+            received.result(&json!({ "task": task(state) }))
         }
         "GetTask" => received.result(&task("TASK_STATE_COMPLETED")),
         "CancelTask" => received.result(&task("TASK_STATE_CANCELED")),
