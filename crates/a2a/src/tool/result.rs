@@ -65,7 +65,7 @@ fn of_all(messages: &[Message], text: Text) -> String {
         [one] => structured(one),
         [] if parts().all(|part| part.text.is_none()) => r#"{"content":[]}"#.to_owned(),
         [] => {
-            let texts = messages.iter().map(|message| message.text());
+            let texts = messages.iter().map(Message::text);
             of_text(&texts.collect::<Vec<_>>().join("\n"), text)
         }
         ref several => structured(&format!("[{}]", several.join(","))),
