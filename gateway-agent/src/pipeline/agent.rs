@@ -240,7 +240,7 @@ fn has_failed(operation: Operation, answer: &Value) -> bool {
         Some(Event::Status { state, .. }) => state,
         None if matches!(operation, Operation::GetTask | Operation::CancelTask) => {
             let task = a2a::model::Task::of(answer);
-            task.as_ref().map_or(TaskState::Unspecified, a2a::model::Task::state)
+            task.map_or(TaskState::Unspecified, a2a::model::Task::state)
         }
         _ => return false,
     };

@@ -123,11 +123,11 @@ async fn streamed(upstreams: &Upstreams) -> (Vec<Value>, Result<Value, Error>) {
     let outcome = loop {
         tokio::select! {
             biased;
-            Some(event) = receiver.recv() => events.push(event),
+            Some(event) = channel.recv() => events.push(event),
             outcome = &mut sent => break outcome,
         }
     };
-    events.extend(receiver.try_recv());
+    events.extend(channel.try_recv());
     (events, outcome)
 }
 
