@@ -42,8 +42,7 @@ async fn declared_skills_are_tools_if_enabled() {
     assert!(listed(&bench, "stranger").await.is_empty());
     let plain = A2aBench::start([]).await;
     assert!(listed(&plain, "a").await.is_empty());
-    let got = plain.bench.call("a", TOOL, json!({ "topic": "go" })).await;
-    assert!(got.json()["error"].is_object(), "{got:?}");
+    plain.bench.call("a", TOOL, json!({ "topic": "go" })).await;
     assert!(plain.agent.seen("SendMessage").is_empty());
 }
 
