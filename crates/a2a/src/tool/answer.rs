@@ -2,7 +2,7 @@
 
 use gateway_protocol::jsonrpc::{self, Object};
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use crate::model::TaskState;
 
@@ -50,6 +50,8 @@ pub struct Task {
 struct Status {
     state: String,
     message: Option<Message>,
+    #[serde(default)]
+    timestamp: Value,
 }
 
 impl SendResponse {
@@ -85,6 +87,11 @@ impl Task {
     /// The status message.
     pub fn status_message(&self) -> Option<&Message> {
         self.status.message.as_ref()
+    }
+
+    /// The time of the status.
+    pub fn timestamp(&self) -> Option<&str> {
+        self.status.timestamp.as_str()
     }
 
     /// The text of the status message.

@@ -130,6 +130,15 @@ impl AgentLink {
         }
     }
 
+    /// Cancels a task without waiting.
+    pub(super) fn cancel(&self, task: &str, meta: &RequestMeta) {
+        let cancel = about(Operation::CancelTask, task);
+        let Some(dialect) = self.known() else { return };
+        if let Ok(request) = self.written(dialect, &cancel, meta) {
+            self.transport.send_in_background(request, meta.subject.clone(), ());
+        }
+    }
+
     async fn answer(
         self: &Arc<Self>,
         message: &Request,
@@ -174,7 +183,8 @@ impl PendingResponse {
 
     /// The state of the task. `None`: the poll failed and the task may still be running.
     async fn poll(&self) -> Result<Option<Task>, Error> {
-        let Some(request) = self.request(Operation::GetTask) else { return Ok(None) };
+        let Some(id) = self.id.as_deref() else { return Ok(None) };
+        let request = about(Operation::GetTask, id);
         let send_state = SendState::default();
         let outbound =
             Outbound { request: &request, meta: &self.meta, send_state: &send_state, sink: None };
@@ -193,14 +203,23 @@ impl PendingResponse {
         }
     }
 
-    /// A request about the task, without its history.
-    fn request(&self, operation: Operation) -> Option<Request> {
-        let mut params = Map::from_iter([("id".to_owned(), self.id.as_deref()?.into())]);
-        if operation == Operation::GetTask {
-            params.insert("historyLength".to_owned(), 0.into());
+    /// The running task, which is then no longer canceled with this response.
+    pub(super) fn release(&mut self) -> Option<&Task> {
+        if !self.is_running() {
+            return None;
         }
-        Some(Request::new(operation, params))
+        self.id = None;
+        if let SendResponse::Task(task) = &self.response { Some(task) } else { None }
     }
+}
+
+/// A request about a task, without its history.
+pub(super) fn about(operation: Operation, id: &str) -> Request {
+    let mut params = Map::from_iter([("id".to_owned(), id.into())]);
+    if operation == Operation::GetTask {
+        params.insert("historyLength".to_owned(), 0.into());
+    }
+    Request::new(operation, params)
 }
 
 impl Drop for PendingResponse {
@@ -209,13 +228,8 @@ impl Drop for PendingResponse {
         if task.state().is_terminal() {
             return;
         }
-        let (Some(cancel), Some(dialect)) =
-            (self.request(Operation::CancelTask), self.link.known())
-        else {
-            return;
-        };
-        if let Ok(request) = self.link.written(dialect, &cancel, &self.meta) {
-            self.link.transport.send_in_background(request, self.meta.subject.clone(), ());
+        if let Some(id) = &self.id {
+            self.link.cancel(id, &self.meta);
         }
     }
 }
