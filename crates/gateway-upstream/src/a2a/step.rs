@@ -73,7 +73,7 @@ impl AgentLink {
         let message = message(request.arguments.map_or("{}", RawValue::get), takes_text)?;
         let message = permitted(&message, subject, request.context.hops);
         let text = if gives_text { Text::AsItIs } else { Text::MayBeJson };
-        // The result of a task cannot tell text from JSON.
+        // A poll of the task would not know that its text is not JSON.
         let takes_task = !gives_text && request.context.capabilities.has_extension(TASKS);
         let mut pending = self.deliver(message, meta, send_state).await?;
         if takes_task && let Some(task) = pending.release() {

@@ -4,11 +4,11 @@ use a2a::{Operation, Version};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::harness::{A2aBench, caller, events, helper, message, request, stranger};
+use super::harness::{A2aBench, OWN_TASK, caller, events, helper, message, request, stranger};
 use crate::{
     mcp::tests::{
         harness::{Got, Setup},
-        relayed::acceptable,
+        relayed::{acceptable, knowing},
     },
     pipeline::AgentBridges,
     testing::{Registered, policy, tool},
@@ -65,6 +65,27 @@ async fn agent_that_asks_fails_the_call() {
     let got = bench.bench.call("a", TOOL, json!({ "topic": "ask" })).await;
     assert_eq!(got.result()["isError"], true, "{got:?}");
     acceptable(|| !bench.agent.seen("CancelTask").is_empty()).await;
+}
+
+#[tokio::test]
+async fn long_call_is_a_task_for_clients_with_tasks() {
+    let bench = bridged().await;
+    let discovered = bench.bench.modern("a", "server/discover", json!({})).await.result();
+    let extensions = &discovered["capabilities"]["extensions"];
+    assert!(extensions["io.modelcontextprotocol/tasks"].is_object(), "{discovered}");
+    let call = json!({ "name": TOOL, "arguments": { "topic": "long" } });
+    let begun = bench.bench.got(knowing("tools/call", call.clone()).build()).await.result();
+    assert_eq!([&begun["resultType"], &begun["status"]], ["task", "working"], "{begun}");
+    let id = begun["taskId"].as_str().unwrap();
+    assert!(!begun.to_string().contains(OWN_TASK), "the id is sealed");
+    let about = |method: &str| knowing(method, json!({ "taskId": id })).with("mcp-name", id);
+    let task = bench.bench.got(about("tasks/get").build()).await.result();
+    assert_eq!(task["status"], "completed", "{task}");
+    assert_eq!(task["result"]["structuredContent"], "done", "{task}");
+    bench.bench.got(about("tasks/cancel").build()).await.result();
+    assert_eq!(bench.agent.seen("CancelTask").len(), 1);
+    let polled = bench.bench.modern("a", "tools/call", call).await.result();
+    assert_eq!(polled["structuredContent"], "done", "the gateway polls for other clients");
 }
 
 /// A composition with one step.

@@ -187,8 +187,11 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
             if text == "wait" {
                 script.released.notified().await;
             }
-            let asks = params["message"]["parts"][0]["data"]["topic"] == "ask";
-            let state = if asks { "TASK_STATE_INPUT_REQUIRED" } else { "TASK_STATE_COMPLETED" };
+            let state = match params["message"]["parts"][0]["data"]["topic"].as_str() {
+                Some("ask") => "TASK_STATE_INPUT_REQUIRED",
+                Some("long") => "TASK_STATE_WORKING",
+                _ => "TASK_STATE_COMPLETED",
+            };
             received.result(&json!({ "task": task(state) }))
         }
         "GetTask" => received.result(&task("TASK_STATE_COMPLETED")),
