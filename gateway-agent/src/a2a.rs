@@ -10,6 +10,7 @@ mod calls;
 mod cards;
 mod failure;
 mod listing;
+mod own_agent;
 mod push;
 mod read;
 mod running;
@@ -45,6 +46,7 @@ use self::{
     answer::{AnswerForm, reject},
     calls::AgentOperation,
     failure::Refusal,
+    own_agent::{OwnOperation, OwnTasks},
     push::Push,
     read::OperationRequest,
     running::RunningOperations,
@@ -77,6 +79,7 @@ struct A2aState {
     push: Push,
     running: RunningOperations,
     signers: CardSigners,
+    own_tasks: OwnTasks,
 }
 
 impl A2a {
@@ -88,8 +91,8 @@ impl A2a {
         configs: Arc<PushConfigs>,
     ) -> Self {
         let (running, signers) = (RunningOperations::default(), CardSigners::default());
-        let push = Push::new(configs);
-        Self { gateway, state: Arc::new(A2aState { index, push, running, signers }) }
+        let (push, own_tasks) = (Push::new(configs), OwnTasks::default());
+        Self { gateway, state: Arc::new(A2aState { index, push, running, signers, own_tasks }) }
     }
 
     /// The routes of the surface.
@@ -217,6 +220,10 @@ impl Served<'_> {
                 let agent = agent.ok_or_else(unaddressed)?;
                 let card = cards::extended(self, &agent)?;
                 Ok(form.result(request.operation, card).0)
+            }
+            _ if agent.is_none() && self.gateway.settings().agents.of_tools => {
+                let operation = OwnOperation { served: self, request, context };
+                Box::pin(operation.serve(form)).await
             }
             Operation::GetPushConfig | Operation::ListPushConfigs => {
                 self.push_configs(&agent.ok_or_else(unaddressed)?, &request, &form)

@@ -51,7 +51,7 @@ pub use self::{
     gateway::{Gateway, GatewayParts},
     handle::GatewayHandle,
     invocation::OperationResult,
-    settings::{DenialForm, PushSettings, Settings, ToolLimits},
+    settings::{AgentBridges, DenialForm, PushSettings, Settings, ToolLimits},
     task::{Task, TaskNames},
 };
 use serde_json::Map;

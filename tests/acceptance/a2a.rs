@@ -1,6 +1,7 @@
 //! A2A through the gateway: the official SDKs as clients and as agents, faulty agents, and the
 //! tasks of several callers.
 
+mod bad_input;
 mod cards;
 mod demo;
 mod faults;

@@ -6,6 +6,7 @@ use a2a::{Operation, Request, extensions::Extensions};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
+use gateway_policy::QuotaKey;
 use gateway_upstream::RequestContext;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -97,21 +98,34 @@ async fn answer(
 }
 
 /// A message to the stream of a client.
-enum Step {
+pub(super) enum Step {
     Event(Bytes),
     Failed(Box<Refusal>),
 }
 
-/// The response is an event stream, unless the operation fails before its first event.
 async fn stream(
     a2a: &A2a,
     gateway: Arc<Gateway>,
     call: AgentOperation,
     form: AnswerForm,
 ) -> Result<Response, Refusal> {
-    let place = gateway.streams().open(&call.caller.payer).map_err(IngressError::TooManyStreams)?;
+    let payer = call.caller.payer.clone();
+    let (served, written) = (Arc::clone(&gateway), form.clone());
+    let run = |client| run_stream(served, call, written, client);
+    open_stream(a2a, gateway, (payer, form), run).await
+}
+
+/// Opens the stream of a client. The operation sends it steps, and continues without it. The response
+/// is an event stream, unless the operation fails before its first event.
+pub(super) async fn open_stream<F: Future<Output = ()> + Send + 'static>(
+    a2a: &A2a,
+    gateway: Arc<Gateway>,
+    (payer, form): (QuotaKey, AnswerForm),
+    operation: impl FnOnce(mpsc::Sender<Step>) -> F,
+) -> Result<Response, Refusal> {
+    let place = gateway.streams().open(&payer).map_err(IngressError::TooManyStreams)?;
     let (client, mut steps) = mpsc::channel(1);
-    drop(a2a.running().run(run_stream(Arc::clone(&gateway), call, form.clone(), client)));
+    drop(a2a.running().run(operation(client)));
     match steps.recv().await {
         Some(Step::Event(first)) => {
             let first = Some(first);

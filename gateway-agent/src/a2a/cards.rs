@@ -28,6 +28,7 @@ use super::{
     answer::{AnswerForm, reject},
     enter,
     failure::Refusal,
+    own_agent,
     signer::key_set,
 };
 use crate::{
@@ -128,8 +129,13 @@ impl CardSource<'_> {
         self.respond(&card, Some(agent), Some(visible.record().registered_at))
     }
 
-    /// The card of the gateway, whose interfaces serve all agents.
+    /// The card of the gateway, whose interfaces serve all agents. Its own skills are composed tools.
     fn of_gateway(&self) -> Result<Response, Refusal> {
+        let skills = if self.gateway.settings().agents.of_tools {
+            own_agent::skills(self.gateway, &authentication(self.parts))
+        } else {
+            Vec::new()
+        };
         let card = json!({
             "name": "Agent gateway",
             "description": "Forwards requests to the agents that a caller may use. \
@@ -143,9 +149,16 @@ impl CardSource<'_> {
             },
             "defaultInputModes": ["text/plain", "application/json"],
             "defaultOutputModes": ["text/plain", "application/json"],
-            "skills": [],
+            "skills": skills,
         });
-        let card = Card::parse(card.to_string().as_bytes(), &CardLimits::default());
+        // The limits are for the cards of others.
+        let limits = CardLimits {
+            bytes: usize::MAX,
+            depth: usize::MAX,
+            skills: usize::MAX,
+            ..CardLimits::default()
+        };
+        let card = Card::parse(card.to_string().as_bytes(), &limits);
         self.respond(&card.map_err(|error| invalid(&error))?, None, None)
     }
 

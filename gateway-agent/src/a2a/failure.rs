@@ -21,7 +21,7 @@ use crate::{
 const VIOLATIONS: usize = 16;
 
 /// An error with what HTTP adds to it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Refusal {
     pub(super) failure: Box<Failure>,
     /// `None`: the status of the error's kind.

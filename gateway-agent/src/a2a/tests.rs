@@ -1,6 +1,7 @@
 //! The surface with its real router and a scripted agent.
 
 mod answers;
+mod bridges;
 mod cards;
 mod governed_paths;
 mod harness;

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     files::read_text,
-    pipeline::{DenialForm, PushSettings, ToolLimits},
+    pipeline::{AgentBridges, DenialForm, PushSettings, ToolLimits},
     seal,
     source::{InvalidSource, Source, SourceConfig},
     startup::StartupValidation,
@@ -130,6 +130,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let session_key_file = session_key_file(&root);
     let denials = denials(&root);
     let (a2a_url, push) = a2a(&root);
+    let agents = agents(&root);
     let allowed_origins = root.parsed("allowedOrigins", origins::origin);
     let allowed_hosts = root.parsed("allowedHosts", origins::host);
     root.finish();
@@ -157,6 +158,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         denials,
         a2a_url,
         push,
+        agents,
         admin,
         tracing,
     })
@@ -199,6 +201,14 @@ fn a2a(root: &Section<'_>) -> (Option<String>, Option<PushSettings>) {
     });
     section.finish();
     (url, push)
+}
+
+fn agents(root: &Section<'_>) -> AgentBridges {
+    let section = root.section("agents");
+    let as_tools = section.switch("asTools", false);
+    let of_tools = section.switch("ofTools", false);
+    section.finish();
+    AgentBridges { as_tools, of_tools }
 }
 
 /// Reads the file once, so that an invalid file is a problem of the configuration.

@@ -23,6 +23,8 @@ pub struct Settings {
     pub a2a_url: Option<String>,
     /// Push notifications of A2A (`a2a.pushNotifications`). `None`: they are not supported.
     pub push: Option<PushSettings>,
+    /// The bridges between MCP and A2A.
+    pub agents: AgentBridges,
     /// Maximum size of a request from a caller, in bytes.
     pub request_bytes: usize,
     /// Maximum size of all buffered requests and results, in bytes. One caller can use a quarter.
@@ -42,6 +44,15 @@ pub struct PushSettings {
     pub addresses: Addresses,
     /// Whether URLs may have the scheme `http`.
     pub allow_http: bool,
+}
+
+/// The bridges between MCP and A2A (`agents`). Both are off by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AgentBridges {
+    /// Whether MCP clients see the skills of declared agents as tools.
+    pub as_tools: bool,
+    /// Whether A2A clients see composed tools as skills of the gateway's own agent.
+    pub of_tools: bool,
 }
 
 /// The form of denials by policies in responses to `tools/call`.

@@ -3,7 +3,7 @@
 use gateway_protocol::{content, jsonrpc::ObjectWriter};
 use serde_json::{Value, value::RawValue};
 
-use super::{Message, Part, Task};
+use super::{Message, Task};
 use crate::model::TaskState;
 
 /// The meaning of text without data.
@@ -41,18 +41,18 @@ pub fn of_task(task: &Task, text: Text) -> Result<String, OpenTask> {
                 last.map_or_else(|| of_all(&task.artifacts, text), |last| of_message(last, text))
             );
         }
-        TaskState::Failed | TaskState::Rejected => return Ok(failed(&name, &words_of(task))),
+        TaskState::Failed | TaskState::Rejected => return Ok(failed(&name, &task.words())),
         TaskState::Canceled => "the agent's task was canceled".to_owned(),
         TaskState::InputRequired | TaskState::AuthRequired => {
             format!(
-                "the agent's task is {name}, which compositions do not support; it was canceled"
+                "the agent's task is {name}, which tools and compositions do not support; it was canceled"
             )
         }
         TaskState::Submitted | TaskState::Working | TaskState::Unspecified => {
             format!("the agent's task has the unknown state `{name}` and was canceled")
         }
     };
-    Err(OpenTask { why, said: Some(words_of(task)).filter(|said| !said.is_empty()) })
+    Err(OpenTask { why, said: Some(task.words()).filter(|said| !said.is_empty()) })
 }
 
 /// All data (a single item unwrapped), else all text with artifacts separated. A completed task
@@ -65,7 +65,7 @@ fn of_all(messages: &[Message], text: Text) -> String {
         [one] => structured(one),
         [] if parts().all(|part| part.text.is_none()) => r#"{"content":[]}"#.to_owned(),
         [] => {
-            let texts = messages.iter().map(|message| text_of(&message.parts));
+            let texts = messages.iter().map(Message::text);
             of_text(&texts.collect::<Vec<_>>().join("\n"), text)
         }
         ref several => structured(&format!("[{}]", several.join(","))),
@@ -94,14 +94,4 @@ fn failed(state: &str, said: &str) -> String {
     let content = content::text_content(&format!("the agent's task is {state}{said}"));
     result.raw("content", &content).raw("isError", "true");
     result.finish_string()
-}
-
-/// The status message of a task.
-fn words_of(task: &Task) -> String {
-    task.status_message().map(|message| text_of(&message.parts)).unwrap_or_default()
-}
-
-/// Joins the text parts.
-fn text_of(parts: &[Part]) -> String {
-    parts.iter().filter_map(|part| part.text.as_deref()).collect()
 }

@@ -162,7 +162,7 @@ fn task_without_end_has_unknown_outcome() {
         [("TASK_STATE_INPUT_REQUIRED", "input-required"), ("auth-required", "auth-required")]
     {
         let wanted = format!(
-            "the agent's task is {name}, which compositions do not support; it was canceled / which?"
+            "the agent's task is {name}, which tools and compositions do not support; it was canceled / which?"
         );
         assert_eq!(told(state, why.clone()), wanted);
     }

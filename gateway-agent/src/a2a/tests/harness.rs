@@ -196,7 +196,12 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
             if text == "wait" {
                 script.released.notified().await;
             }
-            received.result(&json!({ "task": task("TASK_STATE_COMPLETED") }))
+            let state = match params["message"]["parts"][0]["data"]["topic"].as_str() {
+                Some("ask") => "TASK_STATE_INPUT_REQUIRED",
+                Some("long") => "TASK_STATE_WORKING",
+                _ => "TASK_STATE_COMPLETED",
+            };
+            received.result(&json!({ "task": task(state) }))
         }
         "GetTask" => received.result(&task("TASK_STATE_COMPLETED")),
         "CreateTaskPushNotificationConfig" => received.result(params),
