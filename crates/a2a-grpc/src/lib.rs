@@ -6,7 +6,7 @@
 //! numbers are 64-bit floating-point numbers, which are exact up to 2^53.
 
 mod frame;
-mod status;
+pub mod status;
 #[cfg(test)]
 mod tests;
 
@@ -19,10 +19,7 @@ use prost_reflect::{
 };
 use serde_json::{Number, Value};
 
-pub use self::{
-    frame::{InvalidFrame, frame, message},
-    status::encode_status,
-};
+pub use self::frame::{InvalidFrame, frame, message};
 
 /// The full name of the service, which begins the paths of its methods.
 pub const SERVICE: &str = "lf.a2a.v1.A2AService";
