@@ -578,7 +578,11 @@ const HOMES: &[Home] = &[
     },
     Home { text: "HttpConnector", within: "gateway-agent/src/", homes: &[] },
     Home { text: "CommandWrap", within: "gateway-agent/src/", homes: &[] },
-    Home { text: "tonic::", within: "gateway-agent/src/", homes: &["gateway-agent/src/sync"] },
+    Home {
+        text: "tonic::",
+        within: "gateway-agent/src/",
+        homes: &["gateway-agent/src/sync", "gateway-agent/src/a2a/tests"],
+    },
     Home {
         text: "reqwest::",
         within: "gateway-agent/src/",

@@ -3,6 +3,8 @@
 mod answers;
 mod cards;
 mod governed_paths;
+mod grpc;
+mod grpc_client;
 mod harness;
 mod lists;
 mod streams;
