@@ -1,5 +1,5 @@
-//! The gRPC messages of A2A 1.0: conversion between Protocol Buffers and their canonical JSON form,
-//! which is the JSON of A2A 1.0, without I/O.
+//! The gRPC messages of A2A 1.0: conversion between Protocol Buffers and the JSON of A2A 1.0, which
+//! is their canonical JSON form. No I/O.
 //!
 //! Messages are described at run time by the compiled proto file. Both forms have the same content,
 //! except that Protocol Buffers drop members that the standard does not define, and that their

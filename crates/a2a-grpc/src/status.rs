@@ -14,7 +14,7 @@ const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 /// `google.rpc.Status` in base64, with the details.
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 
-/// The characters that are encoded in messages, besides those that are not ASCII.
+/// The encoded characters of messages. Characters beyond ASCII are always encoded.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// Maximum length of the message of a status in bytes. Clients accept 8 KiB of headers, and encoding
