@@ -35,8 +35,7 @@ pub fn read_call(method: &str, body: &[u8]) -> Result<Request, Failure> {
     })?;
     let message = a2a_grpc::message(body).map_err(|error| match error {
         // gRPC requires `UNIMPLEMENTED`.
-        InvalidFrame::Compressed => Failure::new(ErrorKind::MethodNotFound, error.to_string())
-            .with_reason("COMPRESSION_NOT_SUPPORTED"),
+        InvalidFrame::Compressed => Failure::new(ErrorKind::MethodNotFound, error.to_string()),
         InvalidFrame::Length => Failure::new(ErrorKind::InvalidRequest, error.to_string()),
     })?;
     let params = a2a_grpc::decode_request(operation.name(), message)
