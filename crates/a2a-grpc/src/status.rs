@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::{POOL, encode};
+use crate::convert::{POOL, encode};
 
 /// The code of a status. 0: the call succeeded.
 pub const STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -69,7 +69,7 @@ fn encode_status(code: i32, message: &str, details: &[Value]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode;
+    use crate::convert::decode;
 
     fn read(trailers: &HeaderMap) -> Value {
         let bytes = STANDARD_NO_PAD.decode(trailers[DETAILS].as_bytes()).unwrap();
