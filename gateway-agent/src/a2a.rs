@@ -1,5 +1,5 @@
 //! The A2A surface: `/a2a/{agent}` with the bindings JSON-RPC and HTTP+JSON in the versions 1.0 and
-//! 0.3, agent cards, and the list of agents.
+//! 0.3, gRPC in version 1.0, agent cards, and the list of agents.
 //!
 //! Requests are read into the form of A2A 1.0, and answers are written in the version and binding of
 //! their request. Task ids are sealed by the pipeline; lists of tasks come from an index.
@@ -9,6 +9,7 @@ mod answer;
 mod calls;
 mod cards;
 mod failure;
+mod grpc;
 mod listing;
 mod own_agent;
 mod push;
@@ -31,7 +32,7 @@ use axum::{
     Router,
     extract::{Request, State},
     response::Response,
-    routing::{any, get},
+    routing::{any, get, post},
 };
 use gateway_protocol::mcp::Era;
 use gateway_upstream::RequestContext;
@@ -101,7 +102,8 @@ impl A2a {
             .route(listing::PATH, get(listing::agents))
             .route(a2a::card::WELL_KNOWN_PATH, get(cards::of_gateway))
             .route(a2a::card::LEGACY_WELL_KNOWN_PATH, get(cards::of_gateway))
-            .route(cards::KEYS_PATH, get(cards::keys));
+            .route(cards::KEYS_PATH, get(cards::keys))
+            .route(&grpc::path(), post(grpc::receive));
         for path in [PREFIX.to_owned(), format!("{PREFIX}/"), format!("{PREFIX}/{{*path}}")] {
             router = router.route(&path, any(receive));
         }

@@ -121,7 +121,8 @@ impl Authority {
         self.client_builder().identity(identity).build().expect("a client")
     }
 
-    fn client_builder(&self) -> reqwest::ClientBuilder {
+    /// The settings of an HTTPS client that trusts only this authority.
+    pub fn client_builder(&self) -> reqwest::ClientBuilder {
         let ca = fs::read(&self.ca).expect("a file");
         let ca = reqwest::Certificate::from_pem(&ca).expect("a certificate");
         reqwest::Client::builder().tls_certs_only([ca])

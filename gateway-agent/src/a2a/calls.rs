@@ -4,18 +4,23 @@ use std::sync::Arc;
 
 use a2a::{Operation, Request, extensions::Extensions};
 use axum::response::Response;
-use bytes::Bytes;
 use futures_util::stream;
 use gateway_policy::QuotaKey;
 use gateway_upstream::RequestContext;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::{A2a, address::AgentName, answer::AnswerForm, failure::Refusal, tasks::TaskObserver};
+use super::{
+    A2a,
+    address::AgentName,
+    answer::{AnswerForm, Step},
+    failure::Refusal,
+    tasks::TaskObserver,
+};
 use crate::{
     audit::CallRecord,
     identity::authenticator::Authentication,
-    ingress::{IngressError, event_stream},
+    ingress::IngressError,
     pipeline::{
         self, AgentCall, EventStreamPlace, Gateway, InputHandling, Invocation, Output, PushRole,
         RequestedAgent, Target,
@@ -97,12 +102,6 @@ async fn answer(
     Ok(response)
 }
 
-/// A message to the stream of a client.
-pub(super) enum Step {
-    Event(Bytes),
-    Failed(Box<Refusal>),
-}
-
 async fn stream(
     a2a: &A2a,
     gateway: Arc<Gateway>,
@@ -127,15 +126,14 @@ pub(super) async fn open_stream<F: Future<Output = ()> + Send + 'static>(
     let (client, mut steps) = mpsc::channel(1);
     drop(a2a.running().run(operation(client)));
     match steps.recv().await {
-        Some(Step::Event(first)) => {
-            let first = Some(first);
-            let stream = ClientStream { first, steps, form, gateway, _place: place };
-            Ok(event_stream::respond(stream::unfold(stream, async |mut stream| {
-                let event = stream.next().await?;
-                Some((event, stream))
+        Some(Step::Failed(refusal)) => Err(*refusal),
+        Some(first) => {
+            let stream = ClientStream { first: Some(first), steps, gateway, _place: place };
+            Ok(form.stream(stream::unfold(stream, async |mut stream| {
+                let step = stream.next().await?;
+                Some((step, stream))
             })))
         }
-        Some(Step::Failed(refusal)) => Err(*refusal),
         None => Err(Refusal::stopping()),
     }
 }
@@ -183,31 +181,32 @@ async fn forward(
 
 /// The stream of a connected client.
 struct ClientStream {
-    first: Option<Bytes>,
+    first: Option<Step>,
     steps: mpsc::Receiver<Step>,
-    form: AnswerForm,
     gateway: Arc<Gateway>,
     _place: EventStreamPlace,
 }
 
 impl ClientStream {
-    /// The next event. `None` at the end, and when the gateway stops: clients subscribe again.
-    async fn next(&mut self) -> Option<Bytes> {
+    /// The next step. `None` at the end.
+    async fn next(&mut self) -> Option<Step> {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
         loop {
             tokio::select! {
                 biased;
-                step = self.steps.recv() => return Some(match step? {
-                    Step::Event(event) => event,
-                    Step::Failed(refusal) => {
+                step = self.steps.recv() => {
+                    if matches!(step, Some(Step::Failed(_))) {
                         self.steps.close();
-                        self.form.last_event(&refusal.failure)
                     }
-                }),
+                    return step;
+                }
                 () = self.gateway.closing().cancelled() => {
-                    self.gateway = Arc::clone(self.gateway.successor()?);
+                    let Some(successor) = self.gateway.successor().cloned() else {
+                        return Some(Step::Stopping);
+                    };
+                    self.gateway = successor;
                 }
             }
         }

@@ -209,14 +209,22 @@ impl CardSource<'_> {
         if let Some(agent) = agent {
             url = format!("{url}/{agent}");
         }
-        let interfaces = Version::ALL.into_iter().flat_map(|version| {
-            let bindings = [Binding::JsonRpc, Binding::HttpJson];
-            let url = &url;
-            bindings.map(|binding| Interface { url: url.clone(), binding, version, tenant: None })
+        let mut interfaces = Vec::new();
+        for version in Version::ALL {
+            for binding in [Binding::JsonRpc, Binding::HttpJson] {
+                let url = url.clone();
+                interfaces.push(Interface { url, binding, version, tenant: None });
+            }
+        }
+        interfaces.push(Interface {
+            url: origin(&self.base()?).to_owned(),
+            binding: Binding::Grpc,
+            version: Version::V1,
+            tenant: agent.map(AgentName::to_string),
         });
         let security = self.gateway.authenticator().card_security();
         Ok(Facade {
-            interfaces: interfaces.collect(),
+            interfaces,
             streaming: true,
             push_notifications: self.gateway.settings().push().is_some(),
             extended_card: true,
@@ -251,6 +259,13 @@ pub(super) fn base_url(gateway: &Gateway, parts: &Parts) -> Result<String, Refus
         let message = "the request has no valid Host header, and a2a.url is not configured";
         Failure::new(ErrorKind::InvalidRequest, message).into()
     })
+}
+
+/// The part of a URL before its path: methods of gRPC have fixed paths.
+fn origin(url: &str) -> &str {
+    let authority = url.find("://").map_or(0, |at| at + 3);
+    let path = url[authority..].find('/');
+    path.map_or(url, |at| &url[..authority + at])
 }
 
 /// The shape of a card by the version of its request. Clients without a version get the members of

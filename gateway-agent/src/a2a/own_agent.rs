@@ -26,8 +26,8 @@ pub(super) use self::task::OwnTasks;
 use self::task::{OwnTask, Status};
 use super::{
     Served,
-    answer::AnswerForm,
-    calls::{Step, open_stream},
+    answer::{AnswerForm, Step},
+    calls::open_stream,
     era,
     failure::Refusal,
     task_index::Owner,

@@ -4,6 +4,8 @@ mod answers;
 mod bridges;
 mod cards;
 mod governed_paths;
+mod grpc;
+mod grpc_client;
 mod harness;
 mod lists;
 mod push;

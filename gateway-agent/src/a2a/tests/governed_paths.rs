@@ -4,7 +4,13 @@ use a2a::Operation;
 use gateway_upstream::Addresses;
 use serde_json::{Value, json};
 
-use super::harness::{A2aBench, caller, message, pushing_helper};
+use tonic::Code;
+use tonic_types::StatusExt as _;
+
+use super::{
+    grpc_client::GrpcClient,
+    harness::{A2aBench, caller, message, pushing_helper},
+};
 use crate::{
     mcp::tests::harness::Setup,
     pipeline::PushSettings,
@@ -52,6 +58,17 @@ async fn every_operation_that_reaches_an_agent_is_governed() {
     let before = bench.agent.all_seen().len();
     for operation in Operation::ALL {
         let Some(params) = params(operation, &task) else { continue };
+        let mut addressed = params.clone();
+        addressed["tenant"] = json!("office/helper");
+        let client = GrpcClient::new(&bench, "a");
+        let status = if operation.is_streaming() {
+            client.open(operation.name(), addressed).await.unwrap_err()
+        } else {
+            client.unary(operation.name(), addressed).await.unwrap_err()
+        };
+        assert_eq!(status.code(), Code::PermissionDenied, "{operation:?}: {status:?}");
+        let info = status.get_details_error_info().unwrap();
+        assert_eq!(info.metadata["policy"], "closed", "{operation:?}");
         let got = bench.rpc("a", operation.name(), params).await;
         assert_eq!(got.status, 403, "{operation:?}: {got:?}");
         let info = got.json()["error"]["data"][0].clone();
