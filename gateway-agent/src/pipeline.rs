@@ -37,6 +37,7 @@ use self::{admit::Governed, moment::Moment, send::send};
 pub(crate) use self::{
     directory::{Directory, VisibleAgent},
     input::QUESTIONS,
+    inspect::InspectionThread,
     invocation::{
         AgentCall, FeatureSubject, InputHandling, Invocation, Output, RequestedAgent, StepCall,
         Target, ToolCall,
