@@ -353,8 +353,7 @@ impl Inspection {
 
     /// Whether enforced rules replace or block all values of each of these classes.
     pub(crate) fn hides_all(&self, classes: Classes) -> bool {
-        let mut classes = DataClass::ALL.into_iter().filter(|class| classes.contains(*class));
-        classes.all(|class| self.hides(class))
+        classes.iter().all(|class| self.hides(class))
     }
 
     fn hides(&self, class: DataClass) -> bool {
@@ -441,9 +440,8 @@ impl Inspection {
         if overlap.findings.iter().any(is_redacted) {
             return redaction(class);
         }
-        let classes: Classes = overlap.findings.iter().map(|finding| finding.class()).collect();
-        let found = DataClass::ALL.into_iter().filter(|class| classes.contains(*class));
-        let policies = found.flat_map(|class| self.rules.tokenizing(class));
+        let classes = overlap.classes();
+        let policies = classes.iter().flat_map(|class| self.rules.tokenizing(class));
         let policies = policies.map(|policy| policy.key().name.clone()).collect();
         let replaced = ReplacedValue { value: overlap.value, class, classes, policies };
         let issued = self.state.tokens.issue(&self.owner, replaced, Instant::now());

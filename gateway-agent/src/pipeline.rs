@@ -89,7 +89,7 @@ async fn run(
     let mut rounds = 0;
     loop {
         let moment = Moment::now(gateway, call);
-        moment.record_in(record);
+        moment.record_in(gateway, record);
         if let Some(usage) = gateway.usage() {
             record.set_usage(usage, &moment.snapshot.catalog, call.target.method());
         }
