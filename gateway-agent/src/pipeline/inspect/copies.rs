@@ -15,8 +15,8 @@ use serde_json::value::RawValue;
 
 use crate::inspection::members::{each_item, each_member};
 
-/// A changed result whose text blocks repeat its structured content as in the original result. It is
-/// at most twice as long as the changed result, which otherwise stays as it is.
+/// A changed result whose text blocks repeat its structured content as in the original result. Blocks
+/// that would more than double the result keep their text.
 pub(super) fn aligned(original: &str, changed: String) -> String {
     with_copies(original, &changed).unwrap_or(changed)
 }
