@@ -150,12 +150,12 @@ impl SealKey {
     }
 
     fn nonce(&self, associated_data: &[u8], content: &[u8]) -> [u8; NONCE_LEN] {
-        let mut context = hmac::Context::with_key(&self.nonces);
+        let mut mac = hmac::Context::with_key(&self.nonces);
         // The length separates the two parts.
-        context.update(&(associated_data.len() as u64).to_be_bytes());
-        context.update(associated_data);
-        context.update(content);
-        let tag = context.sign();
+        mac.update(&(associated_data.len() as u64).to_be_bytes());
+        mac.update(associated_data);
+        mac.update(content);
+        let tag = mac.sign();
         let mut nonce = [0; NONCE_LEN];
         nonce.copy_from_slice(&tag.as_ref()[..NONCE_LEN]);
         nonce

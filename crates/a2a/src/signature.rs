@@ -224,7 +224,8 @@ impl Signer {
             members.remove("signatures");
         }
         let payload = Variant::RequiredKept.payload(&card);
-        let ambiguous = variant::default_values(&card);
+        let mut ambiguous = variant::default_values(&card);
+        ambiguous.sort_unstable();
         let algorithm = match self.algorithm {
             Algorithm::EdDSA => "EdDSA",
             _ => "ES256",

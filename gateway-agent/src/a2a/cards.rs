@@ -98,7 +98,8 @@ pub(super) fn extended(served: &Served<'_>, agent: &AgentName) -> Result<Value, 
         let message = "the extended card needs an authenticated caller";
         return Err(Failure::new(ErrorKind::Unauthenticated, message).into());
     }
-    let card = card.publish(&source.facade(Some(agent))?, Shape::V1).map_err(invalid)?;
+    let card =
+        card.publish(&source.facade(Some(agent))?, Shape::V1).map_err(|error| invalid(&error))?;
     // The answer is translated to the version of its request, which a signature would not cover.
     let is_signed = *version == Version::V1;
     Ok(if is_signed { source.signed(card.clone(), card) } else { card })
@@ -142,7 +143,7 @@ impl CardSource<'_> {
             "skills": [],
         });
         let card = Card::parse(card.to_string().as_bytes(), &CardLimits::default());
-        self.respond(&card.map_err(invalid)?, None, None)
+        self.respond(&card.map_err(|error| invalid(&error))?, None, None)
     }
 
     fn respond(
@@ -153,11 +154,11 @@ impl CardSource<'_> {
     ) -> Result<Response, Refusal> {
         let shape = shape(self.parts)?;
         let facade = self.facade(agent)?;
-        let served = card.publish(&facade, shape).map_err(invalid)?;
+        let served = card.publish(&facade, shape).map_err(|error| invalid(&error))?;
         // Verifiers of 1.0 do not know the members of 0.3, so that the signature of a card with
         // both covers those of 1.0.
         let covered = match shape {
-            Shape::Combined => card.publish(&facade, Shape::V1).map_err(invalid)?,
+            Shape::Combined => card.publish(&facade, Shape::V1).map_err(|error| invalid(&error))?,
             Shape::V1 | Shape::V03 => served.clone(),
         };
         let card = self.signed(served, covered);
@@ -220,7 +221,7 @@ impl CardSource<'_> {
         let signers = &self.a2a.state.signers;
         let Some(signer) = signers.current(self.gateway.sealer(), &keys_url) else { return card };
         match signer.sign(covered) {
-            Ok(mut signed) => card["signatures"] = signed.card["signatures"].take(),
+            Ok(mut with_own) => card["signatures"] = with_own.card["signatures"].take(),
             Err(e) => tracing::warn!("cannot sign an agent card: {e}"),
         }
         card
@@ -262,7 +263,7 @@ fn unusable() -> Failure {
     Failure::new(ErrorKind::Internal, "the registered agent is not usable").with_reason("NO_CARD")
 }
 
-fn invalid(error: InvalidCard) -> Refusal {
+fn invalid(error: &InvalidCard) -> Refusal {
     let message = format!("the registered agent has no valid card: {error}");
     Failure::new(ErrorKind::Internal, message).with_reason("INVALID_CARD").into()
 }

@@ -31,7 +31,13 @@ pub(super) struct Refusal {
 
 impl From<Failure> for Refusal {
     fn from(failure: Failure) -> Self {
-        Self { failure: Box::new(failure), status: None, headers: HeaderMap::new() }
+        Box::new(failure).into()
+    }
+}
+
+impl From<Box<Failure>> for Refusal {
+    fn from(failure: Box<Failure>) -> Self {
+        Self { failure, status: None, headers: HeaderMap::new() }
     }
 }
 

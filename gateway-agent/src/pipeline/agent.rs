@@ -48,8 +48,8 @@ impl Sending<'_> {
         let admission = if operation.sends_message() {
             // An agent without a target gets nothing, also no rates and prices.
             if let Some(server) = served.missing_target() {
-                let server = server.clone();
-                return Err(gateway_upstream::Error::NotConfigured { server }.into());
+                let missing = server.clone();
+                return Err(gateway_upstream::Error::NotConfigured { server: missing }.into());
             }
             let PolicyMessage { arguments, rest } =
                 self.prepare_message(served, &mut request, record).await?;
@@ -238,11 +238,11 @@ fn has_failed(operation: Operation, answer: &Value) -> bool {
     let state = match Event::of(answer) {
         Some(Event::Task(task)) => task.state(),
         Some(Event::Status { state, .. }) => state,
-        Some(_) => return false,
         None if matches!(operation, Operation::GetTask | Operation::CancelTask) => {
-            a2a::model::Task::of(answer).map_or(TaskState::Unspecified, |task| task.state())
+            let task = a2a::model::Task::of(answer);
+            task.map_or(TaskState::Unspecified, a2a::model::Task::state)
         }
-        None => return false,
+        _ => return false,
     };
     matches!(state, TaskState::Failed | TaskState::Canceled | TaskState::Rejected)
 }

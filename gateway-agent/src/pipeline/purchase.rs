@@ -315,14 +315,15 @@ impl Drop for TraceCost<'_> {
 impl From<&Error> for Outcome<'_> {
     fn from(error: &Error) -> Self {
         match error {
-            Error::Upstream(gateway_upstream::Error::Rpc { .. }) => Self::Failed,
             // The result of a skill that ran is unknown if the answer is invalid.
             Error::Upstream(gateway_upstream::Error::Agent(failure))
                 if failure.kind == ErrorKind::InvalidAgentResponse =>
             {
                 Self::Sent
             }
-            Error::Upstream(gateway_upstream::Error::Agent(_)) => Self::Failed,
+            Error::Upstream(
+                gateway_upstream::Error::Rpc { .. } | gateway_upstream::Error::Agent(_),
+            ) => Self::Failed,
             // Compensation undoes effects, not calls.
             Error::Composition(failed) if !failed.steps.has_sent => Self::NotSent,
             error if error.effects() == Effects::Unknown => Self::Sent,

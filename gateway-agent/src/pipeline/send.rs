@@ -261,7 +261,7 @@ impl<'a> Sending<'a> {
             ToolBackend::Upstream(permit) => {
                 let request = match &call.target {
                     Target::Step(step) => Some(step.scope.begin_request()),
-                    Target::Tool(_) | Target::Feature { .. } => None,
+                    Target::Tool(_) | Target::Feature { .. } | Target::Agent(_) => None,
                 };
                 let sent = async |record: &mut CallRecord| {
                     self.upstream(served, permit, &arguments, forwarded, record).await

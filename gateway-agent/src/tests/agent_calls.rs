@@ -257,7 +257,7 @@ async fn invalid_data_is_rejected_with_pointer_into_message() {
 async fn stream_is_inspected_and_translated_per_event() {
     let inspection = json!({ "inspection": { "results": { "contact": "redact" } } });
     let (bench, _script) = start([policy("inspect", inspection)]).await;
-    let data = json!({ "n": 1, "say": "write to jane.doe@example.com" });
+    let data = json!({ "n": 1, "say": "write to jane.doe@acme-bank.org" });
     let params = message(&data);
     let (events, result) = operate(&bench, "a", Operation::SendStreamingMessage, params).await;
     assert_eq!(result.unwrap(), Value::Null);
@@ -278,7 +278,7 @@ async fn policies_govern_messages_like_tools() {
     let rates = json!({ "rates": [{ "limit": 1, "window": "PT1M" }] });
     let fine = || json!({ "n": 1 });
     for (members, data) in [
-        (blocks, json!({ "n": 1, "say": "jane.doe@example.com" })),
+        (blocks, json!({ "n": 1, "say": "jane.doe@acme-bank.org" })),
         (forbids, json!({ "n": 6 })),
         (rates, fine()),
     ] {

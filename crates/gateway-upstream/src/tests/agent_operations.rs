@@ -117,17 +117,17 @@ fn message() -> Value {
 
 /// Streams a message. Returns all events and the outcome.
 async fn streamed(upstreams: &Upstreams) -> (Vec<Value>, Result<Value, Error>) {
-    let (sender, mut receiver) = mpsc::channel(1);
+    let (sender, mut channel) = mpsc::channel(1);
     let sent = operate(upstreams, Operation::SendStreamingMessage, message(), Some(&sender));
     let (mut events, mut sent) = (Vec::new(), Box::pin(sent));
     let outcome = loop {
         tokio::select! {
             biased;
-            Some(event) = receiver.recv() => events.push(event),
+            Some(event) = channel.recv() => events.push(event),
             outcome = &mut sent => break outcome,
         }
     };
-    events.extend(receiver.try_recv());
+    events.extend(channel.try_recv());
     (events, outcome)
 }
 
@@ -279,7 +279,8 @@ async fn stream_without_last_event_is_an_error() {
 #[tokio::test]
 async fn faulty_streams_end_with_typed_errors() {
     type Respond = fn(&Received) -> Reply;
-    let faults: [(Respond, fn(&Error) -> bool); 5] = [
+    type IsExpected = fn(&Error) -> bool;
+    let faults: [(Respond, IsExpected); 5] = [
         (
             |seen| {
                 let first = futures_util::stream::iter(events(0).into_iter().take(1));
@@ -319,7 +320,7 @@ async fn faulty_streams_end_with_typed_errors() {
 #[tokio::test]
 async fn agent_waits_while_events_are_not_read() {
     let (_server, upstreams) = start("a2a-1.0", |_, seen| framed(seen, events(3))).await;
-    let (sender, mut receiver) = mpsc::channel(1);
+    let (sender, mut channel) = mpsc::channel(1);
     let sent = operate(&upstreams, Operation::SendStreamingMessage, message(), Some(&sender));
     let mut sent = Box::pin(sent);
     // The stream stays open while the channel is full.
@@ -328,7 +329,7 @@ async fn agent_waits_while_events_are_not_read() {
     while received.len() < 5 {
         tokio::select! {
             biased;
-            Some(event) = receiver.recv() => received.push(event),
+            Some(event) = channel.recv() => received.push(event),
             outcome = &mut sent => assert_eq!(outcome.unwrap(), Value::Null),
         }
     }

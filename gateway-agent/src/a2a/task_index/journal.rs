@@ -150,7 +150,9 @@ impl Disk {
             state.remove_expired(now);
             batch.text.extend([FORMAT.as_bytes(), b"\n"].concat());
             for (owner, tasks) in &state.owners {
-                tasks.values().for_each(|task| batch.push(*owner, &task.id, Some(task)));
+                for task in tasks.values() {
+                    batch.push(*owner, &task.id, Some(task));
+                }
             }
             batch.lines += 1;
         } else {
@@ -173,17 +175,14 @@ impl Disk {
     }
 
     fn append_or_replace(&mut self, batch: &Batch) -> io::Result<()> {
-        match self.file.as_mut().filter(|_| !batch.replaces) {
-            Some(file) => {
-                file.write_all(&batch.text)?;
-                file.sync_data()?;
-                self.lines += batch.lines;
-            }
-            None => {
-                atomic_file::replace(&self.path, &batch.text, Access::OwnerOnly)?;
-                self.file = Some(OpenOptions::new().append(true).open(&self.path)?);
-                self.lines = batch.lines;
-            }
+        if let Some(file) = self.file.as_mut().filter(|_| !batch.replaces) {
+            file.write_all(&batch.text)?;
+            file.sync_data()?;
+            self.lines += batch.lines;
+        } else {
+            atomic_file::replace(&self.path, &batch.text, Access::OwnerOnly)?;
+            self.file = Some(OpenOptions::new().append(true).open(&self.path)?);
+            self.lines = batch.lines;
         }
         Ok(())
     }

@@ -118,8 +118,8 @@ async fn request_to_gateway_names_its_agent() {
     let path = "/a2a/office%2Fhelper/message:send";
     let got = bench.got(request(Version::V1, (Method::POST, path), ("a", &message("go")))).await;
     assert_eq!(got.status, 200, "{got:?}");
-    let sent = bench.agent.seen("SendMessage");
-    assert!(sent.len() == 3 && sent.iter().all(|seen| seen.body["params"]["tenant"].is_null()));
+    let seen = bench.agent.seen("SendMessage");
+    assert!(seen.len() == 3 && seen.iter().all(|seen| seen.body["params"]["tenant"].is_null()));
 }
 
 #[tokio::test]
