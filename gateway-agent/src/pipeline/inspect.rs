@@ -144,7 +144,7 @@ impl CallInspection {
         let Some(restored) = restored.map_err(|error| unrestored(error, max_bytes))? else {
             return Ok(None);
         };
-        call.context.buffer(restored.len()).map_err(exceeded)?;
+        call.context.buffer(content::tree_bytes(&restored)).map_err(exceeded)?;
         Ok(RawValue::from_string(restored).ok())
     }
 
@@ -266,7 +266,7 @@ impl CallInspection {
         let found = inspecting.thread().run(bytes, inspect).await.map_err(exceeded)?;
         let Inspected { changed, .. } = inspecting.record(found, record)?;
         let Some(ChangedText { text, finding }) = changed else { return Ok(answer) };
-        context.buffer(text.len()).map_err(exceeded)?;
+        context.buffer(content::tree_bytes(&text)).map_err(exceeded)?;
         let Ok(changed) = serde_json::from_str::<Value>(&text) else {
             return Err(inspecting.denial(finding, &[], record));
         };
