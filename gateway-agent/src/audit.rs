@@ -31,7 +31,7 @@ pub use self::parent::AuditParent;
 use crate::{
     freshness::{Freshness, StalenessLevel},
     identity::Caller,
-    inspection::InspectionLog,
+    inspection::{InspectionLog, Inspections},
     trace::{Span, SpanSummary},
     usage::{CallMeter, Usage},
     view::ServedTool,
@@ -98,6 +98,8 @@ pub struct CallRecord {
     /// The charged budgets: `POLICY/BUDGET`, separated by spaces.
     budgets: Option<Box<str>>,
     inspection: InspectionLog,
+    /// Hides values in texts of clients. `None`: no policy inspects data.
+    hiding: Option<Arc<Inspections>>,
     /// The id of a denied call in its response.
     invocation: Option<Box<str>>,
     input: Check,
@@ -143,6 +145,7 @@ impl CallRecord {
             charged: None,
             budgets: None,
             inspection: InspectionLog::default(),
+            hiding: None,
             invocation: None,
             input: Check::Skipped,
             output: Check::Skipped,
@@ -240,6 +243,19 @@ impl CallRecord {
             metric::count_policy(verdict, finding.reason.as_str());
         }
         self.policy_denial = denial.map(|denial| denial.reason.as_str()).or(self.policy_denial);
+    }
+
+    /// Hides values in texts of clients.
+    pub(crate) fn hide_values(&mut self, inspections: &Arc<Inspections>) {
+        self.hiding = Some(Arc::clone(inspections));
+    }
+
+    /// A text of a client for logs.
+    pub(crate) fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match &self.hiding {
+            Some(inspections) => inspections.logged(text).into(),
+            None => text.into(),
+        }
     }
 
     /// The actions of the inspections of the call.
@@ -413,6 +429,11 @@ impl CallRecord {
         let caller = self.caller.as_ref();
         let agent = caller.and_then(Caller::agent);
         let client = caller.and_then(Caller::client);
+        let (claimed, name, version) = (
+            caller.and_then(Caller::claimed).map(|claimed| self.shown(claimed)),
+            client.map(|client| self.shown(&client.name)),
+            client.map(|client| self.shown(&client.version)),
+        );
         let tool = self.served.as_ref().map(|served| served.key());
         let server = self.server();
         let context = self.span.context();
@@ -425,11 +446,11 @@ impl CallRecord {
             span_id = %context.span,
             agent = agent.map(|key| tracing::field::display(&key.name)),
             agent_version = agent.map(|key| tracing::field::display(&key.version)),
-            claimed_agent = caller.and_then(Caller::claimed),
+            claimed_agent = claimed.as_deref(),
             principal = caller.and_then(Caller::log_name),
             identified_by = caller.map(|caller| caller.auth_method().as_str()),
-            client = client.map(|client| client.name.as_str()),
-            client_version = client.map(|client| client.version.as_str()),
+            client = name.as_deref(),
+            client_version = version.as_deref(),
             tool = &*self.tool,
             composition = self.composition.as_ref().map(|key| tracing::field::display(&key.name)),
             composition_version =

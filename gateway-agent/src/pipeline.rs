@@ -38,6 +38,7 @@ pub(crate) use self::{
     agent::PushAddress,
     directory::{Directory, VisibleAgent},
     input::QUESTIONS,
+    inspect::InspectionThread,
     invocation::{
         AgentCall, FeatureSubject, InputHandling, Invocation, Output, PushEndpoint, PushRole,
         RequestedAgent, StepCall, Target, ToolCall,
@@ -89,7 +90,7 @@ async fn run(
     let mut rounds = 0;
     loop {
         let moment = Moment::now(gateway, call);
-        moment.record_in(record);
+        moment.record_in(gateway, record);
         if let Some(usage) = gateway.usage() {
             record.set_usage(usage, &moment.snapshot.catalog, call.target.method());
         }

@@ -387,6 +387,17 @@ pub fn map_strings(
     })
 }
 
+/// Calls `visit` with each name and string of a JSON document.
+pub fn each_string(json: &str, mut visit: impl FnMut(&str)) -> Result<(), InvalidJson> {
+    let mut reader = Reader::new(json);
+    while let Some(token) = reader.next_token()? {
+        if !token.is_number {
+            visit(&string(&json[token.span]));
+        }
+    }
+    Ok(())
+}
+
 fn map_tokens(
     json: &str,
     is_read: impl Fn(&Token) -> bool,
@@ -496,6 +507,14 @@ mod tests {
         write_string(text, &mut json);
         assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
         assert_eq!(string(&json), text);
+    }
+
+    #[test]
+    fn names_and_strings_are_visited() {
+        let mut texts = Vec::new();
+        each_string(r#"{"a":["\u0062",1],"c":{}}"#, |text| texts.push(text.to_owned())).unwrap();
+        assert_eq!(texts, ["a", "b", "c"]);
+        assert!(each_string("[1,", |_| {}).is_err());
     }
 
     #[test]

@@ -220,6 +220,19 @@ fn overlapping_spans_are_replaced_as_one() {
 }
 
 #[test]
+fn overlaps_have_all_their_classes() {
+    // "card 4539578763621486 mail alice.long@firma.de"
+    let text = "Y2FyZCA0NTM5NTc4NzYzNjIxNDg2IG1haWwgYWxpY2UubG9uZ0BmaXJtYS5kZQ==";
+    let findings = inspector().text(text).list;
+    let mut classes = Vec::new();
+    rewrite_text(text, &findings, |overlap| {
+        classes.extend(overlap.classes().iter());
+        String::new()
+    });
+    assert_eq!(classes, [DataClass::Financial, DataClass::Contact]);
+}
+
+#[test]
 fn chosen_findings_are_replaced() {
     let text = format!("{CARD} {MAIL}");
     let findings = inspector().text(&text).list;

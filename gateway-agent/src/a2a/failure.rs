@@ -134,6 +134,7 @@ fn failure(agent: &str, error: &Error) -> Failure {
             return violated(ErrorKind::Internal, agent, error, violations);
         }
         Error::NoCatalog => (ErrorKind::Unavailable, "NO_CATALOG"),
+        Error::Arguments(_) => (ErrorKind::InvalidParams, "INVALID_INPUT"),
         Error::UnknownPlaceholder { .. } => (ErrorKind::InvalidParams, "UNKNOWN_PLACEHOLDER"),
         Error::Upstream(error) => of_upstream(error),
         _ => (ErrorKind::Internal, "GATEWAY_ERROR"),

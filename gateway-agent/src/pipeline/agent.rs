@@ -80,7 +80,7 @@ impl Sending<'_> {
     /// Restores placeholders in a message, validates its data, and returns it as policies see it.
     async fn prepare_message(
         &self,
-        served: &ServedTool,
+        served: &Arc<ServedTool>,
         request: &mut Request,
         record: &mut CallRecord,
     ) -> Result<PolicyMessage, Error> {
@@ -92,7 +92,7 @@ impl Sending<'_> {
         if moment.snapshot.governance.is_some() {
             // JSON values always serialize.
             let text = to_raw_value(&*message).ok();
-            let restored = inspection.restored(self.inspecting(), served, text.as_deref())?;
+            let restored = inspection.restored(self.inspecting(), served, text.as_deref()).await?;
             if let Some(restored) = restored {
                 *message = serde_json::from_str(restored.get()).unwrap_or_default();
                 is_restored = true;

@@ -174,7 +174,12 @@ impl From<DefaultError> for Error {
 impl Error {
     pub(crate) fn record_in(&self, record: &mut CallRecord) {
         let denial = if let Self::Denied(denial) = self { Some(*denial) } else { None };
-        record.failed(self.outcome(), self.to_string(), denial);
+        let text = match self {
+            // It can quote the caller.
+            Self::Agent(failure) => record.shown(&failure.message).into_owned(),
+            _ => self.to_string(),
+        };
+        record.failed(self.outcome(), text, denial);
     }
 
     /// The outcome of an operation that failed with this error.

@@ -293,6 +293,18 @@ async fn policies_govern_messages_like_tools() {
 }
 
 #[tokio::test]
+async fn unknown_placeholders_in_messages_are_rejected() {
+    let tokenizes = json!({ "inspection": { "results": { "contact": "tokenize" } } });
+    let (bench, script) = start([policy("inspect", tokenizes)]).await;
+    let unknown = "[[contact:000000]]";
+    for data in [json!({ "n": 1, "say": unknown }), json!({ "n": 1, unknown: 1 })] {
+        let got = send(&bench, "a", data).await;
+        assert!(matches!(got, Err(Error::UnknownPlaceholder { .. })), "{got:?}");
+    }
+    assert!(script.asked().is_empty());
+}
+
+#[tokio::test]
 async fn push_notifications_are_not_supported() {
     let (bench, script) = start([]).await;
     let mut params = message(&json!({ "n": 1 }));

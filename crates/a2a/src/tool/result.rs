@@ -33,6 +33,7 @@ pub fn of_message(message: &Message, text: Text) -> String {
 /// The result of a task that has ended or needs input: its artifacts, else its last message.
 pub fn of_task(task: &Task, text: Text) -> Result<String, OpenTask> {
     let name = task.state_name();
+    let mut said = task.words();
     let why = match task.state() {
         TaskState::Completed => {
             let is_empty = task.artifacts.iter().all(|artifact| artifact.parts.is_empty());
@@ -41,18 +42,24 @@ pub fn of_task(task: &Task, text: Text) -> Result<String, OpenTask> {
                 last.map_or_else(|| of_all(&task.artifacts, text), |last| of_message(last, text))
             );
         }
-        TaskState::Failed | TaskState::Rejected => return Ok(failed(&name, &task.words())),
+        TaskState::Failed | TaskState::Rejected => return Ok(failed(&name, &said)),
         TaskState::Canceled => "the agent's task was canceled".to_owned(),
         TaskState::InputRequired | TaskState::AuthRequired => {
             format!(
                 "the agent's task is {name}, which tools and compositions do not support; it was canceled"
             )
         }
-        TaskState::Submitted | TaskState::Working | TaskState::Unspecified => {
-            format!("the agent's task has the unknown state `{name}` and was canceled")
+        TaskState::Submitted | TaskState::Working => {
+            format!("the agent's task is {name} without an end and was canceled")
+        }
+        TaskState::Unspecified => {
+            // The agent chose the name, so it is not for logs.
+            let separator = if said.is_empty() { "" } else { ": " };
+            said = format!("state `{name}`{separator}{said}");
+            "the agent's task has an unknown state and was canceled".to_owned()
         }
     };
-    Err(OpenTask { why, said: Some(task.words()).filter(|said| !said.is_empty()) })
+    Err(OpenTask { why, said: Some(said).filter(|said| !said.is_empty()) })
 }
 
 /// All data (a single item unwrapped), else all text with artifacts separated. A completed task

@@ -321,6 +321,25 @@ async fn names_of_prompts_and_resources_have_no_values() {
 }
 
 #[tokio::test]
+async fn texts_of_clients_have_no_values() {
+    const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
+    let entities = vec![
+        server("up", &["t"], &[]),
+        tool("t", "1.0.0", json!({})),
+        policy("inspect", json!({ "inspection": { "arguments": { "contact": "log" } } })),
+    ];
+    let bench = Bench::strict(entities).await;
+    let (log, _guard) = Log::start();
+    let mut ask = Ask::modern("tools/call", json!({ "name": "t" }));
+    ask.body["params"]["_meta"]["io.modelcontextprotocol/clientInfo"] =
+        json!({ "name": KEY, "version": KEY });
+    bench.got(ask.by(&format!("agent {KEY}")).build()).await;
+    let event = &log.events()[0];
+    assert_eq!([&event["client"], &event["client_version"]], ["[redacted:credential]"; 2]);
+    assert!(!log.text().contains(KEY), "{}", log.text());
+}
+
+#[tokio::test]
 async fn repeated_names_of_arguments_have_no_values() {
     const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
     let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
