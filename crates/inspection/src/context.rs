@@ -211,7 +211,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     runs.filter(|run| run[0].is_ascii_alphabetic())
 }
 
-/// The last two words, of which the first one may be empty.
+/// The last two words. A missing word is empty.
 fn last_two(bytes: &[u8]) -> [&[u8]; 2] {
     words(bytes).fold([&[]; 2], |[_, last], word| [last, word])
 }
