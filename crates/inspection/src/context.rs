@@ -142,7 +142,7 @@ impl<'a> Text<'a> {
         let end = self.run_end(start, FRACTION_BYTES, |byte| byte == b'0');
         let is_next = |at: usize| self.byte(at).is_some_and(is_word_byte);
         let continues = self.byte(end).is_some_and(|byte| b".-/".contains(&byte));
-        !is_next(end) && !(continues && is_next(end + 1))
+        !(is_next(end) || continues && is_next(end + 1))
     }
 
     /// Whether one of these lower-case words is in the key, or in the text shortly before `at`.

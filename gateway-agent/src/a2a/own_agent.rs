@@ -299,7 +299,7 @@ async fn follow(task: Arc<OwnTask>, form: AnswerForm, client: mpsc::Sender<Step>
             return;
         }
         tokio::select! {
-            changed = changes.changed() => if changed.is_err() { return },
+            outcome = changes.changed() => if outcome.is_err() { return },
             () = client.closed() => return,
         }
         status = changes.borrow_and_update().clone();

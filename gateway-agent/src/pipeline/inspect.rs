@@ -141,7 +141,7 @@ impl CallInspection {
             inspections.restore(&principal, arguments.get(), max_bytes, may_restore)
         };
         let restored = inspecting.thread().run(bytes, restore).await.map_err(exceeded)?;
-        let Some(restored) = restored.map_err(|error| unrestored(error, max_bytes))? else {
+        let Some(restored) = restored.map_err(|error| unrestored(&error, max_bytes))? else {
             return Ok(None);
         };
         call.context.buffer(content::tree_bytes(&restored)).map_err(exceeded)?;
@@ -321,12 +321,12 @@ impl CallInspection {
         let is_step = self.results.is_none();
         match (error, self.errors.clone()) {
             (Error::Upstream(error), Some(inspection)) => {
+                let bytes = upstream_bytes(&error);
                 let inspect = move || {
                     let (error, mut found) = check_upstream(&inspection, error);
                     let is_hidden = is_step && found.violation.take().is_some();
                     (if is_hidden { blocked(error) } else { error }, found)
                 };
-                let bytes = upstream_bytes(&error);
                 let checked = inspecting.thread().run(bytes, inspect).await;
                 let (error, found) = match checked {
                     Ok(checked) => checked,
@@ -434,7 +434,7 @@ impl<'a> Inspecting<'a> {
             let bytes = value.get().len();
             let check = move || inspections.check_placeholders(&principal, value.get());
             let checked = self.thread().run(bytes, check).await.map_err(exceeded)?;
-            checked.map_err(|error| unrestored(error, gateway.settings().request_bytes))?;
+            checked.map_err(|error| unrestored(&error, gateway.settings().request_bytes))?;
         }
         Ok(())
     }
@@ -514,7 +514,7 @@ fn exceeded(full: QuotaExceeded) -> Error {
     gateway_upstream::Error::from(full).into()
 }
 
-fn unrestored(error: RestoreError, limit_bytes: usize) -> Error {
+fn unrestored(error: &RestoreError, limit_bytes: usize) -> Error {
     match error {
         RestoreError::Unknown(placeholder) => {
             Error::UnknownPlaceholder { placeholder: placeholder.to_string() }
@@ -547,7 +547,7 @@ fn upstream_bytes(error: &gateway_upstream::Error) -> usize {
         }
         gateway_upstream::Error::Agent(failure) => {
             let metadata = failure.metadata.iter().map(|(name, value)| name.len() + value.len());
-            let details = failure.details.iter().map(|detail| content::value_bytes(detail));
+            let details = failure.details.iter().map(content::value_bytes);
             failure.message.len() + metadata.sum::<usize>() + details.sum::<usize>()
         }
         gateway_upstream::Error::OpenTask { said, .. } => said.as_ref().map_or(0, String::len),

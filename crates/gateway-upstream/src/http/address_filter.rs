@@ -45,7 +45,9 @@ impl BlockedAddress {
         while let Some(error) = cause {
             // The source of an I/O error skips the error inside it.
             let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-            if error.is::<Self>() || inner.is_some_and(|inner| inner.is::<Self>()) {
+            if error.is::<Self>()
+                || inner.and_then(<dyn StdError + Send + Sync>::downcast_ref::<Self>).is_some()
+            {
                 return true;
             }
             cause = error.source();

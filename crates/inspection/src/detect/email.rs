@@ -157,5 +157,6 @@ fn is_remote(text: Text<'_>, local: &Range<usize>, domain: &Range<usize>) -> boo
     let end = text.run_end(start, PATH_BYTES, |byte| byte.is_ascii_graphic() && byte != b'"');
     let path = text.slice(start..end);
     let is_service = SERVICES.contains(&text.slice(local.clone()));
-    path.starts_with(['~', '/']) || is_service && path.contains('/') || path.ends_with(".git")
+    let is_repository = path.strip_suffix(".git").is_some();
+    path.starts_with(['~', '/']) || is_service && path.contains('/') || is_repository
 }

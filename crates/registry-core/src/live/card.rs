@@ -205,7 +205,8 @@ mod tests {
             live["skills"][0].as_object_mut().unwrap().remove("inputSchema");
         };
         assert!(changed(&without_schema).is_empty(), "most cards have no schemas");
-        let cases: [(&dyn Fn(&mut Value), Vec<(Class, String, String)>); 5] = [
+        type Change<'a> = &'a dyn Fn(&mut Value);
+        let cases: [(Change<'_>, Vec<(Class, String, String)>); 5] = [
             (&|live| live["version"] = json!("1.1.0"), one(Class::Cosmetic, "", "/version")),
             (
                 &|live| live["capabilities"]["streaming"] = json!(false),

@@ -49,10 +49,7 @@ pub(in super::super) async fn receive(
     address: &PushAddress,
     request: Request,
 ) -> Response {
-    let outcome = match Box::pin(accept(a2a, address, request)).await {
-        Ok(()) => None,
-        Err(refusal) => Some(refusal),
-    };
+    let outcome = Box::pin(accept(a2a, address, request)).await.err();
     let label = if outcome.is_none() { "accepted" } else { "rejected" };
     metrics::counter!("gateway_push_notifications_received_total", "outcome" => label).increment(1);
     let Some(refusal) = outcome else {

@@ -250,13 +250,9 @@ impl PushConfigs {
     pub(super) fn first(&self, id: &str) -> Option<(Arc<Registration>, Notification)> {
         let mut state = self.state();
         let entry = state.entries.get_mut(id)?;
-        match entry.queue.front() {
-            Some(first) => Some((Arc::clone(&entry.registration), first.clone())),
-            None => {
-                entry.is_sending = false;
-                None
-            }
-        }
+        let first = entry.queue.front().cloned();
+        entry.is_sending = first.is_some();
+        first.map(|first| (Arc::clone(&entry.registration), first))
     }
 
     /// Removes the first waiting notification.

@@ -75,11 +75,11 @@ pub(super) fn register(
     let PushEndpoint { id, base, token } = endpoint;
     let address = PushAddress { id: id.clone(), agent: agent.clone(), skill: skill.into() };
     let content = serde_json::to_vec(&address).unwrap_or_default();
-    let sealed = sealer.seal(PURPOSE, &content).map_err(|_| not_supported("the gateway"))?;
+    let address = sealer.seal(PURPOSE, &content).map_err(|_| not_supported("the gateway"))?;
     let token = token.expose();
     let config = json!({
         "id": id,
-        "url": format!("{base}{sealed}"),
+        "url": format!("{base}{address}"),
         "token": token,
         // Agents send one of the two.
         "authentication": { "scheme": "Bearer", "credentials": token },
