@@ -121,7 +121,7 @@ fn modules_have_one_layout() {
 }
 
 /// Workspace crates that each crate may depend on, except for tests (docs/architecture.md).
-const DEPENDENCIES: [(&str, &[&str]); 32] = [
+const DEPENDENCIES: [(&str, &[&str]); 33] = [
     ("schema-compat", &[]),
     ("registry-core", &["schema-compat"]),
     ("registry-proto", &["ledger", "registry-core", "schema-compat"]),
@@ -138,7 +138,8 @@ const DEPENDENCIES: [(&str, &[&str]); 32] = [
     ("ledger", &["registry-core"]),
     ("inspection", &["registry-core"]),
     ("gateway-protocol", &[]),
-    ("a2a", &["gateway-protocol", "registry-core", "schema-compat"]),
+    ("a2a-grpc", &[]),
+    ("a2a", &["a2a-grpc", "gateway-protocol", "registry-core", "schema-compat"]),
     ("gateway-policy", &["policy", "registry-core"]),
     (
         "gateway-compose",
@@ -231,13 +232,14 @@ const DEPENDENCIES: [(&str, &[&str]); 32] = [
 ];
 
 /// The crates without I/O.
-const PURE: [&str; 7] = [
+const PURE: [&str; 8] = [
     "registry-core",
     "policy",
     "ledger",
     "inspection",
     "gateway-protocol",
     "a2a",
+    "a2a-grpc",
     "gateway-policy",
 ];
 
@@ -576,7 +578,11 @@ const HOMES: &[Home] = &[
     },
     Home { text: "HttpConnector", within: "gateway-agent/src/", homes: &[] },
     Home { text: "CommandWrap", within: "gateway-agent/src/", homes: &[] },
-    Home { text: "tonic::", within: "gateway-agent/src/", homes: &["gateway-agent/src/sync"] },
+    Home {
+        text: "tonic::",
+        within: "gateway-agent/src/",
+        homes: &["gateway-agent/src/sync", "gateway-agent/src/a2a/tests"],
+    },
     Home {
         text: "reqwest::",
         within: "gateway-agent/src/",

@@ -146,7 +146,7 @@ pub(crate) async fn drive(
 impl Measured {
     /// CPU time per request in microseconds.
     #[expect(clippy::cast_precision_loss, reason = "counts of requests fit a double")]
-    fn cpu_us(&self) -> f64 {
+    pub(crate) fn cpu_us(&self) -> f64 {
         self.cpu_seconds * 1e6 / self.load.count as f64
     }
 }

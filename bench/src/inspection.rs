@@ -30,7 +30,7 @@ const CANDIDATES: [&str; 10] = [
     "api_key=YOUR_API_KEY",
 ];
 /// Texts whose repetitions have as many candidates as possible, or long ones.
-const HOSTILE: [&str; 22] = [
+const HOSTILE: [&str; 29] = [
     "4111 ",
     "1 ",
     "1",
@@ -51,7 +51,14 @@ const HOSTILE: [&str; 22] = [
     "%41 ",
     "aGVs",
     "a:b:",
+    "%FCa",
     "[[",
+    "é@",
+    "| key | ",
+    "secret:\n",
+    "wa.me/1",
+    "4111111111111111/12/",
+    "DE89 3704 0044 0532 0130 01 ",
     "a",
 ];
 

@@ -2,6 +2,7 @@
 //!
 //! `make bench` runs all of them and records the table in `bench/README.md`.
 
+mod a2a;
 mod budgets;
 mod bulk;
 mod calls;
@@ -77,6 +78,8 @@ enum Section {
     Bridge,
     /// Compositions: a step, a scatter, a journaled step.
     Compositions,
+    /// A2A: messages and streams, direct, through nginx, through the gateway.
+    A2a,
     /// Policies: governed calls, and views with 10,000 policies.
     Governance,
     /// Budgets: priced calls, grants compared with pgbench, a budget of 100 gateways, idle rights.
@@ -110,6 +113,7 @@ async fn main() {
             Section::Standalone => calls::standalone::measure(&mut report, cli.seconds).await,
             Section::Bridge => calls::bridge::measure(&mut report, cli.seconds).await,
             Section::Compositions => calls::composed::measure(&mut report, cli.seconds).await,
+            Section::A2a => a2a::measure(&mut report, cli.seconds).await,
             Section::Governance => governance::measure(&mut report, cli.seconds).await,
             Section::Budgets => budgets::measure(&mut report, cli.seconds).await,
             Section::Inspection => inspection::measure(&mut report),

@@ -3,6 +3,7 @@
 //! The protocol is implemented without the gateway's crates, so that demo and tests notice mistakes
 //! of the gateway.
 
+pub mod bench;
 mod endpoint;
 pub mod hosted_agent;
 pub mod orchestrator;

@@ -30,6 +30,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let app = router(servers, allowed_hosts, &stop);
     let app = agents.into_iter().fold(app, |routes, agent| routes.merge(agents::router(agent)));
+    let app = app.merge(agents::bench::router());
     let listener = listener.tap_io(|stream| {
         // Small responses should not wait for an acknowledgment. A socket that rejects the option
         // still works.

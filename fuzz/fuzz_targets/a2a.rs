@@ -6,7 +6,7 @@
 use a2a::{
     Dialect, Operation, Version,
     card::{Card, CardLimits, Facade, Shape},
-    rest, rpc, signature,
+    grpc, rest, rpc, signature,
     stream::EventReader,
     translate,
 };
@@ -33,6 +33,7 @@ fuzz_target!(|input: (&str, &[u8])| {
             let _ = rest::read_call(version, route, Some(path), body, limits);
         }
         for operation in Operation::ALL {
+            let _ = grpc::read_call(operation.name(), body);
             let _ = rpc::read_answer(version, operation, body, limits);
             let _ = rest::read_answer(version, operation, 200, body, limits);
         }

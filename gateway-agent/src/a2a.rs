@@ -1,5 +1,5 @@
 //! The A2A surface: `/a2a/{agent}` with the bindings JSON-RPC and HTTP+JSON in the versions 1.0 and
-//! 0.3, agent cards, and the list of agents.
+//! 0.3, gRPC in version 1.0, agent cards, and the list of agents.
 //!
 //! Requests are read into the form of A2A 1.0, and answers are written in the version and binding of
 //! their request. Task ids are sealed by the pipeline; lists of tasks come from an index.
@@ -9,7 +9,10 @@ mod answer;
 mod calls;
 mod cards;
 mod failure;
+mod grpc;
 mod listing;
+mod own_agent;
+mod push;
 mod read;
 mod running;
 mod signer;
@@ -29,7 +32,7 @@ use axum::{
     Router,
     extract::{Request, State},
     response::Response,
-    routing::{any, get},
+    routing::{any, get, post},
 };
 use gateway_protocol::mcp::Era;
 use gateway_upstream::RequestContext;
@@ -39,23 +42,28 @@ use http::{
     request::Parts,
 };
 
-pub(crate) use self::task_index::{TaskIndex, TaskJournal};
 use self::{
     address::{Address, AgentName, PREFIX},
     answer::{AnswerForm, reject},
     calls::AgentOperation,
     failure::Refusal,
+    own_agent::{OwnOperation, OwnTasks},
+    push::Push,
     read::OperationRequest,
     running::RunningOperations,
     signer::CardSigners,
     tasks::{TaskList, TaskObserver},
+};
+pub(crate) use self::{
+    push::{PushConfigs, PushFile},
+    task_index::{TaskIndex, TaskJournal},
 };
 use crate::{
     audit::{self, CallRecord, REQUEST_ID},
     buffers,
     identity::authenticator::Authentication,
     ingress::{self, CompleteRequest, EnteredRequest, IngressError, authentication, check_origin},
-    pipeline::{Directory, Gateway, GatewayHandle, VisibleAgent},
+    pipeline::{Directory, Gateway, GatewayHandle, PushRole, VisibleAgent},
 };
 
 /// The A2A surface. Clones share its state.
@@ -69,15 +77,23 @@ pub(crate) struct A2a {
 #[derive(Debug)]
 struct A2aState {
     index: Arc<TaskIndex>,
+    push: Push,
     running: RunningOperations,
     signers: CardSigners,
+    own_tasks: OwnTasks,
 }
 
 impl A2a {
-    /// Creates the surface of a gateway with the tasks that callers started before.
-    pub(crate) fn new(gateway: GatewayHandle, index: Arc<TaskIndex>) -> Self {
+    /// Creates the surface of a gateway with the tasks and the push notification configurations of
+    /// earlier callers.
+    pub(crate) fn new(
+        gateway: GatewayHandle,
+        index: Arc<TaskIndex>,
+        configs: Arc<PushConfigs>,
+    ) -> Self {
         let (running, signers) = (RunningOperations::default(), CardSigners::default());
-        Self { gateway, state: Arc::new(A2aState { index, running, signers }) }
+        let (push, own_tasks) = (Push::new(configs), OwnTasks::default());
+        Self { gateway, state: Arc::new(A2aState { index, push, running, signers, own_tasks }) }
     }
 
     /// The routes of the surface.
@@ -86,7 +102,8 @@ impl A2a {
             .route(listing::PATH, get(listing::agents))
             .route(a2a::card::WELL_KNOWN_PATH, get(cards::of_gateway))
             .route(a2a::card::LEGACY_WELL_KNOWN_PATH, get(cards::of_gateway))
-            .route(cards::KEYS_PATH, get(cards::keys));
+            .route(cards::KEYS_PATH, get(cards::keys))
+            .route(&grpc::path(), post(grpc::receive));
         for path in [PREFIX.to_owned(), format!("{PREFIX}/"), format!("{PREFIX}/{{*path}}")] {
             router = router.route(&path, any(receive));
         }
@@ -109,9 +126,9 @@ impl A2a {
         self.state.running.drained().await;
     }
 
-    /// Cancels the operations that continue without a client.
+    /// Cancels the operations that continue without a client, and the push notifications.
     pub(crate) async fn shutdown(&self) {
-        self.state.running.shutdown().await;
+        tokio::join!(self.state.running.shutdown(), self.state.push.shutdown());
     }
 
     fn running(&self) -> &RunningOperations {
@@ -121,6 +138,9 @@ impl A2a {
 
 /// Serves all requests below [`PREFIX`].
 async fn receive(State(a2a): State<A2a>, request: Request) -> Response {
+    if let Some(address) = push::address(&a2a, request.uri().path()) {
+        return push::receive(&a2a, &address, request).await;
+    }
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let version = Version::of_request(request.headers(), uri.query());
     let address = Address::parse(uri.path());
@@ -203,10 +223,27 @@ impl Served<'_> {
                 let card = cards::extended(self, &agent)?;
                 Ok(form.result(request.operation, card).0)
             }
+            _ if agent.is_none() && self.gateway.settings().agents.of_tools => {
+                let operation = OwnOperation { served: self, request, context };
+                Box::pin(operation.serve(form)).await
+            }
+            Operation::GetPushConfig | Operation::ListPushConfigs => {
+                self.push_configs(&agent.ok_or_else(unaddressed)?, &request, &form)
+            }
+            Operation::DeletePushConfig => {
+                let agent = agent.ok_or_else(unaddressed)?;
+                let sent = (context, extensions);
+                Box::pin(self.delete_push_config(agent, request, sent, &form)).await
+            }
             _ => {
                 let agent = agent.ok_or_else(unaddressed)?;
+                let push = self.register_push(&agent, &request)?;
                 let form = form.with_extensions(self.active_extensions(&agent, &extensions));
-                let call = self.call(agent, request, (context, extensions));
+                let mut call = self.call(agent, request, (context, extensions));
+                if let Some((role, config)) = push {
+                    call.push = role;
+                    call.tasks = call.tasks.with_config(config);
+                }
                 Box::pin(calls::serve(self.a2a, Arc::clone(&self.gateway), call, form)).await
             }
         }
@@ -274,7 +311,8 @@ impl Served<'_> {
             .of_request(&self.parts.headers);
         let tasks = TaskObserver::new(&self.a2a.state.index, &self.caller, &agent);
         let caller = self.caller.clone();
-        AgentOperation { agent, request, extensions, caller, context, record, tasks }
+        let push = PushRole::None;
+        AgentOperation { agent, request, extensions, caller, context, record, tasks, push }
     }
 }
 

@@ -31,7 +31,7 @@ pub use self::parent::AuditParent;
 use crate::{
     freshness::{Freshness, StalenessLevel},
     identity::Caller,
-    inspection::InspectionLog,
+    inspection::{InspectionLog, Inspections},
     trace::{Span, SpanSummary},
     usage::{CallMeter, Usage},
     view::ServedTool,
@@ -98,12 +98,16 @@ pub struct CallRecord {
     /// The charged budgets: `POLICY/BUDGET`, separated by spaces.
     budgets: Option<Box<str>>,
     inspection: InspectionLog,
+    /// Hides values in texts of clients. `None`: no policy inspects data.
+    hiding: Option<Arc<Inspections>>,
     /// The id of a denied call in its response.
     invocation: Option<Box<str>>,
     input: Check,
     output: Check,
     outcome: CallOutcome,
     error: Option<String>,
+    /// The reason of a denial that the caller must not learn.
+    concealed: Option<String>,
     request_bytes: usize,
     response_bytes: usize,
     /// Counts the call in the usage of its caller.
@@ -141,11 +145,13 @@ impl CallRecord {
             charged: None,
             budgets: None,
             inspection: InspectionLog::default(),
+            hiding: None,
             invocation: None,
             input: Check::Skipped,
             output: Check::Skipped,
             outcome: CallOutcome::Cancelled,
             error: None,
+            concealed: None,
             request_bytes,
             response_bytes: 0,
             meter: None,
@@ -221,6 +227,13 @@ impl CallRecord {
         }
     }
 
+    /// Records the denial of a target that the caller must not learn of. The event has its reason, not
+    /// the error of the response.
+    pub fn conceal(&mut self, policies: &ApplicablePolicies, denial: &Finding) {
+        self.set_verdicts(policies, Some(denial), &[]);
+        self.concealed = Some(denied(denial));
+    }
+
     /// Adds the violations by a result to the verdicts.
     pub fn add_verdicts(&mut self, denial: Option<&Finding>, audit: &[Finding]) {
         let denied = denial.map(|denial| ("deny", denial));
@@ -230,6 +243,19 @@ impl CallRecord {
             metric::count_policy(verdict, finding.reason.as_str());
         }
         self.policy_denial = denial.map(|denial| denial.reason.as_str()).or(self.policy_denial);
+    }
+
+    /// Hides values in texts of clients.
+    pub(crate) fn hide_values(&mut self, inspections: &Arc<Inspections>) {
+        self.hiding = Some(Arc::clone(inspections));
+    }
+
+    /// A text of a client for logs.
+    pub(crate) fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match &self.hiding {
+            Some(inspections) => inspections.logged(text).into(),
+            None => text.into(),
+        }
     }
 
     /// The actions of the inspections of the call.
@@ -310,7 +336,7 @@ impl CallRecord {
     /// Sets the failure of an operation. `denial` is the policy decision that caused it.
     pub fn failed(&mut self, outcome: CallOutcome, error: String, denial: Option<Denial>) {
         self.outcome = outcome;
-        self.error = Some(error);
+        self.error = Some(self.concealed.take().unwrap_or(error));
         self.denial = denial.or(self.denial);
     }
 
@@ -403,6 +429,11 @@ impl CallRecord {
         let caller = self.caller.as_ref();
         let agent = caller.and_then(Caller::agent);
         let client = caller.and_then(Caller::client);
+        let (claimed, name, version) = (
+            caller.and_then(Caller::claimed).map(|claimed| self.shown(claimed)),
+            client.map(|client| self.shown(&client.name)),
+            client.map(|client| self.shown(&client.version)),
+        );
         let tool = self.served.as_ref().map(|served| served.key());
         let server = self.server();
         let context = self.span.context();
@@ -415,11 +446,11 @@ impl CallRecord {
             span_id = %context.span,
             agent = agent.map(|key| tracing::field::display(&key.name)),
             agent_version = agent.map(|key| tracing::field::display(&key.version)),
-            claimed_agent = caller.and_then(Caller::claimed),
+            claimed_agent = claimed.as_deref(),
             principal = caller.and_then(Caller::log_name),
             identified_by = caller.map(|caller| caller.auth_method().as_str()),
-            client = client.map(|client| client.name.as_str()),
-            client_version = client.map(|client| client.version.as_str()),
+            client = name.as_deref(),
+            client_version = version.as_deref(),
             tool = &*self.tool,
             composition = self.composition.as_ref().map(|key| tracing::field::display(&key.name)),
             composition_version =
@@ -451,6 +482,11 @@ impl CallRecord {
             response_bytes = self.response_bytes,
         );
     }
+}
+
+/// The reason of a denial in events.
+pub fn denied(denial: &Finding) -> String {
+    format!("{} denies the call: {}", denial.policy, denial.reason.as_str())
 }
 
 /// The logged part of a name.

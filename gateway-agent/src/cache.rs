@@ -4,7 +4,6 @@
 //! follows within a second and always contains a valid past state.
 
 mod disk;
-mod journal;
 mod writer;
 
 use std::{

@@ -46,7 +46,7 @@ use crate::{
     freshness::MaxStaleness,
     identity::settings::{AuthenticationConfig, AuthenticatorConfig, IdentityConfig},
     origin::OriginPolicy,
-    pipeline::{self, DenialForm, ToolLimits},
+    pipeline::{self, AgentBridges, DenialForm, PushSettings, ToolLimits},
     source::{DiscoveryConfig, SourceConfig},
     startup::StartupValidation,
     trace::settings::TracingConfig,
@@ -100,6 +100,10 @@ pub struct Config {
     pub denials: DenialForm,
     /// `a2a.url`: the base URL of A2A for callers. `None`: derived from `Host`.
     pub a2a_url: Option<String>,
+    /// `a2a.pushNotifications`: the URLs that may receive notifications. `None`: disabled.
+    pub push: Option<PushSettings>,
+    /// The `agents` section: the bridges between MCP and A2A.
+    pub agents: AgentBridges,
     /// The admin listener. `None`: there is none.
     pub admin: Option<AdminConfig>,
     /// The `tracing` section.
@@ -160,6 +164,8 @@ impl Config {
             policy: self.registry.runtime,
             denials: self.denials,
             a2a_url: self.a2a_url.clone(),
+            push: self.push,
+            agents: self.agents,
             request_bytes: self.request_bytes,
             buffered_bytes: self.buffered_bytes,
             upstream: self.limits,

@@ -75,6 +75,15 @@ impl EnteredRequest {
     }
 }
 
+/// Reads a body for a caller that did not send it, within the limits of size and memory.
+pub(crate) async fn read_body(
+    gateway: &Gateway,
+    body: Body,
+    buffered: &BufferReservation,
+) -> Result<Bytes, IngressError> {
+    body::read(body, gateway.settings().request_bytes, buffered).await
+}
+
 /// Returns the current gateway for a complete request.
 async fn renewed(
     handle: &GatewayHandle,

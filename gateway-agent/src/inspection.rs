@@ -3,10 +3,11 @@
 //! Findings never contain the found values, except in the store of placeholders.
 
 mod binary;
+pub(crate) mod members;
 mod tokens;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap, HashSet},
     convert::Infallible,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
@@ -14,8 +15,9 @@ use std::{
 
 use gateway_policy::QuotaKey;
 use inspection::{
-    DigestKey, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Overlap, Part, Placeholder,
-    Selection, find_placeholders, map_strings, redaction, rewrite_json, rewrite_text,
+    Classes, DigestKey, Encoding, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Overlap,
+    Part, Placeholder, Selection, each_string, find_placeholders, map_strings, redaction,
+    rewrite_json, rewrite_text,
 };
 use metrics::counter;
 use policy::{Direction, InspectionRules, Reason};
@@ -24,14 +26,16 @@ use registry_core::{
     entity::policy::{DataClass, InspectionAction, Mode},
 };
 
-use self::tokens::Tokens;
+use self::{
+    binary::BinaryContent,
+    tokens::{ReplacedValue, Token, Tokens},
+};
 use crate::random::random_bits;
 
 /// The class in findings about content that is not read.
 const BINARY: &str = "binary";
-/// Members of results and messages that callers return unchanged to the server. A changed one would
-/// be invalid.
-const OPAQUE: [&str; 4] = ["/requestState", "/taskId", "/task/taskId", "/progressToken"];
+/// The longest part of a name that is inspected for logs, in bytes. Logs have less of it.
+const LOGGED_BYTES: usize = 16 * 1024;
 const FINDINGS: &str = "gateway_inspection_findings_total";
 
 /// The state of all inspections: the key of digests, and the placeholders of callers.
@@ -94,9 +98,37 @@ pub(crate) struct AppliedAction {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InspectionLog(Arc<Mutex<BTreeMap<AppliedAction, u64>>>);
 
-/// A placeholder that the gateway did not issue to the caller, or that has expired.
+/// The form of a JSON text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Form<'a> {
+    /// Data at a place in a message: its JSON pointer.
+    Part(&'a str),
+    /// A result or message of MCP. Its opaque members are not inspected: callers return them
+    /// unchanged to the server.
+    Message {
+        /// The pointers of the opaque members.
+        opaque: &'a [&'a str],
+    },
+    /// An answer or event of an agent without its ids.
+    Answer,
+}
+
+/// Why placeholders are not restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct UnknownPlaceholder(pub(crate) Placeholder);
+pub(crate) enum RestoreError {
+    /// The gateway did not issue the placeholder to the caller, or it has expired.
+    Unknown(Placeholder),
+    /// The text with the values is too long.
+    TooLong,
+}
+
+/// The lookup of the placeholders in one text. Each is searched once.
+struct KnownTokens<'a> {
+    tokens: &'a Tokens,
+    owner: &'a QuotaKey,
+    now: Instant,
+    found: HashMap<Placeholder, Option<Token>>,
+}
 
 impl InspectionLog {
     /// Records and counts actions.
@@ -162,46 +194,102 @@ impl Inspections {
         redacted(text, &Inspector::new(Selection::of(DataClass::ALL), self.key.clone()))
     }
 
+    /// A name for logs without values of any class.
+    pub(crate) fn logged(&self, name: &str) -> String {
+        self.without_values(start_of(name))
+    }
+
     /// Whether placeholders were issued, so that arguments can contain them.
     pub(crate) fn has_issued(&self) -> bool {
         self.tokens.has_issued()
     }
 
-    /// The arguments with the values of the caller's placeholders. `may_restore` decides by the class
-    /// of a value, and by the names of the policies that replaced it. `None`: nothing is replaced.
+    /// Checks that the gateway issued all placeholders in a JSON text to the caller, also those in
+    /// names of members.
+    pub(crate) fn check_placeholders(
+        &self,
+        owner: &QuotaKey,
+        json: &str,
+    ) -> Result<(), RestoreError> {
+        self.known_tokens(owner).check(json)
+    }
+
+    fn known_tokens<'a>(&'a self, owner: &'a QuotaKey) -> KnownTokens<'a> {
+        KnownTokens { tokens: &self.tokens, owner, now: Instant::now(), found: HashMap::new() }
+    }
+
+    /// The arguments with the values of the caller's placeholders, at most `max_bytes`. `may_restore`
+    /// decides by the classes of a value, and by the names of the policies that replaced it. `None`:
+    /// nothing is replaced.
     pub(crate) fn restore(
         &self,
         owner: &QuotaKey,
         arguments: &str,
-        may_restore: impl Fn(DataClass, &[Name]) -> bool,
-    ) -> Result<Option<String>, UnknownPlaceholder> {
-        let (mut unknown, mut is_changed) = (None, false);
-        let now = Instant::now();
+        max_bytes: usize,
+        may_restore: impl Fn(Classes, &[Name]) -> bool,
+    ) -> Result<Option<String>, RestoreError> {
+        let mut known = self.known_tokens(owner);
+        known.check(arguments)?;
+        let mut decided: HashMap<Placeholder, bool> = HashMap::new();
+        let (mut error, mut is_changed, mut bytes) = (None, false, 0);
         let restored = map_strings(arguments, |text| {
             let mut restored = String::new();
             let mut end = 0;
             for (span, placeholder) in find_placeholders(text) {
-                let Some(token) = self.tokens.find(owner, placeholder, now) else {
-                    unknown.get_or_insert(placeholder);
-                    continue;
+                let Some(token) = known.find(placeholder) else {
+                    error.get_or_insert(RestoreError::Unknown(placeholder));
+                    break;
                 };
-                if may_restore(placeholder.class, &token.policies) {
-                    restored.push_str(&text[end..span.start]);
-                    restored.push_str(&token.value);
-                    end = span.end;
+                let may_restore = decided
+                    .entry(placeholder)
+                    .or_insert_with(|| may_restore(token.classes, &token.policies));
+                if !*may_restore {
+                    continue;
                 }
+                bytes += token.value.len();
+                if bytes > max_bytes {
+                    error.get_or_insert(RestoreError::TooLong);
+                    break;
+                }
+                restored.push_str(&text[end..span.start]);
+                restored.push_str(&token.value);
+                end = span.end;
             }
-            (end > 0).then(|| {
+            (end > 0 && error.is_none()).then(|| {
                 is_changed = true;
                 restored.push_str(&text[end..]);
                 restored
             })
         });
-        match (unknown, restored) {
-            (Some(placeholder), _) => Err(UnknownPlaceholder(placeholder)),
-            // Texts that are not JSON are rejected by later checks.
-            (None, restored) => Ok(restored.ok().filter(|_| is_changed)),
+        if let Some(error) = error {
+            return Err(error);
         }
+        // Texts that are not JSON are rejected by later checks.
+        match restored.ok().filter(|_| is_changed) {
+            Some(restored) if restored.len() > max_bytes => Err(RestoreError::TooLong),
+            restored => Ok(restored),
+        }
+    }
+}
+
+impl KnownTokens<'_> {
+    fn find(&mut self, placeholder: Placeholder) -> Option<&Token> {
+        let Self { tokens, owner, now, found } = self;
+        let entry = found.entry(placeholder);
+        entry.or_insert_with(|| tokens.find(owner, placeholder, *now)).as_ref()
+    }
+
+    /// Texts that are not JSON are rejected by later checks.
+    fn check(&mut self, json: &str) -> Result<(), RestoreError> {
+        let mut unknown = None;
+        let _ = each_string(json, |text| {
+            for (_, placeholder) in find_placeholders(text) {
+                if unknown.is_none() && self.find(placeholder).is_none() {
+                    unknown = Some(placeholder);
+                }
+            }
+        });
+        unknown.map_or(Ok(()), |placeholder| Err(RestoreError::Unknown(placeholder)))
     }
 }
 
@@ -211,34 +299,28 @@ impl Inspection {
         Self { has_exceptions: true, ..self.clone() }
     }
 
-    /// Inspects a JSON text. Content of MCP that is not text is skipped. `place` is the pointer of the
-    /// text in the message.
-    pub(crate) fn json(&self, json: &str, place: &str) -> Inspected {
-        self.form(json, place, binary::pointers)
-    }
-
-    /// Inspects an answer or event of an agent without its ids. Files in it are skipped.
-    pub(crate) fn answer(&self, json: &str) -> Inspected {
-        self.form(json, "", binary::pointers_of_agent)
-    }
-
-    /// `binary` finds the content of a protocol that is not text.
-    fn form(&self, json: &str, place: &str, binary: fn(&str) -> Vec<String>) -> Inspected {
+    /// Inspects a JSON text.
+    pub(crate) fn json(&self, json: &str, form: Form<'_>) -> Inspected {
+        let place = if let Form::Part(place) = form { place } else { "" };
+        let opaque: &[&str] = if let Form::Message { opaque } = form { opaque } else { &[] };
+        let find_binary: binary::Find = match form {
+            Form::Part(_) | Form::Message { .. } => binary::of_result,
+            Form::Answer => binary::of_answer,
+        };
         let mut inspected = Inspected::default();
         let found = match self.find(|inspector| inspector.json(json)) {
             Ok(found) => found,
             Err(error) => return self.unreadable(&error),
         };
-        let binary = self.binary_pointers(json, !found.is_empty(), binary);
-        self.check_binary(&binary, &mut inspected);
-        let is_opaque = |pointer: &str| {
-            self.direction == Direction::Results && place.is_empty() && OPAQUE.contains(&pointer)
+        let binary = self.binary_content(json, &found, find_binary);
+        self.check_binary(binary.first.as_deref(), &mut inspected);
+        let is_read = |finding: &&Finding| !opaque.contains(&&*finding.pointer);
+        let fixed = |finding: &Finding| {
+            // Another name would change the meaning, and another text would not decode.
+            finding.part == Part::Key || binary.wanted.contains(&*finding.pointer)
         };
-        let is_read = |finding: &&Finding| {
-            let pointer = &*finding.pointer;
-            !is_opaque(pointer) && !binary.iter().any(|binary| binary == pointer)
-        };
-        let replaced = self.apply(found.list.iter().filter(is_read), place, &mut inspected);
+        let findings = found.list.iter().filter(is_read);
+        let replaced = self.apply(findings, (place, &fixed), &mut inspected);
         self.check_truncated(found.is_truncated, &mut inspected);
         let Replaced { findings, first } = replaced;
         if inspected.violation.is_none()
@@ -257,7 +339,7 @@ impl Inspection {
     pub(crate) fn text(&self, text: &str, place: &str) -> Inspected {
         let mut inspected = Inspected::default();
         let Ok(found) = self.find(|inspector| Ok::<_, Infallible>(inspector.text(text)));
-        let replaced = self.apply(found.list.iter(), place, &mut inspected);
+        let replaced = self.apply(found.list.iter(), (place, &|_: &Finding| false), &mut inspected);
         self.check_truncated(found.is_truncated, &mut inspected);
         let Replaced { findings, first } = replaced;
         if inspected.violation.is_none()
@@ -269,8 +351,12 @@ impl Inspection {
         inspected
     }
 
-    /// Whether enforced rules replace or block all values of a class.
-    pub(crate) fn hides(&self, class: DataClass) -> bool {
+    /// Whether enforced rules replace or block all values of each of these classes.
+    pub(crate) fn hides_all(&self, classes: Classes) -> bool {
+        classes.iter().all(|class| self.hides(class))
+    }
+
+    fn hides(&self, class: DataClass) -> bool {
         let rule = self.rules.rule(Mode::Enforce, self.direction, class, None);
         rule.is_some_and(|rule| rule.action > InspectionAction::Log)
     }
@@ -296,11 +382,12 @@ impl Inspection {
         Ok(found)
     }
 
-    /// Applies the actions on findings. Returns those whose values are replaced.
+    /// Applies the actions on findings. Returns those whose values are replaced. A fixed value is
+    /// blocked instead.
     fn apply<'f>(
         &self,
         findings: impl Iterator<Item = &'f Finding>,
-        place: &str,
+        (place, is_fixed): (&str, &dyn Fn(&Finding) -> bool),
         inspected: &mut Inspected,
     ) -> Replaced<'f> {
         let mut replaced = Replaced::default();
@@ -317,9 +404,8 @@ impl Inspection {
                 let Some(rule) = self.rules.rule(mode, self.direction, class, argument) else {
                     continue;
                 };
-                // Another name would change the meaning of the document.
-                let is_key = finding.part == Part::Key && rule.action > InspectionAction::Log;
-                let action = if is_key { InspectionAction::Block } else { rule.action };
+                let is_blocked = rule.action > InspectionAction::Log && is_fixed(finding);
+                let action = if is_blocked { InspectionAction::Block } else { rule.action };
                 inspected.count(self.direction, class.as_str(), action, mode);
                 match (action, mode) {
                     (InspectionAction::Log, _) => {}
@@ -354,31 +440,33 @@ impl Inspection {
         if overlap.findings.iter().any(is_redacted) {
             return redaction(class);
         }
-        let classes = overlap.findings.iter().map(|finding| finding.class());
-        let policies = classes.flat_map(|class| self.rules.tokenizing(class));
-        let policies = policies.map(|policy| policy.key().name.clone());
-        let issued =
-            self.state.tokens.issue(&self.owner, class, overlap.value, policies, Instant::now());
+        let classes = overlap.classes();
+        let policies = classes.iter().flat_map(|class| self.rules.tokenizing(class));
+        let policies = policies.map(|policy| policy.key().name.clone()).collect();
+        let replaced = ReplacedValue { value: overlap.value, class, classes, policies };
+        let issued = self.state.tokens.issue(&self.owner, replaced, Instant::now());
         issued.map_or_else(|| redaction(class), |placeholder| placeholder.to_string())
     }
 
-    /// The places of content that is not text. Looks for them only if they matter.
-    fn binary_pointers(
-        &self,
-        json: &str,
-        has_findings: bool,
-        pointers: fn(&str) -> Vec<String>,
-    ) -> Vec<String> {
-        let matters = has_findings || blocks_binary(&self.rules);
-        if self.direction == Direction::Results && matters { pointers(json) } else { Vec::new() }
+    /// The content of a result that is not text. Looks for it only if it matters.
+    fn binary_content(&self, json: &str, found: &Findings, find: binary::Find) -> BinaryContent {
+        let is_encoded = |finding: &&Finding| finding.encoding == Some(Encoding::Base64);
+        let encoded = found.list.iter().filter(is_encoded);
+        let encoded: HashSet<&str> = encoded.map(|finding| &*finding.pointer).collect();
+        let matters = !encoded.is_empty() || blocks_binary(&self.rules);
+        if self.direction == Direction::Results && matters {
+            find(json, &encoded)
+        } else {
+            BinaryContent::default()
+        }
     }
 
-    fn check_binary(&self, pointers: &[String], inspected: &mut Inspected) {
-        let Some(pointer) = pointers.first() else { return };
+    fn check_binary(&self, first: Option<&str>, inspected: &mut Inspected) {
+        let Some(pointer) = first else { return };
         for mode in [Mode::Enforce, Mode::Audit] {
             if let Some(policy) = self.rules.blocks_binary(mode) {
                 inspected.count(self.direction, BINARY, InspectionAction::Block, mode);
-                let reason = self.detected(BINARY, pointer.clone());
+                let reason = self.detected(BINARY, self.without_values(pointer));
                 let policy = policy.key().clone();
                 inspected.violate(mode, policy::Finding { policy, reason });
             }
@@ -425,9 +513,9 @@ impl Inspection {
         pointer.split('/').map(shown).collect::<Vec<_>>().join("/")
     }
 
-    /// A text without values of the inspected classes, also of those that are only logged.
-    pub(crate) fn without_inspected(&self, text: &str) -> String {
-        redacted(text, &self.inspector())
+    /// A name for logs without values of the inspected classes, also of those that are only logged.
+    pub(crate) fn logged(&self, name: &str) -> String {
+        redacted(start_of(name), &self.inspector())
     }
 
     fn detected(&self, class: &'static str, pointer: String) -> Reason {
@@ -464,6 +552,10 @@ impl Inspected {
             Mode::Audit => {}
         }
     }
+}
+
+fn start_of(name: &str) -> &str {
+    &name[..name.floor_char_boundary(LOGGED_BYTES)]
 }
 
 fn redacted(text: &str, inspector: &Inspector) -> String {

@@ -78,6 +78,14 @@ pub const METRICS: &[Metric] = &[
             "UNAUTHORIZED, POLICY_ERROR, RATE_LIMITED, STALE_POLICY, BUDGET_EXCEEDED, PII_DETECTED; empty: none",
         ),
     ]),
+    Metric::counter(
+        "gateway_push_notifications_received_total",
+        "Push notifications from A2A agents",
+    )
+    .labels(&[label("outcome", "accepted, rejected")]),
+    Metric::counter("gateway_push_notifications_total", "Push notifications to A2A clients")
+        .labels(&[label("outcome", "delivered, dropped")]),
+    Metric::gauge("gateway_push_notifications_waiting", "Undelivered push notifications"),
     Metric::counter("gateway_request_bytes_total", "Size of tool call requests").labels(&[TOOL]),
     Metric::counter("gateway_requests_rejected_total", "Requests rejected before routing")
         .labels(&[label("reason", "reason of the rejection")]),

@@ -36,11 +36,13 @@ use std::sync::Arc;
 
 use self::{admit::Governed, moment::Moment, send::send};
 pub(crate) use self::{
+    agent::PushAddress,
     directory::{Directory, VisibleAgent},
     input::QUESTIONS,
+    inspect::InspectionThread,
     invocation::{
-        AgentCall, FeatureSubject, InputHandling, Invocation, Output, RequestedAgent, StepCall,
-        Target, ToolCall,
+        AgentCall, FeatureSubject, InputHandling, Invocation, Output, PushEndpoint, PushRole,
+        RequestedAgent, StepCall, Target, ToolCall,
     },
     moment::check_call_scopes,
     sagas::{recover_sagas, retry_saga},
@@ -51,7 +53,7 @@ pub use self::{
     gateway::{Gateway, GatewayParts},
     handle::GatewayHandle,
     invocation::OperationResult,
-    settings::{DenialForm, Settings, ToolLimits},
+    settings::{AgentBridges, DenialForm, PushSettings, Settings, ToolLimits},
     task::{Task, TaskNames},
 };
 use serde_json::Map;
@@ -89,7 +91,7 @@ async fn run(
     let mut rounds = 0;
     loop {
         let moment = Moment::now(gateway, call);
-        moment.record_in(record);
+        moment.record_in(gateway, record);
         if let Some(usage) = gateway.usage() {
             record.set_usage(usage, &moment.snapshot.catalog, call.target.method());
         }

@@ -34,7 +34,7 @@ use self::{
     surfaces::Surfaces,
 };
 use crate::{
-    a2a::{TaskIndex, TaskJournal},
+    a2a::{PushConfigs, PushFile, TaskIndex, TaskJournal},
     admin,
     cache::{Cache, CacheError, Writer},
     capacity, clock,
@@ -59,7 +59,9 @@ const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 
 /// Maximum start time of an embedded gateway, whose client waits for the catalog and the upstreams.
 const EMBEDDED_START: Duration = Duration::from_secs(5);
-/// Polling interval of that wait.
+/// Maximum wait for the comparison of the first lists with the contracts.
+const EMBEDDED_COMPARISON: Duration = Duration::from_secs(1);
+/// Polling interval of both waits.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum drain time of an embedded gateway after its client has ended.
 const EMBEDDED_DRAIN: Duration = Duration::from_secs(1);
@@ -123,6 +125,18 @@ pub enum Error {
         /// The failure.
         source: std::io::Error,
     },
+    /// The file of push notification configurations cannot be opened.
+    #[error(
+        "cannot open the push notification configurations {}: {source}; make the file readable, or \
+         delete it to start without configurations",
+        .path.display()
+    )]
+    PushConfigs {
+        /// The path of the file.
+        path: PathBuf,
+        /// The failure.
+        source: std::io::Error,
+    },
     /// The identity provider's key file is invalid.
     #[error(transparent)]
     Keys(#[from] registry_jwt::InvalidFile),
@@ -166,11 +180,12 @@ pub async fn run(
         sealer,
         tracer,
         tasks,
+        push,
         gateway,
     } = Assembly::open(&config).await?;
     let is_cached = cache.has_catalog();
-    let start = EmbeddedStart::begin(&config.registry.source.address, &upstreams, is_cached);
-    let surfaces = Surfaces::start(&gateway, tasks);
+    let start = EmbeddedStart::begin((&upstreams, &contracts), is_cached);
+    let surfaces = Surfaces::start(&gateway, tasks, push);
     let reloader =
         Arc::new(Reloader::new((config.clone(), versions), gateway.clone(), contracts.clone()));
     let status = Status::new(&name_of(&config), &config.registry.cache);
@@ -324,6 +339,7 @@ struct Assembly {
     sealer: Arc<Sealer>,
     tracer: Arc<Tracer>,
     tasks: (Arc<TaskIndex>, TaskJournal),
+    push: (Arc<PushConfigs>, PushFile),
     gateway: GatewayHandle,
 }
 
@@ -359,6 +375,10 @@ impl Assembly {
             let path = with_suffix(cache_file, ".tasks");
             Error::Tasks { path, source }
         })?;
+        let push = PushConfigs::open(cache_file, clock::timestamp()).map_err(|source| {
+            let path = with_suffix(cache_file, ".push");
+            Error::PushConfigs { path, source }
+        })?;
         let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
         let sealer = Arc::new(keys.open());
         let tracer = Tracer::start(&config.tracing, &config.name);
@@ -387,6 +407,7 @@ impl Assembly {
             sealer,
             tracer,
             tasks,
+            push,
             gateway,
         })
     }
@@ -569,39 +590,51 @@ impl RunningGateway {
     }
 }
 
-/// The start of an embedded gateway. Its only client receives the routes at the end.
+/// The start of an embedded gateway. Its only client receives the routes at the end, because the
+/// first response has the `instructions` of the servers, and clients request them only once.
 struct EmbeddedStart {
     deadline: Instant,
-    /// The upstreams to wait for, so that the first list is complete. `None` for a discovered
-    /// catalog, whose calls wait for connecting upstreams themselves.
-    awaited: Option<Arc<Upstreams>>,
+    upstreams: Arc<Upstreams>,
+    contracts: Arc<Contracts>,
     is_cached: bool,
 }
 
 impl EmbeddedStart {
-    fn begin(source: &Source, upstreams: &Arc<Upstreams>, is_cached: bool) -> Self {
-        let is_discovered = matches!(source, Source::Discovered);
-        let awaited = (!is_discovered).then(|| Arc::clone(upstreams));
-        Self { deadline: Instant::now() + EMBEDDED_START, awaited, is_cached }
+    fn begin((upstreams, contracts): (&Arc<Upstreams>, &Arc<Contracts>), is_cached: bool) -> Self {
+        let (upstreams, contracts) = (Arc::clone(upstreams), Arc::clone(contracts));
+        Self { deadline: Instant::now() + EMBEDDED_START, upstreams, contracts, is_cached }
     }
 
     /// Sends the routes when the gateway is ready or the deadline passes.
     async fn send_when_ready(self, sender: oneshot::Sender<Router>, routes: Router, cache: Cache) {
-        let is_tried = |target: &TargetHealth| !matches!(target.state, TargetState::Connecting);
-        let is_ready = || {
-            let are_tried = |upstreams: &Arc<Upstreams>| upstreams.health().iter().all(is_tried);
-            cache.has_catalog() && self.awaited.as_ref().is_none_or(are_tried)
-        };
-        let ready = async {
-            while !is_ready() {
-                sleep(POLL_INTERVAL).await;
-            }
-        };
-        let _ = timeout_at(self.deadline, ready).await;
+        let tried = until(|| cache.has_catalog() && self.are_upstreams_tried());
+        let _ = timeout_at(self.deadline, tried).await;
+        let _ = timeout(EMBEDDED_COMPARISON, until(|| self.are_lists_compared())).await;
         let catalog = describe_catalog(&cache, self.is_cached);
         tracing::info!("the embedded gateway is ready ({catalog})");
         // If the client has ended, the gateway stops anyway.
         let _ = sender.send(routes);
+    }
+
+    fn are_upstreams_tried(&self) -> bool {
+        let is_tried = |target: &TargetHealth| !matches!(target.state, TargetState::Connecting);
+        self.upstreams.health().iter().all(is_tried)
+    }
+
+    /// Callers see the lists of an upstream after their comparison.
+    fn are_lists_compared(&self) -> bool {
+        let listed = self.upstreams.definitions().borrow().clone();
+        let compared = self.contracts.definitions().borrow().clone();
+        let is_compared = |target: TargetHealth| {
+            listed.lists(&target.server).is_none() || compared.lists(&target.server).is_some()
+        };
+        self.upstreams.health().into_iter().all(is_compared)
+    }
+}
+
+async fn until(is_reached: impl Fn() -> bool) {
+    while !is_reached() {
+        sleep(POLL_INTERVAL).await;
     }
 }
 

@@ -96,6 +96,8 @@ struct Failed {
     shortfall: Option<Shortfall>,
     /// Whether the ledger answered that it does not grant the claim.
     is_declined: bool,
+    /// Whether the call waited as long as it may.
+    is_timeout: bool,
 }
 
 impl Spending {
@@ -139,7 +141,7 @@ impl Spending {
         }
         // Calls of compositions nest, so each level must need little of the stack.
         let reserved = Box::pin(self.wait(charges)).await;
-        reserved.map_err(|failed| self.uncovered(charges, failed.claim))
+        reserved.map_err(|failed| self.uncovered(charges, failed))
     }
 
     /// Takes a call from all fleet rates, or from none. Waits for rights if necessary. `None`: the
@@ -246,7 +248,8 @@ impl Spending {
 
     fn attempt<C: Claim>(&self, claims: &[C]) -> Result<Reservation, Failed> {
         let now = self.clock.boot();
-        let failed = |claim, shortfall| Failed { claim, shortfall, is_declined: false };
+        let failed =
+            |claim, shortfall| Failed { claim, shortfall, is_declined: false, is_timeout: false };
         let mut accounts = Vec::with_capacity(claims.len());
         for (number, claim) in claims.iter().enumerate() {
             let account = self.spender.account(claim.key(), now);
@@ -266,7 +269,7 @@ impl Spending {
         self.add_budgets(claims);
         self.wake.notify_one();
         let mut progress = self.progress.subscribe();
-        let mut last = Failed { claim: 0, shortfall: None, is_declined: false };
+        let mut last = Failed { claim: 0, shortfall: None, is_declined: false, is_timeout: false };
         let reserved = async {
             loop {
                 if !self.is_available() {
@@ -287,11 +290,12 @@ impl Spending {
                 self.add_budgets(claims);
             }
         };
-        let reserved = timeout(MAX_WAIT, reserved).await.ok().flatten();
-        reserved.ok_or_else(|| {
+        let reserved = timeout(MAX_WAIT, reserved).await;
+        let is_timeout = reserved.is_err();
+        reserved.ok().flatten().ok_or_else(|| {
             let key = claims[last.claim].key();
             let is_declined = lock(&self.waiting).is_declined(key, waiting.added);
-            Failed { is_declined, ..last }
+            Failed { is_declined, is_timeout, ..last }
         })
     }
 
@@ -325,8 +329,8 @@ impl Spending {
         self.spender.account(claim.key(), now)
     }
 
-    fn uncovered(&self, charges: &[BudgetCharge<'_>], position: usize) -> Uncovered {
-        let charge = &charges[position];
+    fn uncovered(&self, charges: &[BudgetCharge<'_>], failed: Failed) -> Uncovered {
+        let charge = &charges[failed.claim];
         let BudgetCharge { rule, key, amount } = charge;
         metric::count_refusal();
         let account = self.spender.account(key, self.clock.boot());
@@ -347,8 +351,9 @@ impl Spending {
             in_doubt,
             resets_at: self.end_of_window(charge),
             is_unavailable: !self.is_available(),
+            is_timeout: failed.is_timeout,
         };
-        Uncovered { charge: position, shortage }
+        Uncovered { charge: failed.claim, shortage }
     }
 
     fn end_of_window<C: Claim>(&self, claim: &C) -> Option<Timestamp> {

@@ -25,8 +25,8 @@ use crate::{cache::DiskState, feed::Feed};
 /// Maximum length of a disk error, in bytes; the API has the same limit.
 const DISK_BYTES: usize = 1024;
 /// The remedy if the gateway cannot continue from its cache.
-const REMEDY: &str = "stop the gateway, delete its cache (with .previous and .log) and restart it, or \
-                        correct `registry.source`";
+const REMEDY: &str = "stop the gateway, delete its cache (with .previous and .log, and with .pins \
+                      for another registry) and restart it, or correct `registry.source`";
 /// The `User-Agent` of the gateway.
 pub const AGENT: &str = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
 

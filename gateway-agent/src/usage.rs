@@ -102,7 +102,7 @@ impl Usage {
                     tracing::error!("the usage of {calls} calls is lost: {reason}");
                     None
                 }
-                Ok(Err(e)) => Some(e.to_string()),
+                Ok(Err(LedgerError::Unavailable(reason))) => Some(reason),
                 Err(_) => Some(format!("no answer within {} s", ANSWER_LIMIT.as_secs())),
             };
             let was_answered = mem::replace(is_answered, failure.is_none());

@@ -14,6 +14,7 @@ mod order;
 pub mod pages;
 pub mod params;
 pub mod served_tool;
+mod skill_name;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -126,19 +127,15 @@ impl View {
         is_hidden: impl Fn(&ServedTool) -> bool,
         previous: Option<&Self>,
     ) -> Self {
-        served_tools
-            .sort_by(|a, b| (a.list_position(), a.name()).cmp(&(b.list_position(), b.name())));
+        served_tools.sort_by(|a, b| {
+            (a.list_position(), a.listed_name()).cmp(&(b.list_position(), b.listed_name()))
+        });
         let hidden: HashSet<_> = served_tools
             .iter()
             .filter(|served| is_hidden(served))
-            .map(|served| served.name().clone())
+            .map(|served| served.listed_name().clone())
             .collect();
-        let is_listed = |served: &&Arc<ServedTool>| {
-            !served.is_quarantined()
-                && served.missing_target().is_none()
-                && !hidden.contains(served.name())
-        };
-        let listed = served_tools.iter().filter(is_listed);
+        let listed = served_tools.iter().filter(|served| is_listed(served, &hidden));
         let listed: Vec<_> = listed.cloned().collect();
         let mut hasher = DefaultHasher::new();
         for served in &listed {
@@ -148,7 +145,7 @@ impl View {
         let takes_tasks =
             listed.iter().any(|served| served.task_support() != TaskSupport::Forbidden);
         let served_tools =
-            served_tools.into_iter().map(|served| (served.name().clone(), served)).collect();
+            served_tools.into_iter().map(|served| (served.listed_name().clone(), served)).collect();
         let fingerprint = hasher.finish();
         Self { served_tools, hidden, pages, fingerprint, takes_tasks, read_only: OnceLock::new() }
     }
@@ -158,7 +155,7 @@ impl View {
         let left = || {
             let admitted =
                 self.served_tools.values().filter(|served| level.admits(served.is_read_only()));
-            let is_hidden = |served: &ServedTool| self.hidden.contains(served.name());
+            let is_hidden = |served: &ServedTool| self.hidden.contains(served.listed_name());
             Arc::new(Self::new(admitted.cloned().collect(), is_hidden, None))
         };
         match level {
@@ -176,6 +173,11 @@ impl View {
     /// All tools, unordered.
     pub fn served_tools(&self) -> impl Iterator<Item = &Arc<ServedTool>> {
         self.served_tools.values()
+    }
+
+    /// The tools that lists have, unordered.
+    pub fn listed(&self) -> impl Iterator<Item = &Arc<ServedTool>> {
+        self.served_tools().filter(|served| is_listed(served, &self.hidden))
     }
 
     /// The number of tools, including quarantined ones.
@@ -213,6 +215,12 @@ impl View {
     }
 }
 
+fn is_listed(served: &ServedTool, hidden: &HashSet<Name>) -> bool {
+    !served.is_quarantined()
+        && served.missing_target().is_none()
+        && !hidden.contains(served.listed_name())
+}
+
 /// The views of all audiences.
 #[derive(Debug)]
 pub struct Views {
@@ -221,6 +229,8 @@ pub struct Views {
     current: ArcSwap<Snapshot>,
     cells: RwLock<HashMap<Audience, Arc<ViewCell>>>,
     tool_cache: ToolCache,
+    /// Whether views contain the declared skills of agents.
+    has_skills: bool,
 }
 
 impl Views {
@@ -241,7 +251,13 @@ impl Views {
             agent_urls: OnceLock::new(),
         };
         let (cells, tool_cache) = (RwLock::default(), ToolCache::new(contracts));
-        Self { catalog, definitions, current: ArcSwap::from_pointee(first), cells, tool_cache }
+        let current = ArcSwap::from_pointee(first);
+        Self { catalog, definitions, current, cells, tool_cache, has_skills: false }
+    }
+
+    /// Sets whether views contain the skills of agents that an agent declares, as tools.
+    pub fn with_skills(self, has_skills: bool) -> Self {
+        Self { has_skills, ..self }
     }
 
     /// Subscribes to changes of both sources.
@@ -348,11 +364,39 @@ impl Views {
         let Some(record) = snapshot.catalog.find(agent) else { return Vec::new() };
         let Entity::Agent(agent) = record.document.entity() else { return Vec::new() };
         let (depends, _) = agent.depends();
-        depends
+        let mut served_tools: Vec<_> = depends
             .iter()
             .filter(|dependency| dependency.target == DependencyTarget::Tool)
             .filter_map(|dependency| self.tool_cache.find(snapshot, &dependency.key()))
-            .collect()
+            .collect();
+        if self.has_skills {
+            self.add_skills(snapshot, depends, &mut served_tools);
+        }
+        served_tools
+    }
+
+    /// Adds the declared skills that have a name as tools. A registered tool precedes a skill with
+    /// the same name, and a newer version of an agent an older one.
+    fn add_skills(
+        &self,
+        snapshot: &Snapshot,
+        depends: &[Dependency],
+        served_tools: &mut Vec<Arc<ServedTool>>,
+    ) {
+        let mut names: HashSet<_> =
+            served_tools.iter().map(|served| served.listed_name().clone()).collect();
+        let skills = depends.iter().filter(|declared| declared.target == DependencyTarget::Agent);
+        let mut skills: Vec<_> = skills.collect();
+        skills.sort_by(|a, b| b.version.cmp(&a.version));
+        for skill in skills {
+            let served = self.tool_cache.skill(snapshot, skill);
+            let Some(served) = served.filter(|served| served.skill_name().is_some()) else {
+                continue;
+            };
+            if names.insert(served.listed_name().clone()) {
+                served_tools.push(served);
+            }
+        }
     }
 
     fn newest_of_all(&self, snapshot: &Snapshot) -> Vec<Arc<ServedTool>> {

@@ -58,13 +58,17 @@ fn log(denied: &Denied, credentials: &PresentedCredentials<'_>, path: &str) {
         | Denied::RateLimited(_)
         | Denied::TooManyFailures(_)
         | Denied::UnknownRoute => {
-            tracing::debug!(target: "audit", event = "denied", path, address, reason = %denied);
+            tracing::debug!(
+                target: "audit", event = "denied", path, address, reason = denied.to_string()
+            );
         }
         Denied::Invalid(reason) => {
             tracing::info!(target: "audit", event = "denied", path, address, reason = reason);
         }
         Denied::Forbidden { .. } | Denied::TokensUnavailable => {
-            tracing::info!(target: "audit", event = "denied", path, address, reason = %denied);
+            tracing::info!(
+                target: "audit", event = "denied", path, address, reason = denied.to_string()
+            );
         }
     }
 }

@@ -49,7 +49,12 @@ impl Batch {
         let progress = (files.len() > 1).then(|| Progress::bar("reading", files.len() as u64));
         let mut batch = Self::default();
         for file in files {
-            batch.add(Source::read(&file)?);
+            let (source, warning) = Source::read_registry(&file)?;
+            batch.add(source);
+            if let Some(warning) = warning {
+                let location = batch.sources.last().map(|source| Location::new(source, None));
+                batch.findings.push(Finding { location, ..Finding::from(&warning) });
+            }
             if let Some(progress) = &progress {
                 progress.advance(1);
             }

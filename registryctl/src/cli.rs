@@ -136,9 +136,10 @@ pub(crate) struct Globals {
     /// Disable colors; they are also disabled for `NO_COLOR`, `TERM=dumb` and output to a file
     #[arg(long, global = true, hide_short_help = true, help_heading = OUTPUT)]
     no_color: bool,
-    #[arg(long = "env-no-color", global = true, env = "NO_COLOR", hide = true, default_value = "")]
+    // The parser suggests similar options, also hidden ones. No typo is similar to these names.
+    #[arg(long = "env-NO_COLOR", global = true, env = "NO_COLOR", hide = true, default_value = "")]
     env_no_color: String,
-    #[arg(long = "env-term", global = true, env = "TERM", hide = true, default_value = "")]
+    #[arg(long = "env-TERM", global = true, env = "TERM", hide = true, default_value = "")]
     env_term: String,
 }
 
@@ -185,7 +186,7 @@ pub(crate) enum Command {
     Apply(ApplyArgs),
     /// Convert existing definitions into registry files
     Import(Box<ImportArgs>),
-    /// Compare live servers with their registered definitions
+    /// Compare live servers and agents with their registered definitions
     Drift(Box<DriftArgs>),
     /// Check files offline, with the rules of the registry
     Validate(ValidateArgs),
@@ -424,7 +425,7 @@ mod tests {
             [("xterm", "", false), ("dumb", "", true), ("xterm", "0", true)]
         {
             let arguments =
-                ["registryctl", "--env-term", term, "--env-no-color", no_color, "whoami"];
+                ["registryctl", "--env-TERM", term, "--env-NO_COLOR", no_color, "whoami"];
             let parsed = Arguments::try_parse_from(arguments).unwrap();
             assert_eq!(parsed.globals.is_plain(), expected, "{term} {no_color}");
         }

@@ -30,7 +30,7 @@ enum Protocol {
 }
 
 /// Causes that the error itself names, in lower case, with their remedies.
-const CAUSES: [(&[&str], &str); 6] = [
+const CAUSES: [(&[&str], &str); 7] = [
     (
         &["lookup address", "name or service not known", "nodename nor servname", "dns error"],
         "check the host name in --registry or REGISTRY_URL",
@@ -38,6 +38,10 @@ const CAUSES: [(&[&str], &str); 6] = [
     (
         &["unknownissuer", "unknown issuer", "badsignature"],
         "the server's certificate is not signed by a trusted CA; pass the CA with --ca-cert FILE",
+    ),
+    (
+        &["causedasendentity"],
+        "the server's certificate is a CA certificate; issue one with basicConstraints=CA:FALSE",
     ),
     (
         &["notvalidforname", "not valid for name"],
@@ -55,12 +59,16 @@ const CAUSES: [(&[&str], &str); 6] = [
 ];
 
 /// Causes of failed connections to live servers, with their remedies.
-const LIVE_CAUSES: [(&str, &str); 5] = [
+const LIVE_CAUSES: [(&str, &str); 6] = [
     ("Auth required", "the server requires credentials; pass --bearer-file or --header"),
     ("invalid HTTP version", "if the server uses TLS, write https:// in its URL"),
     ("InvalidContentType", "if the server does not use TLS, write http:// in its URL"),
     ("UnknownIssuer", LIVE_CA),
     ("BadSignature", LIVE_CA),
+    (
+        "CaUsedAsEndEntity",
+        "the server's certificate is a CA certificate; issue one with basicConstraints=CA:FALSE",
+    ),
 ];
 const LIVE_CA: &str = "set SSL_CERT_FILE to the CA bundle (PEM) that verifies the certificate of the \
                        server; --ca-cert is for the registry only";
@@ -250,6 +258,7 @@ mod tests {
             ("invalid peer certificate: UnknownIssuer", "--ca-cert FILE"),
             ("invalid peer certificate: BadSignature", "--ca-cert FILE"),
             ("invalid peer certificate: NotValidForName", "another name"),
+            ("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))", "CA:FALSE"),
             ("received fatal alert: CertificateRequired", "--client-cert"),
         ] {
             let remedy = remedy("https://registry.test:7070", reason).await;

@@ -1,6 +1,7 @@
 //! Input files: read with a limit, parsed as JSON or YAML, and kept as text, so that findings can show
 //! their lines.
 
+mod cache;
 mod json;
 mod lines;
 mod yaml;
@@ -187,14 +188,18 @@ fn has_extension(path: &Path, wanted: &[&str]) -> bool {
 }
 
 fn read_text(reader: &mut impl Read, path: &Path, most: u64) -> Result<String, Unreadable> {
+    let text = String::from_utf8(read_bytes(reader, path, most)?)
+        .map_err(|e| Unreadable::new(path, format!("not valid UTF-8: {}", e.utf8_error())))?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+fn read_bytes(reader: &mut impl Read, path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
     let mut bytes = Vec::new();
     reader.take(most + 1).read_to_end(&mut bytes).map_err(|e| Unreadable::new(path, e))?;
     if bytes.len() as u64 > most {
         return Err(Unreadable::new(path, format!("larger than {} MiB", most >> 20)));
     }
-    let text = String::from_utf8(bytes)
-        .map_err(|e| Unreadable::new(path, format!("not valid UTF-8: {}", e.utf8_error())))?;
-    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+    Ok(bytes)
 }
 
 /// The segments of a JSON pointer (RFC 6901), unescaped.

@@ -1,9 +1,11 @@
 //! A2A through the gateway: the official SDKs as clients and as agents, faulty agents, and the
 //! tasks of several callers.
 
+mod bad_input;
 mod cards;
 mod demo;
 mod faults;
+mod push;
 mod sdks;
 mod tasks;
 
@@ -36,7 +38,7 @@ impl Agent {
             "url": "https://registered.example/", "protocolVersion": "1.0",
             "defaultInputModes": ["text/plain", "application/json"],
             "defaultOutputModes": ["text/plain", "application/json"],
-            "capabilities": { "streaming": true, "extensions": [{ "uri": "urn:example:loud" }] },
+            "capabilities": { "streaming": true, "pushNotifications": true, "extensions": [{ "uri": "urn:example:loud" }] },
             "skills": self.skills })
     }
 

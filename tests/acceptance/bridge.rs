@@ -37,6 +37,15 @@ while IFS= read -r line; do id=${line#*\"id\":}; id=${id%%,*}; case $line in
 esac; done
 "#;
 
+/// A server with instructions.
+const INSTRUCTING: &str = r#"
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+while IFS= read -r line; do id=${line#*\"id\":}; id=${id%%,*}; case $line in
+  *'"server/discover"'*) answer '{"supportedVersions":["2026-07-28"],"instructions":"Be kind."}';;
+  *'"tools/list"'*) answer '{"tools":[{"name":"help","inputSchema":{"type":"object"}}]}';;
+esac; done
+"#;
+
 async fn slow_gateway(more: &str) -> (Gateway, GatewayOptions, TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let catalog = dir.path().join("registry.json");
@@ -386,6 +395,28 @@ async fn two_bridges_share_one_configuration() {
     let kept: Vec<_> = kept.flatten().collect();
     assert_eq!(kept.len(), 1);
     assert!(kept[0].path().join("registry-v2.json").is_file());
+}
+
+/// Clients send the first request as soon as the process runs.
+#[test]
+fn first_response_has_instructions_of_servers() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("servers.json");
+    let server = json!({ "command": "sh", "args": ["-c", INSTRUCTING] });
+    let servers = json!({ "mcpServers": { "kind": server } });
+    fs::write(&file, servers.to_string()).expect("a file");
+    let file = file.display().to_string();
+    let state = dir.path().join("state");
+    // The second and the third start have the lists of the first run.
+    for era in [MODERN, LEGACY, MODERN] {
+        let mut client = Bridge::start_with(era, &["--mcp-servers", &file], |command| {
+            command.env("XDG_STATE_HOME", &state);
+        });
+        let first = client.open();
+        assert_eq!(first["result"]["instructions"], "# kind\n\n> Be kind.", "{first}");
+        client.input = None;
+        assert!(client.wait().success());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

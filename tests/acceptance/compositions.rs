@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     conformance::{fixture, official, run},
-    documented_commands,
+    documented_commands, guides,
 };
 
 async fn scene() -> (Registry, Backend, Gateway) {
@@ -142,6 +142,18 @@ fn compositions_are_checked_and_drawn_offline() {
     assert!(!all.success() && all.stderr.contains("use --tool NAME"), "{all:?}");
     let none = ctl(NOWHERE, &[&example[..], &["--tool", "process_orders"]].concat());
     assert!(!none.success() && none.stderr.contains("named `process_orders`"), "{none:?}");
+}
+
+#[test]
+fn documented_composition_is_valid() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("good-hits.json");
+    let example = guides::blocks("docs/composition-fields.md", "json").remove(0);
+    std::fs::write(&file, example).expect("a file");
+    let file = file.to_str().expect("UTF-8");
+    let files = ["examples/registry-v2.json", file, "--tool", "good_hits"];
+    let checked = ctl(NOWHERE, &[&["compose", "check"][..], &files].concat());
+    assert!(checked.success() && checked.stderr.is_empty(), "{checked:?}");
 }
 
 /// Runs `command` on the example with another binding for the title of `fetch_and_store`.

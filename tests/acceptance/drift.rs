@@ -1,7 +1,7 @@
 //! `registryctl drift`: imported servers match, and changed servers are reported with an
 //! exit code for CI.
 
-use std::fs;
+use std::{fs, sync::Arc};
 
 use acceptance::{Backend, Registry};
 use serde_json::{Value, json};
@@ -42,7 +42,6 @@ fn imported_servers_match_registration() {
     let yaml = format!(
         "listen: 127.0.0.1:0\ntargets:\n  \
          - {{ server: task-service, version: {}, http: \"http://{address}/tasks/mcp\" }}\n  \
-         - {{ agent: writer, version: 1.0.0, http: \"http://127.0.0.1:1/\" }}\n  \
          - {{ server: memory-server, version: {}, stdio: {{ command: \"{}\", args: [--stdio, memory-server] }} }}\n",
         version("task-service"),
         version("memory-server"),
@@ -103,6 +102,21 @@ async fn changed_server_is_reported() {
     let outcome: Value = serde_json::from_str(&strict.stdout).expect("JSON");
     assert_eq!(outcome["servers"][0]["differences"][0]["class"], "cosmetic");
     assert_eq!(outcome["servers"][0]["differences"][0]["pointer"], "/description");
+}
+
+/// The registry sorts the members of documents, and servers do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn order_of_schema_members_is_no_drift() {
+    let registry = Registry::start();
+    let described = |text: &str| json!({ "type": "number", "description": text });
+    let schema = json!({ "type": "object",
+        "properties": { "b": described("The second"), "a": described("The first") } });
+    let live = server(vec![tool("Adds numbers", &schema)]).await;
+    let done = registry.ctl(&["import", "mcp", &live.url, "--apply", "--yes"]);
+    assert!(done.success(), "{done:?}");
+    let target = format!("scripted@1.0.0={}", live.url);
+    let found = registry.ctl(&["drift", "--target", &target, "--output", "json"]).json();
+    assert_eq!(found["servers"][0]["differences"], json!([]), "{found}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,4 +197,41 @@ async fn unreachable_server_hides_no_other_difference() {
     assert!(verified.code == 1 && verified.stdout.contains("nobody@1.0.0"), "{verified:?}");
     assert_eq!(registry.ctl(&["drift"]).code, 2);
     assert_eq!(registry.ctl(&["drift", "--target", "liar=http://x"]).code, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_card_is_reported() {
+    let registry = Registry::start();
+    let card = |skill: &str| {
+        json!({ "name": "writer", "version": "1.0.0", "description": "Writes",
+            "url": "https://w.example/a2a", "protocolVersion": "0.3.0",
+            "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+            "capabilities": { "streaming": true },
+            "skills": [{ "id": skill, "name": "W", "description": "Writes", "tags": ["x"] }] })
+    };
+    let serve = async |card: Value| {
+        ScriptedServer::start(Arc::new(move |_, _| Some(scripted_server::json_answer(&card)))).await
+    };
+    let before = serve(card("write")).await;
+    let done = registry.ctl(&["import", "a2a", &before.url, "--apply", "--yes"]);
+    assert!(done.success(), "{done:?}");
+    let mut older = card("write");
+    older["capabilities"] = json!({});
+    let mut moved = card("write");
+    moved["url"] = json!("https://elsewhere.example/");
+    for (card, code, classes) in [
+        (card("write"), 0, vec![]),
+        (moved, 0, vec![]),
+        (older, 1, vec!["breaking"]),
+        (card("draw"), 1, vec!["breaking", "compatible"]),
+    ] {
+        let now = serve(card).await;
+        let target = format!("agent:writer@1.0.0={}", now.url);
+        let found = registry.ctl(&["drift", "--target", &target, "--output", "json"]);
+        assert_eq!(found.code, code, "{found:?}");
+        let outcome: Value = serde_json::from_str(&found.stdout).expect("JSON");
+        let differences = outcome["servers"][0]["differences"].as_array().expect("a list");
+        let found: Vec<_> = differences.iter().map(|one| one["class"].clone()).collect();
+        assert_eq!(found, classes, "{outcome}");
+    }
 }

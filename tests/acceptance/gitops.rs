@@ -190,6 +190,21 @@ async fn rolled_back_files_restore_pruned_entities() {
 }
 
 #[test]
+fn explicitly_retired_entity_is_listed_as_held() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    let applied = || apply(&registry, dir.path(), &["--prune", "--managed-by", SOURCE]);
+    write_schema(dir.path(), "1.0.0");
+    assert!(applied().success());
+    registry.run(&["retire", "--yes", "schema/Web@1.0.0", "-m", "leaks"]);
+    let shown = applied().stdout;
+    insta::assert_snapshot!(
+        shown.lines().find(|line| line.starts_with("held: ")).expect("a line"),
+        @"held: schema/Web@1.0.0 was explicitly set to retired (leaks); `registryctl restore schema/Web@1.0.0` makes it active"
+    );
+}
+
+#[test]
 fn conflicts_follow_on_conflict_option() {
     let registry = Registry::start();
     let dir = tempfile::tempdir().expect("a directory");

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const NOWHERE: &str = "http://127.0.0.1:1";
 
 /// The code blocks of a page in this language.
-fn blocks(page: &str, language: &str) -> Vec<String> {
+pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join(page)).expect("a page");
     let fence = format!("```{language}\n");
     let block = |rest: &str| rest.split("\n```").next().unwrap_or_default().to_owned();

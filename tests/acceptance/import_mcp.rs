@@ -262,6 +262,17 @@ async fn invalid_servers_fail_without_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn missing_endpoint_names_the_path() {
+    let missing = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+    let server = ScriptedServer::start(scripted_server::text(missing)).await;
+    let failed = import(&[&server.url]);
+    insta::assert_snapshot!(failed.stderr.replace(&server.url, "URL"), @r"
+    error: invalid response from URL: unexpected server response: HTTP 404 Not Found
+      = help: check the path of the URL; the endpoint of an MCP server is often /mcp
+    ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn hidden_characters_are_removed_and_reported() {
     let tool = json!({
         "name": "add numbers",

@@ -170,6 +170,30 @@ fn registered_content_is_not_repaired_by_import() {
 }
 
 #[test]
+fn offline_checks_do_not_judge_the_registry() {
+    let text = r#"{ "schemaVersion": "2.0", "tools": [{
+  "name": "both", "version": "1.0.0",
+  "depends": [{ "type": "tool", "name": "fetch", "version": "1.2.3" }],
+  "spec": { "pipeline": { "steps": [{ "id": "a", "operation": { "tool": "fetch" } }] } } }] }"#;
+    let (_directory, path) = file("both.json", text);
+    let validated = ctl(OFFLINE, &["validate", &path]);
+    insta::assert_snapshot!(validated.stderr.replace(&path, "both.json"), @r#"
+    error[dependency-unknown]: tool/both@1.0.0 depends on tool/fetch@1.2.3, which is not in the files
+     --> both.json:3:15
+      |
+    3 |   "depends": [{ "type": "tool", "name": "fetch", "version": "1.2.3" }],
+      |               ^
+      = help: register tool/fetch@1.2.3 first, or in the same batch; if it is registered, add `--against` with a file of `registryctl export`, or check with `registryctl apply --dry-run`
+
+    error: invalid: 1 error
+    "#);
+    assert_eq!(ctl(OFFLINE, &["compose", "check", &path]).stderr, validated.stderr);
+    let against = ["--against", "examples/registry-v2.json"];
+    let checked = ctl(OFFLINE, &[&["compose", "check", &path][..], &against].concat());
+    assert!(checked.success(), "{checked:?}");
+}
+
+#[test]
 fn missing_files_and_tokens_name_the_remedy() {
     let (directory, token) = file("token", "\n");
     let place = format!("{}/", directory.path().display());
@@ -220,6 +244,12 @@ fn misspelled_arguments_have_suggestions() {
 }
 
 #[test]
+fn hidden_options_are_not_suggested() {
+    let rejected = ctl(OFFLINE, &["--server", OFFLINE, "log"]);
+    assert!(rejected.code == 2 && !rejected.stderr.contains("--env"), "{rejected:?}");
+}
+
+#[test]
 fn misspelled_names_have_suggestions() {
     let registry = Registry::start();
     registry.apply_example();
@@ -231,6 +261,7 @@ fn misspelled_names_have_suggestions() {
         ("unknown-name-of-history", &["history", "tool/fecth"]),
         ("unknown-version-of-history", &["history", "tool/fetch@9.9.9"]),
         ("unknown-name-of-log", &["log", "tool/fecth"]),
+        ("unknown-server-with-tools", &["retire", "server/time-servr", "--with-tools", "--yes"]),
         ("token-name-instead-of-id", &["token", "revoke", "docs-ci", "--yes"]),
         ("confirmation-without-terminal", &["deprecate", "tool/fetch@1.2.3"]),
     ] {

@@ -1,5 +1,8 @@
 //! The gateway without its registry: from memory, from its cache, and with a damaged cache.
 
+use std::{fs, path::Path};
+
+use acceptance::{CtlOutput, Gateway, GatewayOptions, Registry};
 use serde_json::json;
 
 use crate::deployment::{Deployment, gateway_revision};
@@ -82,4 +85,61 @@ async fn cache_of_other_registry_is_rejected() {
     })
     .await;
     search_works(&deployment).await;
+}
+
+/// Registers schemas with titles of this length.
+fn register(registry: &Registry, names: &[String], title: usize) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let schema = |name| json!({ "name": name, "version": "1.0.0", "schema": { "title": "x".repeat(title) } });
+    let schemas: Vec<_> = names.iter().map(schema).collect();
+    let file = dir.path().join("schemas.json");
+    fs::write(&file, json!({ "schemaVersion": "2.0", "schemas": schemas }).to_string())
+        .expect("a file");
+    registry.apply_file(&file);
+}
+
+fn apply(registry: &Registry, file: &Path) -> CtlOutput {
+    registry.ctl(&["apply", "-f", file.to_str().expect("UTF-8"), "--yes"])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_cache_restores_lost_commits() {
+    let registry = Registry::start();
+    // Only caches of at least 1 MiB have a journal.
+    let large: Vec<_> = (0..60).map(|number| format!("Large{number}")).collect();
+    register(&registry, &large, 20_000);
+    let source = format!("grpc://{}", registry.address);
+    let options =
+        GatewayOptions { source, targets: String::new(), runtime: None, more: String::new() };
+    let gateway = Gateway::start(&options);
+    let cache = gateway.cache();
+    acceptance::eventually("the cache is on disk", || async { cache.exists() }).await;
+    register(&registry, &["LostFirst".to_owned(), "LostSecond".to_owned()], 10);
+    let journal = cache.with_file_name("registry-v2.json.log");
+    let has_lost = |file: &Path| {
+        fs::read(file).is_ok_and(|bytes| bytes.windows(10).any(|part| part == b"LostSecond"))
+    };
+    acceptance::eventually("the journal is on disk", || async { has_lost(&journal) }).await;
+    assert!(!has_lost(&cache));
+
+    let restored = Registry::start();
+    let applied = apply(&restored, &cache);
+    assert!(applied.success() && applied.stderr.is_empty(), "{applied:?}");
+    restored.run(&["get", "schema/LostSecond@1.0.0"]);
+
+    // The rest of a damaged journal is reported.
+    let copy = tempfile::tempdir().expect("a directory");
+    let (export, frames) = (copy.path().join("c.json"), fs::read(&journal).expect("the journal"));
+    fs::copy(&cache, &export).expect("copied");
+    fs::write(copy.path().join("c.json.log"), &frames[..frames.len() - 1]).expect("torn");
+    let damaged = apply(&Registry::start(), &export);
+    assert!(damaged.success(), "{damaged:?}");
+    insta::assert_snapshot!(
+        damaged.stderr.replace(&format!("{}/", copy.path().display()), ""),
+        @r"
+    warning[document-invalid]: c.json.log has no valid commit after revision 1: the last frame is incomplete
+     --> c.json
+      = help: compare the revision with the caches of other gateways
+    "
+    );
 }

@@ -238,6 +238,8 @@ const AGENTS: &[[&str; 3]] = &[
     ["AGENT_NOT_CONFIGURED", "no target is configured for the agent", "503"],
     ["AGENT_TIMEOUT", "no answer within `limits.callTimeoutMs`; the task may run", "504"],
     ["QUOTA_EXCEEDED", "the caller uses its quota of a limited resource", "429"],
+    ["TOO_MANY_PUSH_CONFIGS", "the caller has 100 configurations of unfinished tasks", "429"],
+    ["PUSH_QUEUE_FULL", "notifications of an agent wait for a slow receiver", "503"],
     ["NO_AGENT_CREDENTIAL", "no access token for the agent", "403"],
     ["INVALID_INPUT", "data violates the input schema; `pointer` has its place", "400"],
     ["UNKNOWN_PLACEHOLDER", "the message has an unknown placeholder", "400"],

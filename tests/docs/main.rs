@@ -1,7 +1,8 @@
 //! Generates the tables of `docs/reference` from the sources of the programs, and checks links and
-//! sizes of all pages. `make reference` rewrites stale tables.
+//! sizes of all pages and the fields of compositions. `make reference` rewrites stale tables.
 
 mod audit;
+mod compositions;
 mod config;
 mod diagnostics;
 mod gateway_errors;

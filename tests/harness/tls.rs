@@ -51,6 +51,13 @@ impl Authority {
         self.sign("server", CertificateParams::new(names).expect("names"))
     }
 
+    /// Signs a CA certificate for this machine, which clients reject as a server certificate.
+    pub fn server_as_ca(&self) -> Files {
+        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        self.sign("server-ca", params)
+    }
+
     /// Signs a client certificate for a SPIFFE id or a common name.
     pub fn client(&self, name: &str) -> Files {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
@@ -114,7 +121,8 @@ impl Authority {
         self.client_builder().identity(identity).build().expect("a client")
     }
 
-    fn client_builder(&self) -> reqwest::ClientBuilder {
+    /// The settings of an HTTPS client that trusts only this authority.
+    pub fn client_builder(&self) -> reqwest::ClientBuilder {
         let ca = fs::read(&self.ca).expect("a file");
         let ca = reqwest::Certificate::from_pem(&ca).expect("a certificate");
         reqwest::Client::builder().tls_certs_only([ca])

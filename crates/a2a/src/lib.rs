@@ -10,6 +10,7 @@
 //! | [`operation`] | operations and their names |
 //! | [`request`], [`model`] | requests, messages, parts and tasks in their internal form |
 //! | [`rpc`], [`rest`], [`stream`] | the bindings JSON-RPC and HTTP+JSON, and their event streams |
+//! | [`grpc`] | the binding gRPC |
 //! | [`translate`] | conversion between the internal form and a dialect |
 //! | [`error`] | errors and their shape in each binding |
 //! | [`card`], [`signature`] | agent cards: parsing, interfaces, rewriting, signatures |
@@ -20,6 +21,7 @@ mod body;
 pub mod card;
 pub mod error;
 pub mod extensions;
+pub mod grpc;
 mod json;
 mod legacy;
 pub mod model;

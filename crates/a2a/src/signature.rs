@@ -1,3 +1,5 @@
+//! Signatures of cards, and tokens with the same key.
+//!
 //! Signatures of cards: JWS (RFC 7515) over the canonical form (RFC 8785) without `signatures`.
 //!
 //! Section 8.4.1 keeps required members with default values, sections 8.4.2 and 8.4.3 remove all
@@ -218,29 +220,46 @@ impl Signer {
         JwkSet { keys: vec![self.public.clone()] }
     }
 
+    /// Signs claims as a JSON Web Token (RFC 7519).
+    pub fn sign_token(&self, claims: &Value) -> Result<String, InvalidSigningKey> {
+        let payload = BASE64.encode(canonical_bytes(claims));
+        let (protected, signature) = self.signature("JWT", &payload)?;
+        Ok(format!("{protected}.{payload}.{signature}"))
+    }
+
     /// Signs a card in place of its signatures.
     pub fn sign(&self, mut card: Value) -> Result<Signed, InvalidSigningKey> {
         if let Some(members) = card.as_object_mut() {
             members.remove("signatures");
         }
-        let payload = Variant::RequiredKept.payload(&card);
-        let ambiguous = variant::default_values(&card);
-        let algorithm = match self.algorithm {
-            Algorithm::EdDSA => "EdDSA",
-            _ => "ES256",
-        };
-        let mut header = json!({ "alg": algorithm, "typ": "JOSE", "kid": self.kid });
-        if let Some(jku) = &self.jku {
-            header["jku"] = jku.as_str().into();
-        }
-        let protected = BASE64.encode(canonical_bytes(&header));
-        let message = format!("{protected}.{}", BASE64.encode(payload));
-        let signature = crypto::sign(message.as_bytes(), &self.key, self.algorithm)
-            .map_err(|_| InvalidSigningKey)?;
+        let payload = BASE64.encode(Variant::RequiredKept.payload(&card));
+        let mut ambiguous = variant::default_values(&card);
+        ambiguous.sort_unstable();
+        let (protected, signature) = self.signature("JOSE", &payload)?;
         if let Some(members) = card.as_object_mut() {
             let signature = json!({ "protected": protected, "signature": signature });
             members.insert("signatures".to_owned(), json!([signature]));
         }
         Ok(Signed { card, ambiguous })
+    }
+
+    /// The protected header and the signature over an encoded payload.
+    fn signature(
+        &self,
+        media_type: &str,
+        payload: &str,
+    ) -> Result<(String, String), InvalidSigningKey> {
+        let algorithm = match self.algorithm {
+            Algorithm::EdDSA => "EdDSA",
+            _ => "ES256",
+        };
+        let mut header = json!({ "alg": algorithm, "typ": media_type, "kid": self.kid });
+        if let Some(jku) = &self.jku {
+            header["jku"] = jku.as_str().into();
+        }
+        let protected = BASE64.encode(canonical_bytes(&header));
+        let signature =
+            crypto::sign(format!("{protected}.{payload}").as_bytes(), &self.key, self.algorithm);
+        Ok((protected, signature.map_err(|_| InvalidSigningKey)?))
     }
 }

@@ -1,7 +1,7 @@
 //! Skills: selection by message, media types, and the data of messages.
 
 use registry_core::entity::agent::{Agent, Skill};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     error::{ErrorKind, Failure},
@@ -61,6 +61,16 @@ pub fn data_parts<'a>(message: Message<'a>, at: &str) -> Vec<DataPart<'a>> {
         Some(DataPart { pointer: format!("{at}/parts/{i}/data"), data })
     });
     data.collect()
+}
+
+/// The arguments that a message with this data has for a tool: its only data, or its text if it has
+/// no data. `None`: several data, or one that is no object.
+pub fn arguments(message: Message<'_>, data: &[DataPart<'_>]) -> Option<Value> {
+    match data {
+        [] => Some(json!({ "text": message.text() })),
+        [only] if only.data.is_object() => Some(only.data.clone()),
+        _ => None,
+    }
 }
 
 /// The data parts of a task's artifacts, with pointers into the task.

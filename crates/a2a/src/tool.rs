@@ -1,8 +1,10 @@
-//! Skills as tools: arguments become a message, and the answer becomes a tool result of MCP.
+//! Skills as tools: arguments become a message, and the answer becomes a tool result of MCP. Tools
+//! as skills: the result becomes an artifact.
 //!
 //! Arguments and data stay raw text, so that their numbers keep all digits.
 
 mod answer;
+mod artifact;
 mod result;
 #[cfg(test)]
 mod tests;
@@ -11,6 +13,7 @@ use gateway_protocol::jsonrpc::{Object, ObjectWriter};
 
 pub use self::{
     answer::{Message, Part, SendResponse, Task},
+    artifact::{parts_of_result, text_of_result},
     result::{OpenTask, Text, of_message, of_task},
 };
 use crate::{model::SKILL_ID, operation::Operation, version::Version};

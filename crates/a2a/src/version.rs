@@ -31,7 +31,7 @@ pub enum Binding {
     Grpc,
 }
 
-/// A version in a JSON binding.
+/// A version in a binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Dialect {
     /// The version.
@@ -104,6 +104,11 @@ impl Dialect {
     /// HTTP+JSON in this version.
     pub fn http_json(version: Version) -> Self {
         Self { version, binding: Binding::HttpJson }
+    }
+
+    /// gRPC, which exists in 1.0 only.
+    pub fn grpc() -> Self {
+        Self { version: Version::V1, binding: Binding::Grpc }
     }
 
     /// The media type of bodies. Requests with `application/json` are accepted everywhere.

@@ -5,6 +5,7 @@
 //! configuration, never from agent cards.
 
 mod exchange;
+mod mcp_task;
 mod pending;
 mod probe;
 mod send;

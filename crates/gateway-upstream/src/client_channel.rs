@@ -65,7 +65,7 @@ pub type ClientAnswer = Result<Box<RawValue>, RpcError>;
 /// Reads and changes the messages between the upstream and the caller of a request.
 pub trait MessageFilter: fmt::Debug + Send + Sync {
     /// The parameters of a notification for the caller. `None`: it is dropped.
-    fn notification(&self, params: &RawValue) -> Option<Box<RawValue>>;
+    fn notification(&self, method: &str, params: &RawValue) -> Option<Box<RawValue>>;
 
     /// The parameters of a question for the caller. An error is the answer to the upstream.
     fn question(&self, params: &RawValue) -> Result<Box<RawValue>, RpcError>;
@@ -167,7 +167,8 @@ impl ClientChannel {
             _ => return None,
         };
         let filtered = |params: Box<RawValue>| {
-            self.filters.iter().try_fold(params, |params, filter| filter.notification(&params))
+            let mut filters = self.filters.iter();
+            filters.try_fold(params, |params, filter| filter.notification(method, &params))
         };
         let params = match params {
             Some(params) => Some(filtered(params)?),

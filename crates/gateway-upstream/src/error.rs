@@ -155,15 +155,15 @@ impl Phase {
     fn remedy(self) -> &'static str {
         match self {
             Self::Connect => {
-                "; check that the upstream is running and reachable, or raise `timeout` of its target"
+                "; check that the upstream is running and reachable, or raise its `timeout`"
             }
             Self::Handshake => {
-                "; check that the upstream is an MCP server or A2A agent, or raise `timeout` of its target"
+                "; check that the upstream is an MCP server or A2A agent, or raise its `timeout`"
             }
             Self::HealthCheck => {
-                "; check that the upstream is running and not overloaded, or raise `timeout` of its target"
+                "; check that the upstream is running and not overloaded, or raise its `timeout`"
             }
-            Self::List => "; raise `timeout` of the target",
+            Self::List => "; raise `timeout` of the upstream",
             Self::Call => "",
         }
     }
@@ -188,6 +188,8 @@ fn connection_remedy(source: &(dyn std::error::Error + Send + Sync)) -> &'static
         "; if the server does not use TLS, write http:// in its target"
     } else if registry_tls::is_untrusted_ca(&reason) {
         "; set `tls.caFile` of the target to the CA of the server's certificate"
+    } else if registry_tls::is_ca_certificate(&reason) {
+        "; the server's certificate is a CA certificate, issue one with basicConstraints=CA:FALSE"
     } else {
         ""
     }

@@ -39,6 +39,7 @@ use gateway_protocol::{
 };
 use tokio::time::timeout;
 
+pub use self::{address_filter::BlockedAddress, client::Client, connector::Connector};
 use self::{
     answer::{Expected, PostResponse},
     caller_sessions::{CallerSessions, Lease},
@@ -53,7 +54,6 @@ pub(super) use self::{
     client::InvalidAddress,
     transport::{Subject, Transport},
 };
-pub use self::{client::Client, connector::Connector};
 use super::{
     error::{Error, Phase, ProtocolViolation},
     events::EventPublisher,

@@ -58,7 +58,7 @@ pub use self::{
     },
     events::{UpstreamChange, UpstreamEvent},
     features::{FeatureEntries, Features, renamed},
-    http::{Client, Connector},
+    http::{BlockedAddress, Client, Connector},
     request::{AgentRequest, Request, RequestContext, ResendApproval},
     routing::{Route, Routing, TargetId},
     secret::{SecretError, SecretSource, redact_url},

@@ -38,6 +38,9 @@ pub struct Request<'a> {
     pub timeout: Option<Duration>,
     /// The trace context for the upstream.
     pub trace: &'a TraceContext,
+    /// Whether the answer is inspected. Messages of the upstream that name no request can have data
+    /// of it.
+    pub is_inspected: bool,
     /// The channel to the caller during the request.
     pub channel: Option<&'a ClientChannel>,
     /// The key of the quotas that the request uses.
@@ -65,6 +68,7 @@ impl<'a> Request<'a> {
             resend: None,
             timeout,
             trace,
+            is_inspected: false,
             channel,
             quota_key,
         }

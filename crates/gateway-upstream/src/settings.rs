@@ -100,6 +100,8 @@ pub enum Addresses {
     /// All but link-local, multicast and cloud metadata addresses.
     #[default]
     Usual,
+    /// Only addresses of the public internet.
+    Public,
     /// All addresses.
     Any,
 }

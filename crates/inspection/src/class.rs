@@ -17,6 +17,11 @@ impl Classes {
         self.0 == 0
     }
 
+    /// The classes of the set.
+    pub fn iter(self) -> impl Iterator<Item = DataClass> {
+        DataClass::ALL.into_iter().filter(move |class| self.contains(*class))
+    }
+
     fn bit(class: DataClass) -> u8 {
         1 << class as u8
     }

@@ -10,6 +10,10 @@ use crate::placeholder::ends_with_marker;
 const CONTEXT_BYTES: usize = 48;
 /// Bytes of a key that are read for context words.
 const KEY_BYTES: usize = 64;
+/// Words between the name of a number and its digits.
+const NUMBER: [&str; 5] = ["number", "no", "nr", "num", "nummer"];
+/// Maximum zeros after a decimal point.
+const FRACTION_BYTES: usize = 8;
 /// Maximum backslashes before a letter that are counted.
 const ESCAPES: usize = 64;
 
@@ -105,18 +109,40 @@ impl<'a> Text<'a> {
 
     /// Whether the span is not a part of a longer number, identifier, decimal, path or date.
     pub(crate) fn is_number(self, span: &Range<usize>) -> bool {
-        let follows = |at: usize| self.byte(at).is_some_and(is_word_byte);
-        let precedes = self.byte_before(span.start.saturating_sub(1)).is_some_and(is_word_byte);
-        let is_free = match self.byte_before(span.start) {
-            Some(b'.' | b'-' | b'/') => span.start < 2 || !precedes,
+        self.starts_number(span.start) && self.ends_number(span.end)
+    }
+
+    /// Whether the span is a number, a segment of a path, or follows `#`.
+    pub(crate) fn is_segment(self, span: &Range<usize>) -> bool {
+        let starts = matches!(self.byte_before(span.start), Some(b'/' | b'#'));
+        let ends = self.byte(span.end) == Some(b'/');
+        (starts || self.starts_number(span.start)) && (ends || self.ends_number(span.end))
+    }
+
+    fn starts_number(self, start: usize) -> bool {
+        let precedes = self.byte_before(start.saturating_sub(1)).is_some_and(is_word_byte);
+        match self.byte_before(start) {
+            Some(b'.' | b'-' | b'/') => start < 2 || !precedes,
             Some(b'#' | b'+' | b'%' | b'$') => false,
-            _ => true,
-        };
-        let ends = match self.byte(span.end) {
-            Some(b'.' | b'-' | b'/') => !follows(span.end + 1),
-            _ => true,
-        };
-        is_free && ends && self.is_word(span)
+            before => !before.is_some_and(is_word_byte),
+        }
+    }
+
+    fn ends_number(self, end: usize) -> bool {
+        let follows = |at: usize| self.byte(at).is_some_and(is_word_byte);
+        match self.byte(end) {
+            Some(b'.') => !follows(end + 1) || self.is_zero_fraction(end + 1),
+            Some(b'-' | b'/') => !follows(end + 1),
+            after => !after.is_some_and(is_word_byte),
+        }
+    }
+
+    /// Whether only zeros follow, as in `4111111111111111.0` of a table with missing numbers.
+    fn is_zero_fraction(self, start: usize) -> bool {
+        let end = self.run_end(start, FRACTION_BYTES, |byte| byte == b'0');
+        let is_next = |at: usize| self.byte(at).is_some_and(is_word_byte);
+        let continues = self.byte(end).is_some_and(|byte| b".-/".contains(&byte));
+        !(is_next(end) || continues && is_next(end + 1))
     }
 
     /// Whether one of these lower-case words is in the key, or in the text shortly before `at`.
@@ -126,8 +152,11 @@ impl<'a> Text<'a> {
 
     /// Whether one of these lower-case words is in the key.
     pub(crate) fn key_has(self, wanted: &[&str]) -> bool {
-        let key = &self.key.as_bytes()[..self.key.len().min(KEY_BYTES)];
-        words(key).any(|word| is_one_of(word, wanted))
+        words(self.key_start()).any(|word| is_one_of(word, wanted))
+    }
+
+    fn key_start(self) -> &'a [u8] {
+        &self.key.as_bytes()[..self.key.len().min(KEY_BYTES)]
     }
 
     fn text_has(self, at: usize, wanted: &[&str]) -> bool {
@@ -144,13 +173,23 @@ impl<'a> Text<'a> {
     /// Whether one of these lower-case words is among the last two words before `at` and after the
     /// last other number, or in the key.
     pub(crate) fn has_label(self, at: usize, wanted: &[&str]) -> bool {
+        self.last_words(at).iter().any(|word| is_one_of(word, wanted)) || self.key_has(wanted)
+    }
+
+    /// Whether the last word before a number, or of the key if the number is the whole text, is one of
+    /// these names, or `number` after one of these owners.
+    pub(crate) fn is_named(self, span: &Range<usize>, names: &[&str], owners: &[&str]) -> bool {
+        let is_name = |[before, last]: [&[u8]; 2]| {
+            is_one_of(last, names) || is_one_of(last, &NUMBER) && is_one_of(before, owners)
+        };
+        let is_whole = *span == (0..self.len());
+        is_name(self.last_words(span.start)) || is_whole && is_name(last_two(self.key_start()))
+    }
+
+    /// The last two words before `at` and after the last other number.
+    fn last_words(self, at: usize) -> [&'a [u8]; 2] {
         let before = self.run_start(at, CONTEXT_BYTES, |byte| !byte.is_ascii_digit());
-        let before = &self.bytes()[before..at];
-        let mut last = [&[][..]; 2];
-        for word in words(before) {
-            last = [last[1], word];
-        }
-        last.iter().any(|word| is_one_of(word, wanted)) || self.key_has(wanted)
+        last_two(&self.bytes()[before..at])
     }
 }
 
@@ -170,6 +209,11 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     };
     let runs = bytes.chunk_by(move |a, b| !is_break(a, b));
     runs.filter(|run| run[0].is_ascii_alphabetic())
+}
+
+/// The last two words. A missing word is empty.
+fn last_two(bytes: &[u8]) -> [&[u8]; 2] {
+    words(bytes).fold([&[]; 2], |[_, last], word| [last, word])
 }
 
 #[cfg(test)]
@@ -220,6 +264,9 @@ mod tests {
             ("a-4111", false),
             ("3.4111", false),
             ("4111.5", false),
+            ("4111.00,", true),
+            ("4111.01", false),
+            ("4111.0.1", false),
             ("x4111", false),
             ("#4111", false),
             ("/users/4111", false),

@@ -53,12 +53,12 @@ const SHORT: usize = 6;
 /// Shorter numbers start no value after another number, as in `1 2 3`.
 const LISTED: usize = 3;
 
-/// Validates the candidates at a run of digits. Returns the end of the accepted values.
-pub(crate) fn digits(scan: &mut Scan<'_>, start: usize) -> usize {
+/// Validates the candidates at a run of digits.
+pub(crate) fn digits(scan: &mut Scan<'_>, start: usize) {
     let text = scan.text;
     let before = text.byte_before(start);
     if before.is_some_and(|byte| byte.is_ascii_digit()) {
-        return start;
+        return;
     }
     let end = text.run_end(start, usize::MAX, |byte| byte.is_ascii_digit());
     let is_separated = text.byte(end) == Some(b'+') || text.separator(end).is_some();
@@ -68,9 +68,8 @@ pub(crate) fn digits(scan: &mut Scan<'_>, start: usize) -> usize {
     let is_quad = text.byte(end) == Some(b'.') && before != Some(b'.');
     let is_listed = end - start < LISTED && !is_quad && is_after_number(text, start);
     if is_listed || is_alone && !is_after_letter {
-        return start;
+        return;
     }
-    let known = scan.count();
     let groups = digits::Groups::read(text, start..end);
     iban::find(scan, &groups);
     national_id::find(scan, &groups);
@@ -80,7 +79,6 @@ pub(crate) fn digits(scan: &mut Scan<'_>, start: usize) -> usize {
         phone::find(scan, &groups);
         network::quad(scan, &groups);
     }
-    scan.ends_since(known).fold(start, usize::max)
 }
 
 /// Whether a number and one separator precede.

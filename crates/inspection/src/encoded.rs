@@ -10,8 +10,8 @@ use memchr::memchr_iter;
 
 use crate::finding::Encoding;
 
-/// The shortest base64 text that is decoded.
-const BASE64_CHARACTERS: usize = 24;
+/// The shortest base64 text that is decoded, without padding. It has the 15 digits of a card number.
+const BASE64_CHARACTERS: usize = 20;
 /// The shortest value in percent-encoding: `a%40b.co`.
 const PERCENT_BYTES: usize = 8;
 /// The start of a base64 text that is decoded first. Most base64 is no text.
@@ -35,6 +35,8 @@ pub(crate) struct Decoded<'a> {
     encoded: &'a [u8],
     /// The encoded length of each multiple of [`CHECKPOINT_BYTES`]; empty for base64.
     checkpoints: Vec<usize>,
+    /// The positions in the decoded text of the characters of Latin-1.
+    latin: Vec<usize>,
 }
 
 impl Decoded<'_> {
@@ -50,6 +52,8 @@ impl Decoded<'_> {
     }
 
     fn encoded_length(&self, decoded: usize) -> usize {
+        // A character of Latin-1 is one decoded byte, and two bytes of UTF-8.
+        let decoded = decoded - self.latin.partition_point(|at| *at < decoded);
         let checkpoint = self.checkpoints.get(decoded / CHECKPOINT_BYTES);
         let mut at = checkpoint.copied().unwrap_or_default();
         for _ in 0..decoded % CHECKPOINT_BYTES {
@@ -63,10 +67,11 @@ impl Decoded<'_> {
 pub(crate) fn decode<'a>(text: &'a str, mut visit: impl FnMut(Decoded<'a>)) {
     let bytes = text.as_bytes();
     for span in base64_runs(bytes) {
-        if let Some(text) = base64_text(&text[span.clone()]) {
-            let (start, encoded) = (span.start, &bytes[span]);
+        if let Some(Utf8 { text, latin }) = base64_text(&text[span.clone()]) {
+            let (start, encoded) =
+                (span.start, &bytes[span.start..span.end + padding(bytes, &span)]);
             let encoding = Encoding::Base64;
-            visit(Decoded { text, encoding, start, encoded, checkpoints: Vec::new() });
+            visit(Decoded { text, encoding, start, encoded, checkpoints: Vec::new(), latin });
         }
     }
     let mut end = 0;
@@ -76,11 +81,8 @@ pub(crate) fn decode<'a>(text: &'a str, mut visit: impl FnMut(Decoded<'a>)) {
         }
         let span = word(bytes, end, percent);
         end = span.end;
-        if span.len() < PERCENT_BYTES {
-            continue;
-        }
-        if let Some(decoded) = percent_text(span.start, &bytes[span]) {
-            visit(decoded);
+        if span.len() >= PERCENT_BYTES {
+            visit(percent_text(span.start, &bytes[span]));
         }
     }
 }
@@ -112,23 +114,55 @@ fn run_end(bytes: &[u8], from: usize) -> usize {
     from + rest.iter().position(|byte| !is_base64(*byte)).unwrap_or(rest.len())
 }
 
-/// The text in base64, if it is printable UTF-8.
-fn base64_text(encoded: &str) -> Option<String> {
+/// The length of the padding after a base64 text.
+fn padding(bytes: &[u8], span: &Range<usize>) -> usize {
+    let most = match span.len() % 4 {
+        2 => 2,
+        3 => 1,
+        _ => 0,
+    };
+    bytes[span.end..].iter().take(most).take_while(|byte| **byte == b'=').count()
+}
+
+/// A text, and the positions of the characters that were no UTF-8.
+struct Utf8 {
+    text: String,
+    latin: Vec<usize>,
+}
+
+/// Decodes UTF-8. Bytes that are no UTF-8 are characters of Latin-1, so that one of them does not hide
+/// the other ones.
+fn utf8(bytes: Vec<u8>) -> Utf8 {
+    let bytes = match String::from_utf8(bytes) {
+        Ok(text) => return Utf8 { text, latin: Vec::new() },
+        Err(error) => error.into_bytes(),
+    };
+    let (mut text, mut latin) = (String::with_capacity(bytes.len()), Vec::new());
+    for chunk in bytes.utf8_chunks() {
+        text += chunk.valid();
+        for byte in chunk.invalid() {
+            latin.push(text.len());
+            text.push(char::from(*byte));
+        }
+    }
+    Utf8 { text, latin }
+}
+
+/// The text in base64, if it is printable.
+fn base64_text(encoded: &str) -> Option<Utf8> {
     let is_url_safe = encoded.bytes().any(|byte| matches!(byte, b'-' | b'_'));
     let engine = if is_url_safe { &URL_SAFE } else { &STANDARD };
     // One character more than a multiple of four has no meaning.
     let whole = |length: usize| length - usize::from(length % 4 == 1);
     let sample = &encoded[..encoded.len().min(SAMPLE_CHARACTERS)];
-    let sample = engine.decode(&sample[..whole(sample.len())]).ok()?;
-    if !sample
-        .utf8_chunks()
-        .next()
-        .is_some_and(|chunk| chunk.valid().len() + 4 > sample.len() && is_printable(chunk.valid()))
-    {
+    let sample = utf8(engine.decode(&sample[..whole(sample.len())]).ok()?).text;
+    // The end of the sample may be a part of a character.
+    let end = sample.char_indices().nth_back(2).map_or(0, |(at, _)| at);
+    if !is_printable(&sample[..end]) {
         return None;
     }
-    let decoded = engine.decode(&encoded[..whole(encoded.len())]).ok()?;
-    String::from_utf8(decoded).ok().filter(|text| is_printable(text))
+    let decoded = utf8(engine.decode(&encoded[..whole(encoded.len())]).ok()?);
+    is_printable(&decoded.text).then_some(decoded)
 }
 
 fn is_printable(text: &str) -> bool {
@@ -158,7 +192,7 @@ fn unit(encoded: &[u8]) -> (u8, usize) {
     }
 }
 
-fn percent_text(start: usize, encoded: &[u8]) -> Option<Decoded<'_>> {
+fn percent_text(start: usize, encoded: &[u8]) -> Decoded<'_> {
     let (mut decoded, mut checkpoints, mut at) = (Vec::with_capacity(encoded.len()), Vec::new(), 0);
     while at < encoded.len() {
         if decoded.len().is_multiple_of(CHECKPOINT_BYTES) {
@@ -169,8 +203,8 @@ fn percent_text(start: usize, encoded: &[u8]) -> Option<Decoded<'_>> {
         at += length;
     }
     checkpoints.push(at);
-    let text = String::from_utf8(decoded).ok()?;
-    Some(Decoded { text, encoding: Encoding::Percent, start, encoded, checkpoints })
+    let Utf8 { text, latin } = utf8(decoded);
+    Decoded { text, encoding: Encoding::Percent, start, encoded, checkpoints, latin }
 }
 
 #[cfg(test)]
@@ -187,10 +221,15 @@ mod tests {
     }
 
     #[test]
-    fn base64_of_text_is_decoded() {
-        for encoded in ["aGVsbG8gd29ybGQsIGhvdyBhcmUgeW91Pw", "w6TDtsO8IMOkw7bDvCDDpMO2w7wgw6TDtg"]
-        {
-            let text = format!("a: {encoded}== b");
+    fn base64_of_text_is_decoded_with_its_padding() {
+        for encoded in [
+            "aGVsbG8gd29ybGQsIGhvdyBhcmUgeW91Pw==",
+            "w6TDtsO8IMOkw7bDvCDDpMO2w7wgw6TDtg==",
+            "NDExMTExMTExMTExMTExMQ==",
+            "Mzc4MjgyMjQ2MzEwMDA1",
+            "TfxsbGVyIGFuIEz2d2U7IPY=",
+        ] {
+            let text = format!("a: {encoded}= b");
             assert_eq!(decoded(&text).len(), 1, "{text}");
             assert_eq!(decoded(&text)[0].2, encoded);
         }
@@ -206,6 +245,18 @@ mod tests {
     fn escaped_words_are_decoded_once() {
         let found = decoded("x a%40b%2540 y %zz 100%");
         assert_eq!(found, [(Encoding::Percent, "a@b%40".to_owned(), "a%40b%2540")]);
+    }
+
+    #[test]
+    fn escapes_of_latin_letters_hide_no_other_ones() {
+        let text = "n=M%FCller&m=%C3%B6%40%FCb.de";
+        decode(text, |part| {
+            assert_eq!(part.text, "n=Müller&m=ö@üb.de");
+            for (inner, outer) in [("Müller", "M%FCller"), ("ö@üb.de", "%C3%B6%40%FCb.de")] {
+                let start = part.text.find(inner).expect("a part");
+                assert_eq!(&text[part.source(&(start..start + inner.len()))], outer);
+            }
+        });
     }
 
     #[test]

@@ -23,7 +23,8 @@ struct Place {
     pointer: Arc<str>,
     part: Part,
     token: Range<usize>,
-    is_number: bool,
+    /// The text is that of a number in another spelling.
+    is_respelled: bool,
 }
 
 impl Inspector {
@@ -39,7 +40,7 @@ impl Inspector {
             pointer: Arc::from(""),
             part: Part::Value,
             token: 0..text.len(),
-            is_number: false,
+            is_respelled: false,
         };
         self.findings(text, &place, hits)
     }
@@ -73,8 +74,8 @@ impl Inspector {
                 let place = Place {
                     pointer: reader.pointer(),
                     part: token.part,
+                    is_respelled: token.is_number && json[token.span.clone()] != *text,
                     token: token.span,
-                    is_number: token.is_number,
                 };
                 found.add(self.findings(&text, &place, hits));
             }
@@ -103,8 +104,8 @@ impl Inspector {
             let place = Place {
                 pointer: Arc::clone(&pointer),
                 part: Part::Value,
+                is_respelled: token.is_number && json[token.span.clone()] != *text,
                 token: token.span,
-                is_number: token.is_number,
             };
             found.add(self.findings(&text, &place, hits));
         }
@@ -124,10 +125,9 @@ impl Inspector {
             None => text.get(span.clone()).unwrap_or_default(),
         };
         let digest = self.key.digest(detector, &normalized(detector.class(), value));
-        let Place { pointer, part, token, is_number } = place;
+        let Place { pointer, part, token, is_respelled } = place;
         // A number in another spelling is replaced as a whole.
-        let is_respelled = *is_number && text.len() != token.len();
-        let span = if is_respelled { 0..token.len() } else { span };
+        let span = if *is_respelled { 0..token.len() } else { span };
         let (pointer, token) = (Arc::clone(pointer), token.clone());
         Finding { detector, pointer, part: *part, token, inner: None, span, encoding, digest }
     }

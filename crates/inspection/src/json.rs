@@ -19,7 +19,10 @@ const CONTEXT_KEY_BYTES: usize = 6 * 65;
 const MIN_STRING: usize = 8;
 /// The shortest number is one of nine digits.
 const MIN_NUMBER: usize = 9;
-/// Maximum exponent of a number that is read as an integer. No value has more digits.
+/// Members of a pair of name and value, as in the environment of a container.
+const NAMES: [&str; 4] = ["\"name\"", "\"key\"", "\"Name\"", "\"Key\""];
+const VALUES: [&str; 2] = ["\"value\"", "\"Value\""];
+/// Maximum digits of a number that is read as an integer. No value has more digits.
 const INTEGER_DIGITS: usize = 40;
 
 /// The text is not JSON, or too deep.
@@ -62,6 +65,8 @@ enum Frame {
         key: Range<usize>,
         /// The class of a value in the key, which pointers do not show.
         hidden: Option<DataClass>,
+        /// The bytes of the last string that was `name` or `key`, with quotes.
+        name: Range<usize>,
     },
 }
 
@@ -114,6 +119,7 @@ impl<'a> Reader<'a> {
                 (Expected::Key | Expected::KeyOrEnd, b'"') => return self.key().map(Some),
                 (Expected::Value | Expected::ValueOrEnd, b'"') => {
                     let span = self.string()?;
+                    self.keep_name(&span);
                     self.expected = Expected::CommaOrEnd;
                     return Ok(Some(Token { span, part: Part::Value, is_number: false }));
                 }
@@ -131,7 +137,10 @@ impl<'a> Reader<'a> {
     fn punctuation(&mut self, byte: u8) -> Result<(), InvalidJson> {
         match (self.expected, byte) {
             (Expected::Value | Expected::ValueOrEnd, b'{') => {
-                self.open(Frame::Object { key: 0..0, hidden: None }, Expected::KeyOrEnd)?;
+                self.open(
+                    Frame::Object { key: 0..0, hidden: None, name: 0..0 },
+                    Expected::KeyOrEnd,
+                )?;
             }
             (Expected::Value | Expected::ValueOrEnd, b'[') => {
                 self.open(Frame::Array { index: 0 }, Expected::ValueOrEnd)?;
@@ -183,7 +192,7 @@ impl<'a> Reader<'a> {
             return Err(self.invalid());
         }
         self.at += 1;
-        if let Some(Frame::Object { key, hidden }) = self.frames.last_mut() {
+        if let Some(Frame::Object { key, hidden, .. }) = self.frames.last_mut() {
             (*key, *hidden) = (span.clone(), None);
         }
         self.expected = Expected::Value;
@@ -226,12 +235,23 @@ impl<'a> Reader<'a> {
         InvalidJson::Syntax(self.at)
     }
 
-    /// The start of the name of the innermost member around the last token.
+    /// Keeps a string that names the member `value` after it.
+    fn keep_name(&mut self, span: &Range<usize>) {
+        if let Some(Frame::Object { key, name, .. }) = self.frames.last_mut()
+            && NAMES.contains(&&self.json[key.clone()])
+        {
+            *name = span.clone();
+        }
+    }
+
+    /// The start of the name of the innermost member around the last token. `API_KEY` is that of the
+    /// value in `{"name": "API_KEY", "value": "…"}`.
     pub(crate) fn nearest_key(&self) -> Cow<'a, str> {
         let frames = self.frames.iter().rev();
         let mut keys = frames.filter_map(|frame| match frame {
-            Frame::Object { key, .. } => {
-                let raw = &self.json[key.clone()];
+            Frame::Object { key, name, .. } => {
+                let is_named = !name.is_empty() && VALUES.contains(&&self.json[key.clone()]);
+                let raw = &self.json[if is_named { name.clone() } else { key.clone() }];
                 Some(string(&raw[..raw.floor_char_boundary(CONTEXT_KEY_BYTES)]))
             }
             Frame::Array { .. } => None,
@@ -304,9 +324,15 @@ fn integer(raw: &str) -> Option<String> {
     }
     let (mantissa, exponent) = raw.split_once(['e', 'E']).unwrap_or((raw, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let fraction = fraction.trim_end_matches('0');
-    let exponent = exponent.parse().ok().filter(|exponent| *exponent <= INTEGER_DIGITS)?;
-    (fraction.len() <= exponent).then(|| format!("{whole}{fraction:0<exponent$}"))
+    let (sign, whole) = whole.split_at(usize::from(whole.starts_with('-')));
+    let all = format!("{whole}{fraction}");
+    let digits = all.trim_start_matches('0');
+    // The digits before the decimal point.
+    let length = exponent.parse::<i64>().ok()?.checked_add(i64::try_from(whole.len()).ok()?)?;
+    let length = length - i64::try_from(all.len() - digits.len()).ok()?;
+    let length = usize::try_from(length).ok().filter(|length| *length <= INTEGER_DIGITS)?;
+    let digits = digits.trim_end_matches('0');
+    (digits.len() <= length).then(|| format!("{sign}{digits:0<length$}"))
 }
 
 /// The character of the escape at the start of a text, and the length of the escape.
@@ -385,6 +411,17 @@ pub fn map_strings(
             map(text)
         }
     })
+}
+
+/// Calls `visit` with each name and string of a JSON document.
+pub fn each_string(json: &str, mut visit: impl FnMut(&str)) -> Result<(), InvalidJson> {
+    let mut reader = Reader::new(json);
+    while let Some(token) = reader.next_token()? {
+        if !token.is_number {
+            visit(&string(&json[token.span]));
+        }
+    }
+    Ok(())
 }
 
 fn map_tokens(
@@ -496,6 +533,14 @@ mod tests {
         write_string(text, &mut json);
         assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
         assert_eq!(string(&json), text);
+    }
+
+    #[test]
+    fn names_and_strings_are_visited() {
+        let mut texts = Vec::new();
+        each_string(r#"{"a":["\u0062",1],"c":{}}"#, |text| texts.push(text.to_owned())).unwrap();
+        assert_eq!(texts, ["a", "b", "c"]);
+        assert!(each_string("[1,", |_| {}).is_err());
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub use self::{
     detectors::UnknownDetector,
     finding::{DigestKey, Encoding, Finding, Findings, MAX_FINDINGS, Part, ValueDigest},
     inspector::Inspector,
-    json::{InvalidJson, MAX_DEPTH, map_strings},
+    json::{InvalidJson, MAX_DEPTH, each_string, map_strings},
     placeholder::{InvalidPlaceholder, Placeholder, find_placeholders, redaction},
     rewrite::{KeyFinding, Overlap, rewrite_json, rewrite_text},
 };

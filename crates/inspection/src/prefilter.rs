@@ -1,6 +1,6 @@
 //! The prefilter: one automaton that finds the anchors of candidates.
 
-use std::sync::LazyLock;
+use std::{ops::ControlFlow, sync::LazyLock};
 
 use aho_corasick::{
     Anchored, MatchKind, StartKind,
@@ -33,11 +33,14 @@ pub(crate) enum Anchor {
     Dash,
 }
 
-const ANCHORS: [(&str, Anchor); 24] = [
+const ANCHORS: [(&str, Anchor); 27] = [
     ("passw", Anchor::Keyword),
     ("passphrase", Anchor::Keyword),
     ("passcode", Anchor::Keyword),
     ("pwd", Anchor::Keyword),
+    ("kennwort", Anchor::Keyword),
+    ("contrasen", Anchor::Keyword),
+    ("contraseñ", Anchor::Keyword),
     ("secret", Anchor::Keyword),
     ("token", Anchor::Keyword),
     ("key", Anchor::Keyword),
@@ -100,24 +103,24 @@ impl Prefilter {
         Self { automaton, start, anchors }
     }
 
-    /// Calls `visit` with each anchor, ordered by its end. The search continues at the returned
-    /// position, but not before the end of the anchor.
-    pub(crate) fn search(&self, bytes: &[u8], mut visit: impl FnMut(Match) -> usize) {
-        let (mut at, mut state) = (0, self.start);
-        while let Some(byte) = bytes.get(at) {
+    /// Calls `visit` with each anchor, ordered by its end, until it breaks.
+    pub(crate) fn search(
+        &self,
+        bytes: &[u8],
+        mut visit: impl FnMut(Match) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut state = self.start;
+        for (at, byte) in bytes.iter().enumerate() {
             state = self.automaton.next_state(Anchored::No, state, *byte);
-            at += 1;
             if self.automaton.is_special(state) && self.automaton.is_match(state) {
-                let end = at;
+                let end = at + 1;
                 for i in 0..self.automaton.match_len(state) {
                     let pattern = self.automaton.match_pattern(state, i);
                     let (length, anchor) = self.anchors[pattern.as_usize()];
-                    at = at.max(visit(Match { anchor, start: end - length, end }));
-                }
-                if at > end {
-                    state = self.start;
+                    visit(Match { anchor, start: end - length, end })?;
                 }
             }
         }
+        ControlFlow::Continue(())
     }
 }

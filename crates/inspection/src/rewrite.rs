@@ -4,7 +4,7 @@ use std::{fmt, ops::Range};
 
 use registry_core::entity::policy::DataClass;
 
-use crate::{finding::Finding, finding::Part, json};
+use crate::{class::Classes, finding::Finding, finding::Part, json};
 
 /// Findings that overlap in one string, and are replaced as one.
 pub struct Overlap<'a> {
@@ -25,6 +25,11 @@ impl Overlap<'_> {
     pub fn class(&self) -> DataClass {
         let longest = self.findings.iter().max_by_key(|finding| finding.span.len());
         longest.map_or(DataClass::Credential, |finding| finding.class())
+    }
+
+    /// The classes of all findings. A base64 text may have several, and its value is in each of them.
+    pub fn classes(&self) -> Classes {
+        self.findings.iter().map(|finding| finding.class()).collect()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use registry_core::entity::policy::DataClass;
+
 use crate::{
     context::Text,
     detector::{Detector, Selection},
@@ -26,6 +28,8 @@ pub(crate) struct Scan<'a> {
     selection: &'a Selection,
     hits: Vec<Hit>,
     assigned: Assigned,
+    /// The last number of each class, and of the opt-in detectors.
+    numbers: [Range<usize>; DataClass::ALL.len() + 1],
 }
 
 /// Values of assignments, which may contain further assignments: `secret=password=…`.
@@ -37,7 +41,8 @@ struct Assigned {
 
 impl<'a> Scan<'a> {
     pub(crate) fn new(text: Text<'a>, selection: &'a Selection) -> Self {
-        Self { text, selection, hits: Vec::new(), assigned: Assigned::default() }
+        let (hits, assigned, numbers) = Default::default();
+        Self { text, selection, hits, assigned, numbers }
     }
 
     /// Whether no more hits are collected. One more than the maximum shows the truncation.
@@ -60,6 +65,22 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// Accepts a number, unless it starts inside of an accepted number of its class. Numbers of other
+    /// classes do not count: the first digits of a card number may end a phone number.
+    pub(crate) fn add_number(&mut self, detector: &'static Detector, span: Range<usize>) {
+        let opt_in = DataClass::ALL.len();
+        let slot = if detector.is_opt_in() { opt_in } else { detector.class() as usize };
+        let last = &mut self.numbers[slot];
+        let is_part = last.start < span.start && span.start < last.end;
+        if is_part || !self.selection.contains(detector) {
+            return;
+        }
+        if span.end > last.end {
+            *last = span.clone();
+        }
+        self.add(detector, span);
+    }
+
     /// Records the value of an assignment.
     pub(crate) fn enter_assigned(&mut self, value: &Range<usize>) {
         let Assigned { end, nested } = self.assigned;
@@ -70,16 +91,6 @@ impl<'a> Scan<'a> {
     /// Whether a name is in a value that already had the maximum of assignments.
     pub(crate) fn is_deep_in_assigned(&self, name: usize) -> bool {
         name < self.assigned.end && self.assigned.nested >= NESTED_ASSIGNMENTS
-    }
-
-    /// The number of accepted values.
-    pub(crate) fn count(&self) -> usize {
-        self.hits.len()
-    }
-
-    /// The ends of the values after the first `count`.
-    pub(crate) fn ends_since(&self, count: usize) -> impl Iterator<Item = usize> + '_ {
-        self.hits[count..].iter().map(|hit| hit.span.end)
     }
 
     pub(crate) fn into_hits(self) -> Vec<Hit> {

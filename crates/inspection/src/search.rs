@@ -1,6 +1,6 @@
 //! The search of one text: anchors, candidates, encodings.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use registry_core::entity::policy::DataClass;
 
@@ -32,9 +32,12 @@ pub(crate) fn search(text: Text<'_>, selection: &Selection) -> Hits {
         if hits.len() <= MAX_FINDINGS {
             let inner = Text { text: &decoded.text, key: text.key };
             let found = plain(inner, selection).into_iter().map(|hit| outer(&decoded, &hit));
-            // A decoded `@` in a password changes the parts of its URL.
+            // A decoded `@` in a password changes the parts of its URL. Values of other classes stay:
+            // findings of a class do not depend on the selection of another one.
             let is_part = |hit: &Hit| {
-                hit.encoding == Some(Encoding::Percent) && overlaps(&credentials, &hit.span)
+                hit.encoding == Some(Encoding::Percent)
+                    && hit.detector.class() == DataClass::Credential
+                    && overlaps(&credentials, &hit.span)
             };
             hits.extend(found.filter(|hit| !is_part(hit)));
         }
@@ -46,17 +49,18 @@ pub(crate) fn search(text: Text<'_>, selection: &Selection) -> Hits {
 fn plain(text: Text<'_>, selection: &Selection) -> Vec<Hit> {
     let mut scan = Scan::new(text, selection);
     detect::assigned::find_keyed(&mut scan);
-    Prefilter::get().search(text.bytes(), |found| visit(&mut scan, found));
+    // A full scan ends the search.
+    let _ = Prefilter::get().search(text.bytes(), |found| visit(&mut scan, found));
     scan.into_hits()
 }
 
-/// Validates the candidate of an anchor. Returns the next position of the search.
-fn visit(scan: &mut Scan<'_>, Match { anchor, start, end }: Match) -> usize {
+/// Validates the candidate of an anchor.
+fn visit(scan: &mut Scan<'_>, Match { anchor, start, end }: Match) -> ControlFlow<()> {
     if scan.is_full() {
-        return scan.text.len();
+        return ControlFlow::Break(());
     }
     match anchor {
-        Anchor::Digit => return detect::digits(scan, start),
+        Anchor::Digit => detect::digits(scan, start),
         Anchor::Key(rule) => detect::keys::find(scan, rule, start, end),
         Anchor::Keyword => detect::assigned::find(scan, start, end),
         Anchor::Basic => detect::authorization::basic(scan, start, end),
@@ -68,7 +72,7 @@ fn visit(scan: &mut Scan<'_>, Match { anchor, start, end }: Match) -> usize {
         Anchor::Colon => detect::network::colon(scan, start),
         Anchor::Dash => detect::network::dash(scan, start),
     }
-    end
+    ControlFlow::Continue(())
 }
 
 /// The hit with the span of the encoded text.

@@ -43,7 +43,15 @@ fn numbers_and_strings_have_findings() {
 
 #[test]
 fn integral_numbers_are_read_in_each_spelling() {
-    for number in ["4111111111111111.0", "4.111111111111111e15", "4.1111111111111110E+15"] {
+    for number in [
+        "4111111111111111.0",
+        "4.111111111111111e15",
+        "4.1111111111111110E+15",
+        "0.4111111111111111e16",
+        "0.004111111111111111e18",
+        "41111111111111110e-1",
+        "411111111111111100.00e-2",
+    ] {
         let text = format!(r#"{{"a":{number},"b":"{{\"c\":{number}}}"}}"#);
         let findings = inspector().json(&text).expect("JSON").list;
         let written = rewrite_json(&text, &findings, |overlap| redaction(overlap.class()));
@@ -217,6 +225,58 @@ fn overlapping_spans_are_replaced_as_one() {
     });
     assert_eq!(written, "Authorization: Basic X X");
     assert_eq!(overlaps, [(2, 40), (1, MAIL.len())]);
+}
+
+#[test]
+fn values_of_other_classes_hide_no_value() {
+    for text in [
+        "+49 4111 1111 1111 1111",
+        "+49 4111-1111-1111-1111",
+        "+49-4111-1111-1111-1111",
+        "call +49 4539 5787 6362 1486 now",
+        "Tel. 4111 1111 1111 1111",
+    ] {
+        let findings = inspector().text(text).list;
+        let cards = findings.iter().filter(|found| found.class() == DataClass::Financial);
+        let cards: Vec<_> = cards.map(|found| found.span.len()).collect();
+        assert_eq!(cards, [19], "{text}");
+        let written = rewrite_text(text, &findings, |_| "X".to_owned());
+        assert!(!written.contains(|char: char| char.is_ascii_digit()), "{written}");
+    }
+}
+
+#[test]
+fn passwords_hide_no_encoded_value_of_another_class() {
+    let text = "https://svc:4539%205787%206362%201486@db.kestrel.dev/";
+    let findings = inspector().text(text).list;
+    for class in [DataClass::Financial, DataClass::Credential] {
+        assert!(findings.iter().any(|found| found.class() == class), "{class}");
+    }
+}
+
+#[test]
+fn numbers_inside_of_numbers_of_their_class_are_no_findings() {
+    for (text, class) in [
+        ("+49 30 23125 123", DataClass::Contact),
+        ("phone +49 212 664 7665", DataClass::Contact),
+        ("card 4111 1111 1111 1111", DataClass::Financial),
+    ] {
+        let classes: Vec<_> = inspector().text(text).list.iter().map(Finding::class).collect();
+        assert_eq!(classes, [class], "{text}");
+    }
+}
+
+#[test]
+fn overlaps_have_all_their_classes() {
+    // "card 4539578763621486 mail alice.long@firma.de"
+    let text = "Y2FyZCA0NTM5NTc4NzYzNjIxNDg2IG1haWwgYWxpY2UubG9uZ0BmaXJtYS5kZQ==";
+    let findings = inspector().text(text).list;
+    let mut classes = Vec::new();
+    rewrite_text(text, &findings, |overlap| {
+        classes.extend(overlap.classes().iter());
+        String::new()
+    });
+    assert_eq!(classes, [DataClass::Financial, DataClass::Contact]);
 }
 
 #[test]

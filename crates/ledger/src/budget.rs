@@ -283,7 +283,10 @@ pub enum ReclaimError {
     #[error("the gateway may still spend its rights; retry after {0}")]
     TooEarly(Timestamp),
     /// There is no such account.
-    #[error("the budget has no such account")]
+    #[error(
+        "the budget has no such account; `registryctl budget show` lists accounts by the principals of \
+         their gateways"
+    )]
     Unknown,
     /// The account is closed.
     #[error("the account is closed and has no rights to reclaim")]

@@ -1,9 +1,10 @@
-//! Comparison of a live server with its registration, with a class for each difference.
+//! Comparison of a live server or agent with its registration, with a class for each difference.
 //!
 //! A property of a tool that is not registered (a schema, a description) is defined by the upstream
 //! and cannot differ, but its texts are inspected. `icons`, the input schema of a tool that hides
 //! fields, and the output schema of a tool that transforms its output are not compared.
 
+mod card;
 mod texts;
 mod tool;
 
@@ -13,6 +14,7 @@ use schema_compat::compatibility::Budget;
 use serde::Serialize;
 use serde_json::Value;
 
+pub use self::card::compare_agent;
 use crate::{
     catalog::Catalog,
     entity::{Entity, Exposure, Server, Tool},
@@ -59,7 +61,7 @@ pub enum Class {
 pub struct LiveDifference {
     /// The severity.
     pub class: Class,
-    /// The tool's name on the server; empty for the server itself.
+    /// The tool's name on the server or the skill's id; empty for the server or agent itself.
     pub tool: String,
     /// JSON pointer into the tool: `/description`.
     pub pointer: String,

@@ -3,9 +3,10 @@
 //! [`RegistryFile::parse`] reads the entities that a team wants to register (version 2; version 1
 //! with warnings on how to migrate). [`write`] writes the same format. [`write_export`] adds the
 //! members that make the file a verifiable copy of a registry at a revision, and [`read_export`]
-//! verifies it.
+//! verifies it. A [`journal`] has the commits after an export.
 
 mod export;
+pub mod journal;
 mod read;
 mod v1;
 mod write;

@@ -56,6 +56,10 @@ use crate::{
     setting::SettingChange,
 };
 
+/// The end of messages about references to entities that are neither registered nor in the batch.
+/// A check without a registry replaces it.
+pub const NOT_REGISTERED: &str = "is not registered";
+
 /// A proposed change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Proposed {

@@ -145,7 +145,7 @@ impl Follower {
         // rustls reports this for a response without TLS.
         let remedy = if reason.contains("InvalidContentType") {
             "if the server does not use TLS, write grpc://".to_owned()
-        } else if let Some(remedy) = untrusted_ca_remedy(&reason, self.ca_setting) {
+        } else if let Some(remedy) = certificate_remedy(&reason, self.ca_setting) {
             remedy
         } else if reason.contains("Connection refused") {
             "start the registry, or correct its address".to_owned()
@@ -156,9 +156,14 @@ impl Follower {
     }
 }
 
-/// The remedy if the reason of a failed connection is a certificate of an untrusted CA. `setting`
-/// names the CA bundle.
-pub fn untrusted_ca_remedy(reason: &str, setting: &str) -> Option<String> {
+/// The remedy if the reason of a failed connection is the certificate of the registry. `setting` names
+/// the CA bundle.
+pub fn certificate_remedy(reason: &str, setting: &str) -> Option<String> {
+    if registry_tls::is_ca_certificate(reason) {
+        let remedy = "the certificate of the registry is a CA certificate; issue one with \
+                      basicConstraints=CA:FALSE";
+        return Some(remedy.to_owned());
+    }
     registry_tls::is_untrusted_ca(reason).then(|| {
         format!("set `{setting}` to the CA bundle that verifies the certificate of the registry")
     })

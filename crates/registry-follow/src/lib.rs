@@ -26,7 +26,7 @@ pub use self::{
 pub use address::{InvalidAddress, MAX_SERVERS, addresses};
 pub use credentials::{Credentials, Token};
 pub use follow::{Follow, FollowerMessage, MessageEffect, RejectedMessage, StreamState};
-pub use follower::{Follower, untrusted_ca_remedy};
+pub use follower::{Follower, certificate_remedy};
 pub use registry_clock::{RegistryClock, parse_age};
 pub use session::{reason_of, shortened};
 pub use stream::{NotSent, Stream};

@@ -33,8 +33,10 @@ pub use self::{
 
 /// Maximum size of a file, in bytes.
 pub const FILE_BYTES: u64 = 1024 * 1024;
-/// Default of `timeout`.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Default of `timeout` of a program, which `npx` or `uvx` may download first.
+const PROGRAM_TIMEOUT: Duration = Duration::from_mins(1);
+/// Default of `timeout` of a URL.
+const URL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of servers in a file.
 const SERVERS: usize = 1000;
 
@@ -86,6 +88,15 @@ pub enum Transport {
         /// Headers of every request.
         headers: BTreeMap<String, Expanded>,
     },
+}
+
+impl Transport {
+    fn default_timeout(&self) -> Duration {
+        match self {
+            Self::Stdio { .. } => PROGRAM_TIMEOUT,
+            Self::Http { .. } => URL_TIMEOUT,
+        }
+    }
 }
 
 /// A problem at one place of the file.

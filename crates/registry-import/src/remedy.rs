@@ -22,11 +22,13 @@ pub fn remedy(file: &Value, name: &str) -> Option<Diagnostic> {
         _ => format!(", and {left} remain to review"),
     };
     let message = format!("the import can repair this file in {made} {places}{remain}");
-    let purpose = if left == 0 { "review" } else { "complete" };
-    let help = format!(
-        "for an older or incomplete file, run `registryctl import registry {name} --apply`, or with \
-         `--out NEW.json` to {purpose} the repaired file"
-    );
+    let command =
+        format!("for an older or incomplete file, run `registryctl import registry {name}");
+    let help = if left == 0 {
+        format!("{command} --apply`, or with `--out NEW.json` to review the repaired file")
+    } else {
+        format!("{command} --out NEW.json`, and complete the repaired file")
+    };
     Some(Diagnostic::warning(Code::DocumentInvalid, "", message).with_help(help))
 }
 

@@ -66,6 +66,19 @@ fn unchanged_server_has_no_differences() {
 }
 
 #[test]
+fn order_of_members_is_no_difference() {
+    let tool = |names: [&str; 2]| {
+        let property = |name| (name, json!({ "type": "string", "description": name }));
+        let properties: Value = names.map(property).into_iter().collect();
+        json!({ "name": "t", "inputSchema": { "type": "object", "properties": properties } })
+    };
+    let draft = import_server(&live(vec![tool(["a", "b"])]), &ServerImportOptions::default()).draft;
+    let file = RegistryFile::from_value(&draft.to_value()).unwrap();
+    let found = differences(&catalog(file.proposals()), &live(vec![tool(["b", "a"])]));
+    assert_eq!(found, <[&str; 0]>::default());
+}
+
+#[test]
 fn text_changes_are_cosmetic() {
     assert_eq!(
         after(|tools| {

@@ -153,6 +153,7 @@ impl Read {
     fn server(&self) -> Result<ServerConfig, InvalidFile> {
         let Self { certificate, key, client_ca, .. } = self;
         let identity = SingleCertAndKey::from(certificate.certified_key(key)?);
+        certificate.warn_of_ca()?;
         let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|e| certificate.invalid(&e))?;

@@ -25,6 +25,11 @@ pub fn is_untrusted_ca(reason: &str) -> bool {
     ["UnknownIssuer", "BadSignature"].iter().any(|error| reason.contains(error))
 }
 
+/// Whether the reason of a failed connection is a CA certificate in place of a server certificate.
+pub fn is_ca_certificate(reason: &str) -> bool {
+    reason.contains("CaUsedAsEndEntity")
+}
+
 /// The content of the TLS files of a client, for client libraries that accept only PEM.
 pub struct ClientPem {
     /// The CA bundle.

@@ -13,6 +13,8 @@ use rustls::{
     sign::CertifiedKey,
 };
 
+use crate::holder::is_ca;
+
 /// A configured file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot use {path:?}: {reason}")]
@@ -75,6 +77,18 @@ impl File {
         };
         CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
             .map_err(|e| self.invalid_pair(key_file, &e))
+    }
+
+    /// Logs a warning if the first certificate belongs to a CA.
+    pub(crate) fn warn_of_ca(&self) -> Result<(), InvalidFile> {
+        if self.chain()?.first().is_some_and(|certificate| is_ca(certificate)) {
+            tracing::warn!(
+                "the server certificate {} is a CA certificate, which most clients reject; issue it \
+                 with basicConstraints=CA:FALSE",
+                self.path.display()
+            );
+        }
+        Ok(())
     }
 
     /// The CA certificates.

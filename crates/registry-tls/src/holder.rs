@@ -34,6 +34,11 @@ impl Holder {
     }
 }
 
+/// Whether a certificate (DER) belongs to a CA. Most clients reject it as a server certificate.
+pub(crate) fn is_ca(certificate: &[u8]) -> bool {
+    X509Certificate::from_der(certificate).is_ok_and(|(_, certificate)| certificate.is_ca())
+}
+
 /// Whether a text has the scheme of SPIFFE ids, in any case.
 pub fn is_like_spiffe(text: &str) -> bool {
     text.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("spiffe:"))

@@ -13,7 +13,7 @@ mod reload;
 
 pub use acceptor::{Acceptor, ClientAuth, MetricsHooks, ServerFiles};
 pub use address::{AddressLimit, AddressPlace, client_network};
-pub use client::{ClientFiles, ClientPem, is_untrusted_ca};
+pub use client::{ClientFiles, ClientPem, is_ca_certificate, is_untrusted_ca};
 pub use file::InvalidFile;
 pub use holder::{Holder, SPIFFE, is_like_spiffe};
 pub use reload::Reloaded;

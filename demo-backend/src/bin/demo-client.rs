@@ -127,6 +127,9 @@ async fn run(client: &Client, command: &Command) -> Result<String, String> {
     match command {
         Command::List => {
             let tools = client.list_all_tools().await.map_err(|e| e.to_string())?;
+            if tools.is_empty() {
+                return Ok("no tools".to_owned());
+            }
             Ok(tools.iter().map(line).collect::<Vec<_>>().join("\n"))
         }
         Command::Call { tool, arguments } => {

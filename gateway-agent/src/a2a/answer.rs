@@ -1,10 +1,14 @@
 //! Answers in the version and binding of their request.
 
+use std::future::ready;
+
 use a2a::{
-    Binding, Dialect, Failure, Operation, Version, extensions::EXTENSIONS_HEADER, rest, rpc, stream,
+    Binding, Dialect, Failure, Operation, Untranslatable, Version, extensions::EXTENSIONS_HEADER,
+    rest, rpc, stream,
 };
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
 use gateway_protocol::jsonrpc::Id;
 use http::{
     HeaderMap, HeaderValue, StatusCode,
@@ -12,14 +16,23 @@ use http::{
 };
 use serde_json::Value;
 
-use super::failure::Refusal;
-use crate::audit;
+use super::{failure::Refusal, grpc};
+use crate::{audit, ingress::event_stream};
+
+/// A step of the stream of a client.
+pub(super) enum Step {
+    Event(Bytes),
+    /// The error that ends the stream.
+    Failed(Box<Refusal>),
+    /// The gateway stops. The client can subscribe again.
+    Stopping,
+}
 
 /// How the answers to a request are written.
 #[derive(Debug, Clone)]
 pub(super) struct AnswerForm {
     dialect: Dialect,
-    /// The id of the JSON-RPC request. `None`: unknown, or the other binding.
+    /// The id of the JSON-RPC request. `None`: unknown, or another binding.
     id: Option<Box<str>>,
     /// The value of `A2A-Extensions`.
     extensions: Option<HeaderValue>,
@@ -46,6 +59,10 @@ impl AnswerForm {
         self.dialect.binding == Binding::JsonRpc
     }
 
+    fn is_grpc(&self) -> bool {
+        self.dialect.binding == Binding::Grpc
+    }
+
     fn id(&self) -> Option<Id<'_>> {
         self.id.as_deref().and_then(|id| Id::parse(id).ok())
     }
@@ -55,31 +72,38 @@ impl AnswerForm {
         let written = match (self.dialect.binding, self.id()) {
             (Binding::JsonRpc, Some(id)) => {
                 rpc::write_answer(self.version(), id, operation, answer)
+                    .map_err(Untranslatable::into_answer_failure)
             }
+            (Binding::Grpc, _) => a2a::grpc::write_answer(operation, &answer),
             _ => rest::write_answer(self.version(), operation, answer)
-                .map(|answer| Bytes::from(answer.body)),
+                .map(|answer| Bytes::from(answer.body))
+                .map_err(Untranslatable::into_answer_failure),
         };
         match written {
             Ok(body) => {
                 let bytes = body.len();
-                let mut response = respond(StatusCode::OK, self.dialect.media_type(), body);
+                let mut response = if self.is_grpc() {
+                    grpc::unary(body)
+                } else {
+                    respond(StatusCode::OK, self.dialect.media_type(), body)
+                };
                 if let Some(extensions) = &self.extensions {
                     response.headers_mut().insert(EXTENSIONS_HEADER, extensions.clone());
                 }
                 (response, bytes)
             }
-            Err(error) => {
-                let response = self.refusal(&error.into_answer_failure().into());
-                (response, 0)
-            }
+            Err(failure) => (self.refusal(&failure.into()), 0),
         }
     }
 
     /// An error. JSON-RPC has status 200 for the errors of A2A and of JSON-RPC; errors of the
-    /// gateway have their own status in both bindings.
+    /// gateway have their own status in both JSON bindings.
     pub(super) fn refusal(&self, refusal: &Refusal) -> Response {
         let Refusal { failure, status, headers } = refusal;
         tracing::debug!(reason = failure.reason(), error = %failure, "A2A request failed");
+        if self.is_grpc() {
+            return grpc::refused(refusal);
+        }
         let (usual, body) = if self.is_rpc() {
             let usual = if failure.kind.is_own() { failure.kind.http_status() } else { 200 };
             (usual, rpc::write_failure(self.id(), failure))
@@ -95,12 +119,30 @@ impl AnswerForm {
 
     /// An event of a stream.
     pub(super) fn event(&self, event: Value) -> Result<Bytes, Failure> {
+        if self.is_grpc() {
+            // The operations that stream have events of the same type.
+            return a2a::grpc::write_answer(Operation::SubscribeToTask, &event);
+        }
         let event = stream::write_event(self.version(), self.id(), event);
-        event.map_err(a2a::Untranslatable::into_answer_failure)
+        event.map_err(Untranslatable::into_answer_failure)
     }
 
-    /// The error that ends a stream.
-    pub(super) fn last_event(&self, failure: &Failure) -> Bytes {
+    /// The response to an operation that streams.
+    pub(super) fn stream(&self, steps: impl Stream<Item = Step> + Send + 'static) -> Response {
+        if self.is_grpc() {
+            return grpc::stream(steps);
+        }
+        event_stream::respond(steps.scan(self.clone(), |form, step| {
+            ready(match step {
+                Step::Event(event) => Some(event),
+                Step::Failed(refusal) => Some(form.last_event(&refusal.failure)),
+                Step::Stopping => None,
+            })
+        }))
+    }
+
+    /// The error that ends an event stream.
+    fn last_event(&self, failure: &Failure) -> Bytes {
         stream::write_failure(self.version(), self.id(), failure)
     }
 }

@@ -4,19 +4,25 @@ use std::sync::Arc;
 
 use a2a::{Operation, Request, extensions::Extensions};
 use axum::response::Response;
-use bytes::Bytes;
 use futures_util::stream;
+use gateway_policy::QuotaKey;
 use gateway_upstream::RequestContext;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::{A2a, address::AgentName, answer::AnswerForm, failure::Refusal, tasks::TaskObserver};
+use super::{
+    A2a,
+    address::AgentName,
+    answer::{AnswerForm, Step},
+    failure::Refusal,
+    tasks::TaskObserver,
+};
 use crate::{
     audit::CallRecord,
     identity::authenticator::Authentication,
-    ingress::{IngressError, event_stream},
+    ingress::IngressError,
     pipeline::{
-        self, AgentCall, EventStreamPlace, Gateway, InputHandling, Invocation, Output,
+        self, AgentCall, EventStreamPlace, Gateway, InputHandling, Invocation, Output, PushRole,
         RequestedAgent, Target,
     },
 };
@@ -33,6 +39,7 @@ pub(super) struct AgentOperation {
     pub(super) context: RequestContext,
     pub(super) record: CallRecord,
     pub(super) tasks: TaskObserver,
+    pub(super) push: PushRole,
 }
 
 impl AgentOperation {
@@ -46,13 +53,13 @@ impl AgentOperation {
         gateway: &Arc<Gateway>,
         events: Option<mpsc::Sender<Value>>,
     ) -> (Result<Value, Refusal>, CallRecord) {
-        let Self { agent, request, extensions, caller, context, mut record, .. } = self;
+        let Self { agent, request, extensions, caller, context, mut record, push, .. } = self;
         let name = agent.to_string();
         let AgentName { name: requested, version } = agent;
         let agent = RequestedAgent { name: requested, version };
         let mut invocation = Invocation {
             caller,
-            target: Target::Agent(AgentCall { agent, request, extensions, events }),
+            target: Target::Agent(AgentCall { agent, request, extensions, events, push }),
             params: Vec::new(),
             context,
             client: None,
@@ -85,39 +92,48 @@ async fn answer(
 ) -> Result<Response, Refusal> {
     let (operation, tasks) = (call.operation(), call.tasks.clone());
     let (result, mut record) = Box::pin(call.run(&gateway, None)).await;
-    let result = result?;
+    let mut result = result?;
     tasks.saw(operation, &result);
+    if let (Operation::CreatePushConfig, Some(config)) = (operation, tasks.config()) {
+        result = config.created();
+    }
     let (response, bytes) = form.result(operation, result);
     record.answered(bytes);
     Ok(response)
 }
 
-/// A message to the stream of a client.
-enum Step {
-    Event(Bytes),
-    Failed(Box<Refusal>),
-}
-
-/// The response is an event stream, unless the operation fails before its first event.
 async fn stream(
     a2a: &A2a,
     gateway: Arc<Gateway>,
     call: AgentOperation,
     form: AnswerForm,
 ) -> Result<Response, Refusal> {
-    let place = gateway.streams().open(&call.caller.payer).map_err(IngressError::TooManyStreams)?;
+    let payer = call.caller.payer.clone();
+    let (served, written) = (Arc::clone(&gateway), form.clone());
+    let run = |client| run_stream(served, call, written, client);
+    open_stream(a2a, gateway, (payer, form), run).await
+}
+
+/// Opens the stream of a client. The operation sends it steps, and continues without it. The response
+/// is an event stream, unless the operation fails before its first event.
+pub(super) async fn open_stream<F: Future<Output = ()> + Send + 'static>(
+    a2a: &A2a,
+    gateway: Arc<Gateway>,
+    (payer, form): (QuotaKey, AnswerForm),
+    operation: impl FnOnce(mpsc::Sender<Step>) -> F,
+) -> Result<Response, Refusal> {
+    let place = gateway.streams().open(&payer).map_err(IngressError::TooManyStreams)?;
     let (client, mut steps) = mpsc::channel(1);
-    drop(a2a.running().run(run_stream(Arc::clone(&gateway), call, form.clone(), client)));
+    drop(a2a.running().run(operation(client)));
     match steps.recv().await {
-        Some(Step::Event(first)) => {
-            let first = Some(first);
-            let stream = ClientStream { first, steps, form, gateway, _place: place };
-            Ok(event_stream::respond(stream::unfold(stream, async |mut stream| {
-                let event = stream.next().await?;
-                Some((event, stream))
+        Some(Step::Failed(refusal)) => Err(*refusal),
+        Some(first) => {
+            let stream = ClientStream { first: Some(first), steps, gateway, _place: place };
+            Ok(form.stream(stream::unfold(stream, async |mut stream| {
+                let step = stream.next().await?;
+                Some((step, stream))
             })))
         }
-        Some(Step::Failed(refusal)) => Err(*refusal),
         None => Err(Refusal::stopping()),
     }
 }
@@ -165,31 +181,32 @@ async fn forward(
 
 /// The stream of a connected client.
 struct ClientStream {
-    first: Option<Bytes>,
+    first: Option<Step>,
     steps: mpsc::Receiver<Step>,
-    form: AnswerForm,
     gateway: Arc<Gateway>,
     _place: EventStreamPlace,
 }
 
 impl ClientStream {
-    /// The next event. `None` at the end, and when the gateway stops: clients subscribe again.
-    async fn next(&mut self) -> Option<Bytes> {
+    /// The next step. `None` at the end.
+    async fn next(&mut self) -> Option<Step> {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
         loop {
             tokio::select! {
                 biased;
-                step = self.steps.recv() => return Some(match step? {
-                    Step::Event(event) => event,
-                    Step::Failed(refusal) => {
+                step = self.steps.recv() => {
+                    if matches!(step, Some(Step::Failed(_))) {
                         self.steps.close();
-                        self.form.last_event(&refusal.failure)
                     }
-                }),
+                    return step;
+                }
                 () = self.gateway.closing().cancelled() => {
-                    self.gateway = Arc::clone(self.gateway.successor()?);
+                    let Some(successor) = self.gateway.successor().cloned() else {
+                        return Some(Step::Stopping);
+                    };
+                    self.gateway = successor;
                 }
             }
         }

@@ -28,6 +28,7 @@ use super::{
     answer::{AnswerForm, reject},
     enter,
     failure::Refusal,
+    own_agent,
     signer::key_set,
 };
 use crate::{
@@ -128,8 +129,13 @@ impl CardSource<'_> {
         self.respond(&card, Some(agent), Some(visible.record().registered_at))
     }
 
-    /// The card of the gateway, whose interfaces serve all agents.
+    /// The card of the gateway, whose interfaces serve all agents. Its own skills are composed tools.
     fn of_gateway(&self) -> Result<Response, Refusal> {
+        let skills = if self.gateway.settings().agents.of_tools {
+            own_agent::skills(self.gateway, &authentication(self.parts))
+        } else {
+            Vec::new()
+        };
         let card = json!({
             "name": "Agent gateway",
             "description": "Forwards requests to the agents that a caller may use. \
@@ -137,12 +143,22 @@ impl CardSource<'_> {
                             this address name the agent as tenant or as agent in their metadata.",
             "version": env!("CARGO_PKG_VERSION"),
             "url": self.base()?,
-            "capabilities": { "streaming": true },
+            "capabilities": {
+                "streaming": true,
+                "pushNotifications": self.gateway.settings().push().is_some(),
+            },
             "defaultInputModes": ["text/plain", "application/json"],
             "defaultOutputModes": ["text/plain", "application/json"],
-            "skills": [],
+            "skills": skills,
         });
-        let card = Card::parse(card.to_string().as_bytes(), &CardLimits::default());
+        // The limits are for the cards of others.
+        let limits = CardLimits {
+            bytes: usize::MAX,
+            depth: usize::MAX,
+            skills: usize::MAX,
+            ..CardLimits::default()
+        };
+        let card = Card::parse(card.to_string().as_bytes(), &limits);
         self.respond(&card.map_err(|error| invalid(&error))?, None, None)
     }
 
@@ -193,16 +209,24 @@ impl CardSource<'_> {
         if let Some(agent) = agent {
             url = format!("{url}/{agent}");
         }
-        let interfaces = Version::ALL.into_iter().flat_map(|version| {
-            let bindings = [Binding::JsonRpc, Binding::HttpJson];
-            let url = &url;
-            bindings.map(|binding| Interface { url: url.clone(), binding, version, tenant: None })
+        let mut interfaces = Vec::new();
+        for version in Version::ALL {
+            for binding in [Binding::JsonRpc, Binding::HttpJson] {
+                let url = url.clone();
+                interfaces.push(Interface { url, binding, version, tenant: None });
+            }
+        }
+        interfaces.push(Interface {
+            url: origin(&self.base()?).to_owned(),
+            binding: Binding::Grpc,
+            version: Version::V1,
+            tenant: agent.map(AgentName::to_string),
         });
         let security = self.gateway.authenticator().card_security();
         Ok(Facade {
-            interfaces: interfaces.collect(),
+            interfaces,
             streaming: true,
-            push_notifications: false,
+            push_notifications: self.gateway.settings().push().is_some(),
             extended_card: true,
             security_schemes: security.schemes,
             security_requirements: security.requirements,
@@ -235,6 +259,13 @@ pub(super) fn base_url(gateway: &Gateway, parts: &Parts) -> Result<String, Refus
         let message = "the request has no valid Host header, and a2a.url is not configured";
         Failure::new(ErrorKind::InvalidRequest, message).into()
     })
+}
+
+/// The part of a URL before its path: methods of gRPC have fixed paths.
+fn origin(url: &str) -> &str {
+    let authority = url.find("://").map_or(0, |at| at + 3);
+    let path = url[authority..].find('/');
+    path.map_or(url, |at| &url[..authority + at])
 }
 
 /// The shape of a card by the version of its request. Clients without a version get the members of

@@ -21,7 +21,7 @@ use crate::{
 const VIOLATIONS: usize = 16;
 
 /// An error with what HTTP adds to it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Refusal {
     pub(super) failure: Box<Failure>,
     /// `None`: the status of the error's kind.
@@ -87,6 +87,22 @@ impl Refusal {
         Self::of_operation("", &Error::NoCatalog)
     }
 
+    /// The error of a caller with too many push notification configurations.
+    pub(super) fn too_many_push_configs() -> Self {
+        let message = "too many push notification configurations; delete those of ended tasks";
+        let failure = Failure::new(ErrorKind::ResourceExhausted, message);
+        failure.with_reason("TOO_MANY_PUSH_CONFIGS").into()
+    }
+
+    /// The error of a notification whose receiver is slower than its agent.
+    pub(super) fn push_queue_full() -> Self {
+        let message = "too many push notifications wait for the receiver; retry later";
+        let failure = Failure::new(ErrorKind::Unavailable, message).with_reason("PUSH_QUEUE_FULL");
+        let mut refusal = Self::from(failure);
+        refusal.headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
+        refusal
+    }
+
     /// The error of an operation of an agent.
     pub(super) fn of_operation(agent: &str, error: &Error) -> Self {
         if let Error::Scopes(refusal) = error {
@@ -118,6 +134,7 @@ fn failure(agent: &str, error: &Error) -> Failure {
             return violated(ErrorKind::Internal, agent, error, violations);
         }
         Error::NoCatalog => (ErrorKind::Unavailable, "NO_CATALOG"),
+        Error::Arguments(_) => (ErrorKind::InvalidParams, "INVALID_INPUT"),
         Error::UnknownPlaceholder { .. } => (ErrorKind::InvalidParams, "UNKNOWN_PLACEHOLDER"),
         Error::Upstream(error) => of_upstream(error),
         _ => (ErrorKind::Internal, "GATEWAY_ERROR"),

@@ -1,6 +1,6 @@
-//! Reads requests in both bindings.
+//! Reads requests in all bindings.
 
-use a2a::{Binding, Dialect, Failure, Request, extensions::Extensions, rest, rpc};
+use a2a::{Binding, Dialect, Failure, Request, extensions::Extensions, grpc, rest, rpc};
 use bytes::Bytes;
 use gateway_protocol::{jsonrpc::Limits, mcp::HOPS, trace_context::TraceContext};
 use gateway_upstream::RequestContext;
@@ -38,23 +38,21 @@ pub(super) fn operation(
 ) -> Result<OperationRequest, Box<(AnswerForm, Refusal)>> {
     let limits = Limits::with_max_bytes(gateway.settings().request_bytes);
     let form = AnswerForm::new(dialect);
-    let (form, request) = if dialect.binding == Binding::JsonRpc {
-        match rpc::read_call(dialect.version, body, limits) {
-            Ok(call) => (form.with_id(Some(call.id)), call.request),
-            Err(invalid) => {
-                return Err(Box::new((form.with_id(invalid.id), invalid.failure.into())));
-            }
+    let (form, request) = match dialect.binding {
+        Binding::JsonRpc => match rpc::read_call(dialect.version, body, limits) {
+            Ok(call) => (form.with_id(Some(call.id)), Ok(call.request)),
+            Err(invalid) => (form.with_id(invalid.id), Err(*invalid.failure)),
+        },
+        Binding::HttpJson => {
+            let query = parts.uri.query();
+            let request = rest::route(dialect.version, method, address.rest)
+                .and_then(|route| rest::read_call(dialect.version, route, query, body, limits));
+            (form, request)
         }
-    } else {
-        let query = parts.uri.query();
-        let request = rest::route(dialect.version, method, address.rest)
-            .and_then(|route| rest::read_call(dialect.version, route, query, body, limits));
-        match request {
-            Ok(request) => (form, request),
-            Err(failure) => return Err(Box::new((form, failure.into()))),
-        }
+        // The rest of the address is the method.
+        Binding::Grpc => (form, grpc::read_call(address.rest, body)),
     };
-    match completed(parts, request, address) {
+    match request.and_then(|request| completed(parts, request, address)) {
         Ok((agent, request, context)) => {
             let extensions = Extensions::of_headers(&parts.headers);
             Ok(OperationRequest { agent, request, extensions, context, form })

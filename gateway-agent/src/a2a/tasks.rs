@@ -15,6 +15,7 @@ use super::{
     address::AgentName,
     calls::AgentOperation,
     failure::Refusal,
+    push::PendingConfig,
     task_index::{ListedTask, Owner, TaskIndex},
 };
 use crate::{clock, identity::authenticator::Authentication, pipeline::Gateway};
@@ -31,12 +32,22 @@ pub(super) struct TaskObserver {
     /// `None`: the caller has no list.
     owner: Option<Owner>,
     agent: Box<str>,
+    /// The push notification configuration of the operation.
+    config: Option<Arc<PendingConfig>>,
 }
 
 impl TaskObserver {
     pub(super) fn new(index: &Arc<TaskIndex>, caller: &Authentication, agent: &AgentName) -> Self {
         let (index, owner) = (Arc::clone(index), Owner::of(&caller.claim));
-        Self { index, owner, agent: agent.name.as_str().into() }
+        Self { index, owner, agent: agent.name.as_str().into(), config: None }
+    }
+
+    pub(super) fn with_config(self, config: Arc<PendingConfig>) -> Self {
+        Self { config: Some(config), ..self }
+    }
+
+    pub(super) fn config(&self) -> Option<&PendingConfig> {
+        self.config.as_deref()
     }
 
     /// Reads an answer or an event.
@@ -51,6 +62,9 @@ impl TaskObserver {
             },
         };
         if let Some(task) = task {
+            if let Some(config) = &self.config {
+                config.started(&task.id);
+            }
             self.index.record(owner, task, clock::timestamp());
         }
     }

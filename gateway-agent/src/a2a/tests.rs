@@ -1,8 +1,12 @@
 //! The surface with its real router and a scripted agent.
 
 mod answers;
+mod bridges;
 mod cards;
 mod governed_paths;
+mod grpc;
+mod grpc_client;
 mod harness;
 mod lists;
+mod push;
 mod streams;

@@ -10,7 +10,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use axum::{Router, body::Body, extract::ConnectInfo};
 use bytes::Bytes;
-use gateway_upstream::{Client, Connector, redact_url};
+use gateway_upstream::{Addresses, Client, Connector, redact_url};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT},
@@ -141,7 +141,7 @@ impl Endpoint {
             return Err(InvalidEndpoint::InsecureToken(url));
         }
         let is_https = uri.scheme_str() == Some("https");
-        let client = Client::alone(is_https, address.tls, IDLE)?;
+        let client = Client::alone(is_https, address.tls, Addresses::Any, IDLE)?;
         Self::over(Transport::Http(Box::new(client)), uri, identity)
     }
 

@@ -12,9 +12,14 @@ use super::endpoint::SendError;
 
 /// Failed handshakes, by a part of their reasons, with their remedies. The gateway has received no
 /// request. hyper reports a TLS alert as an invalid version.
-const FAILED_HANDSHAKES: [(&str, &str); 6] = [
+const FAILED_HANDSHAKES: [(&str, &str); 7] = [
     ("UnknownIssuer", WRONG_CA),
     ("BadSignature", WRONG_CA),
+    (
+        "CaUsedAsEndEntity",
+        "The certificate of the gateway is a CA certificate: issue one with \
+         basicConstraints=CA:FALSE",
+    ),
     ("InvalidContentType", "If the gateway does not use TLS, write http:// in --gateway"),
     ("invalid HTTP version", "If the gateway uses TLS, write https:// in --gateway"),
     (
@@ -163,6 +168,7 @@ mod tests {
     fn failed_handshakes_name_the_options() {
         for (reason, expected) in [
             ("invalid peer certificate: UnknownIssuer", "--gateway-ca"),
+            ("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))", "CA:FALSE"),
             ("received fatal alert: CertificateRequired", "--client-cert and --client-key"),
             ("received fatal alert: CertificateExpired", "--client-cert and --client-key"),
             ("invalid HTTP version parsed", "https:// in --gateway"),

@@ -15,10 +15,10 @@ use atomic_file::{Access, parent_directory, sync_directory, with_suffix, write_s
 use bytes::Bytes;
 use registry_core::{
     Catalog, RegistryId, Revision, SealedCommit,
-    registry_file::{InvalidExport, read_export, write_export},
+    registry_file::{InvalidExport, journal, read_export, write_export},
 };
 
-use super::{Batch, Confirmed, journal};
+use super::{Batch, Confirmed};
 use crate::{
     catalog_verifier::CatalogRejected,
     files::{link_as, remove},
@@ -151,7 +151,7 @@ impl Disk {
 
     /// Applies the journal's commits. `None`: the journal must not be extended.
     fn replay(&mut self, catalog: &mut Catalog, verify: Verify<'_>) -> Option<u64> {
-        let path = with_suffix(&self.path, ".log");
+        let path = with_suffix(&self.path, journal::SUFFIX);
         let bytes = match read_bounded(&path) {
             Ok(bytes) => Bytes::from(bytes),
             Err(InvalidCacheFile::Io(e)) if e.kind() == io::ErrorKind::NotFound => return Some(0),
@@ -202,7 +202,7 @@ impl Disk {
     /// Sets the modification time of the files to the time of the last confirmation.
     pub(super) fn set_time(&self, age: Option<Duration>) -> Result<(), CacheError> {
         let Some(age) = age.filter(|_| self.lock.is_some()) else { return Ok(()) };
-        for path in [self.path.clone(), with_suffix(&self.path, ".log")] {
+        for path in [self.path.clone(), with_suffix(&self.path, journal::SUFFIX)] {
             match set_age(&path, age) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     return Err(failed("set the time of", &path)(e));
@@ -237,7 +237,7 @@ impl Disk {
         if length > written.snapshot_bytes / 2 {
             return Ok(None);
         }
-        let path = with_suffix(&self.path, ".log");
+        let path = with_suffix(&self.path, journal::SUFFIX);
         append_synced(&path, &frames).map_err(failed("append to", &path))?;
         Ok(Some(WrittenState {
             revision: catalog.revision(),
@@ -258,7 +258,7 @@ impl Disk {
         self.is_current_valid = true;
         sync_directory(path).map_err(failed("flush the directory of", path))?;
         // Frames older than the snapshot are ignored, so a failure is harmless.
-        let journal = with_suffix(path, ".log");
+        let journal = with_suffix(path, journal::SUFFIX);
         remove(&journal).map_err(failed("remove", &journal))?;
         Ok(WrittenState {
             registry: catalog.registry().clone(),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use gateway_policy::{Access, RuntimeValidation, ToolValidation, ValidationMode};
-use gateway_upstream::UpstreamLimits;
+use gateway_upstream::{Addresses, UpstreamLimits};
 use registry_core::{
     checkpoint::{InvalidVerifierKey, VerifierKey},
     parse_duration, parse_positive_duration, parse_socket_address,
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     files::read_text,
-    pipeline::{DenialForm, ToolLimits},
+    pipeline::{AgentBridges, DenialForm, PushSettings, ToolLimits},
     seal,
     source::{InvalidSource, Source, SourceConfig},
     startup::StartupValidation,
@@ -129,7 +129,8 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         drain_timeout(&root, tool_limits::longest_call(&limits.upstream, &limits.tools));
     let session_key_file = session_key_file(&root);
     let denials = denials(&root);
-    let a2a_url = a2a_url(&root);
+    let (a2a_url, push) = a2a(&root);
+    let agents = agents(&root);
     let allowed_origins = root.parsed("allowedOrigins", origins::origin);
     let allowed_hosts = root.parsed("allowedHosts", origins::host);
     root.finish();
@@ -156,6 +157,8 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         session_key_file,
         denials,
         a2a_url,
+        push,
+        agents,
         admin,
         tracing,
     })
@@ -181,11 +184,31 @@ fn denials(root: &Section<'_>) -> DenialForm {
     denials
 }
 
-fn a2a_url(root: &Section<'_>) -> Option<String> {
+fn a2a(root: &Section<'_>) -> (Option<String>, Option<PushSettings>) {
     let section = root.section("a2a");
     let url = section.find("url").and_then(|field| field.parse(origins::base_url));
+    let push = section.find("pushNotifications").map(|field| {
+        if url.is_none() {
+            field.problem("set `a2a.url` to the URL at which the agents reach this gateway");
+        }
+        let section = field.section();
+        let words =
+            [("public", Addresses::Public), ("usual", Addresses::Usual), ("any", Addresses::Any)];
+        let addresses = section.choice("addresses", &words, Addresses::Public);
+        let allow_http = section.switch("allowHttp", false);
+        section.finish();
+        PushSettings { addresses, allow_http }
+    });
     section.finish();
-    url
+    (url, push)
+}
+
+fn agents(root: &Section<'_>) -> AgentBridges {
+    let section = root.section("agents");
+    let as_tools = section.switch("asTools", false);
+    let of_tools = section.switch("ofTools", false);
+    section.finish();
+    AgentBridges { as_tools, of_tools }
 }
 
 /// Reads the file once, so that an invalid file is a problem of the configuration.

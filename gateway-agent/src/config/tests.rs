@@ -203,7 +203,7 @@ limits: { sessions: 0 }
     line 8: targets[0].http: `not-a-url` is not a URL such as http://127.0.0.1:7090/mcp
     line 9: targets[1]: set `http: URL` or `stdio: { command: … }`
     line 10: targets[2]: `http` and `stdio` are both set; remove one of them
-    line 11: colour: unknown field; expected one of name, tls, listen, mcpServers, registry, identity, targets, variables, limits, adminTokenFile, admin, tracing, drainNotice, drainTimeout, sessionKeyFile, governance, a2a, allowedOrigins, allowedHosts
+    line 11: colour: unknown field; expected one of name, tls, listen, mcpServers, registry, identity, targets, variables, limits, adminTokenFile, admin, tracing, drainNotice, drainTimeout, sessionKeyFile, governance, a2a, agents, allowedOrigins, allowedHosts
     line 12: limits.sessions: expected an integer of at least 1, found the number 0
     ");
 }
@@ -396,6 +396,10 @@ fn meaningless_combinations_are_rejected() {
     ] {
         cases.push((format!("{DEFAULTS}\na2a: {{ url: '{url}' }}"), "is not a base URL"));
     }
+    let without_url = "a2a: { pushNotifications: { addresses: any } }";
+    cases.push((format!("{DEFAULTS}\n{without_url}"), "set `a2a.url`"));
+    let private = "a2a: { url: 'https://h', pushNotifications: { addresses: private } }";
+    cases.push((format!("{DEFAULTS}\n{private}"), "is not one of public, usual, any"));
     for name in ["", "A=B"] {
         let child = format!("stdio: {{ command: x, env: {{ '{name}': z }} }}");
         cases.push((target(&child), "is not a valid variable name"));
@@ -409,6 +413,14 @@ fn meaningless_combinations_are_rejected() {
     parse(&format!("{DEFAULTS}\n{good}")).unwrap();
     let config = parse(&format!("{DEFAULTS}\na2a: {{ url: 'https://a.example/base/' }}")).unwrap();
     assert_eq!(config.a2a_url.as_deref(), Some("https://a.example/base"));
+    assert_eq!(config.push, None);
+    let push = "a2a: { url: 'https://h', pushNotifications: { allowHttp: true } }";
+    let config = parse(&format!("{DEFAULTS}\n{push}")).unwrap();
+    let expected = PushSettings { addresses: Addresses::Public, allow_http: true };
+    assert_eq!(config.push, Some(expected));
+    assert_eq!(config.agents, AgentBridges::default());
+    let config = parse(&format!("{DEFAULTS}\nagents: {{ asTools: true, ofTools: true }}")).unwrap();
+    assert_eq!(config.agents, AgentBridges { as_tools: true, of_tools: true });
 }
 
 #[test]

@@ -30,7 +30,8 @@ pub(super) fn read(root: &Section<'_>, args: &Args) -> Option<ServerFiles> {
         client_ca,
         client_crl,
         client_auth: ClientAuth::Required,
-        protocols: &["http/1.1"],
+        // Clients with both get HTTP/1.1. Clients of gRPC have HTTP/2 only.
+        protocols: &["http/1.1", "h2"],
     });
     if let Some(Err(e)) = files.as_ref().map(ServerFiles::check) {
         match flag(args, &e.path) {

@@ -1,162 +1,257 @@
 //! The places of images, audio and other binary content in results of MCP, and of files in answers
 //! of A2A.
+//!
+//! Receivers read repeated members differently, so all of them are read here.
 
-use gateway_protocol::jsonrpc::Object;
+use std::{borrow::Cow, collections::HashSet};
+
 use serde_json::value::RawValue;
 
-/// The pointers of the base64 texts of binary content. Text in these members is not inspected.
-pub(super) fn pointers(result: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    if let Ok(result) = serde_json::from_str::<&RawValue>(result) {
-        collect(result, "", &mut found);
-    }
-    found
+use super::members::{each_item, each_member};
+
+/// The binary content of a document.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct BinaryContent {
+    /// The pointer of the first one.
+    pub(super) first: Option<String>,
+    /// The wanted pointers that are base64 texts of binary content.
+    pub(super) wanted: HashSet<String>,
 }
 
-/// The pointers of the base64 texts of files in an answer or event of A2A.
-pub(super) fn pointers_of_agent(answer: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let Ok(answer) = serde_json::from_str::<&RawValue>(answer) else { return found };
+/// Finds the binary content of a document. Of the pointers, only the wanted ones are kept: a document
+/// can have hundreds of thousands.
+pub(super) type Find = fn(&str, &HashSet<&str>) -> BinaryContent;
+
+/// Finds the binary content of a result of MCP.
+pub(super) fn of_result(json: &str, wanted: &HashSet<&str>) -> BinaryContent {
+    search(json, wanted, result)
+}
+
+/// Finds the files in an answer or event of A2A.
+pub(super) fn of_answer(json: &str, wanted: &HashSet<&str>) -> BinaryContent {
+    search(json, wanted, agent_answer)
+}
+
+fn search(json: &str, wanted: &HashSet<&str>, read: Read) -> BinaryContent {
+    let mut search = Search { wanted, found: BinaryContent::default() };
+    if let Ok(document) = serde_json::from_str::<&RawValue>(json) {
+        read(document, "", &mut search);
+    }
+    search.found
+}
+
+struct Search<'w> {
+    wanted: &'w HashSet<&'w str>,
+    found: BinaryContent,
+}
+
+/// Reads a value at a pointer.
+type Read = fn(&RawValue, &str, &mut Search<'_>);
+
+impl Search<'_> {
+    fn add(&mut self, pointer: String) {
+        if self.wanted.contains(&*pointer) {
+            self.found.wanted.insert(pointer.clone());
+        }
+        self.found.first.get_or_insert(pointer);
+    }
+
+    /// The values of the members with these names. An object that cannot be read can have binary
+    /// content.
+    fn members<'a, const N: usize>(
+        &mut self,
+        of: &'a RawValue,
+        at: &str,
+        names: [&str; N],
+    ) -> [Vec<&'a RawValue>; N] {
+        let mut found: [Vec<&'a RawValue>; N] = std::array::from_fn(|_| Vec::new());
+        let read = each_member(of, |name, value| {
+            if let Some(position) = names.iter().position(|known| *known == name) {
+                found[position].push(value);
+            }
+        });
+        if read.is_err() {
+            self.add(at.to_owned());
+        }
+        found
+    }
+
+    /// Reads the items of arrays, or the values themselves.
+    fn each(&mut self, values: &[&RawValue], at: &str, read: Read) {
+        for value in values {
+            if value.get().starts_with('[') {
+                each_item(value, |index, item| read(item, &format!("{at}/{index}"), self));
+            } else {
+                read(value, at, self);
+            }
+        }
+    }
+}
+
+fn agent_answer(answer: &RawValue, at: &str, search: &mut Search<'_>) {
     // The answer is a task itself, or has one member with its content.
-    agent_task(answer, "", &mut found);
-    let members = Object::parse(answer).unwrap_or_default();
-    for (name, read) in [
-        ("task", agent_task as Read),
-        ("message", parts),
-        ("statusUpdate", agent_status),
-        ("artifactUpdate", agent_artifact),
-    ] {
-        if let Some(content) = members.find(name) {
-            read(content, &format!("/{name}"), &mut found);
-        }
-    }
-    found
+    agent_task(answer, at, search);
+    let names = ["task", "message", "statusUpdate", "artifactUpdate"];
+    let [tasks, messages, statuses, artifacts] = search.members(answer, at, names);
+    search.each(&tasks, "/task", agent_task);
+    search.each(&messages, "/message", parts);
+    search.each(&statuses, "/statusUpdate", agent_status);
+    search.each(&artifacts, "/artifactUpdate", agent_artifact);
 }
 
-fn agent_task(task: &RawValue, at: &str, found: &mut Vec<String>) {
-    let members = Object::parse(task).unwrap_or_default();
-    agent_status(task, at, found);
-    for name in ["artifacts", "history"] {
-        if let Some(list) = members.find(name) {
-            each(list, &format!("{at}/{name}"), parts, found);
-        }
-    }
+fn agent_task(task: &RawValue, at: &str, search: &mut Search<'_>) {
+    agent_status(task, at, search);
+    let [artifacts, history] = search.members(task, at, ["artifacts", "history"]);
+    search.each(&artifacts, &format!("{at}/artifacts"), parts);
+    search.each(&history, &format!("{at}/history"), parts);
 }
 
-fn agent_status(of: &RawValue, at: &str, found: &mut Vec<String>) {
-    let status = Object::parse(of).ok().and_then(|members| members.find("status"));
-    let said = status.and_then(|status| Object::parse(status).ok()?.find("message"));
-    if let Some(said) = said {
-        parts(said, &format!("{at}/status/message"), found);
+fn agent_status(of: &RawValue, at: &str, search: &mut Search<'_>) {
+    let [statuses] = search.members(of, at, ["status"]);
+    for status in statuses {
+        let at = format!("{at}/status");
+        let [said] = search.members(status, &at, ["message"]);
+        search.each(&said, &format!("{at}/message"), parts);
     }
 }
 
-fn agent_artifact(update: &RawValue, at: &str, found: &mut Vec<String>) {
-    let artifact = Object::parse(update).ok().and_then(|members| members.find("artifact"));
-    if let Some(artifact) = artifact {
-        parts(artifact, &format!("{at}/artifact"), found);
-    }
+fn agent_artifact(update: &RawValue, at: &str, search: &mut Search<'_>) {
+    let [artifacts] = search.members(update, at, ["artifact"]);
+    search.each(&artifacts, &format!("{at}/artifact"), parts);
 }
 
 /// The parts of a message or an artifact.
-fn parts(of: &RawValue, at: &str, found: &mut Vec<String>) {
-    let parts = Object::parse(of).ok().and_then(|members| members.find("parts"));
-    if let Some(parts) = parts {
-        each(parts, &format!("{at}/parts"), part, found);
+fn parts(of: &RawValue, at: &str, search: &mut Search<'_>) {
+    let [parts] = search.members(of, at, ["parts"]);
+    search.each(&parts, &format!("{at}/parts"), part);
+}
+
+fn part(part: &RawValue, at: &str, search: &mut Search<'_>) {
+    let [raw] = search.members(part, at, ["raw"]);
+    if !raw.is_empty() {
+        search.add(format!("{at}/raw"));
     }
 }
 
-fn part(part: &RawValue, at: &str, found: &mut Vec<String>) {
-    if Object::parse(part).is_ok_and(|members| members.find("raw").is_some()) {
-        found.push(format!("{at}/raw"));
-    }
-}
-
-/// Collects from a result, or from the result of a task in it.
-fn collect(result: &RawValue, at: &str, found: &mut Vec<String>) {
-    let Ok(members) = Object::parse(result) else { return };
-    for (name, read) in
-        [("content", block as Read), ("contents", resource as Read), ("messages", message as Read)]
-    {
-        if let Some(list) = members.find(name) {
-            each(list, &format!("{at}/{name}"), read, found);
+/// A result, or the result of a task in it.
+fn result(value: &RawValue, at: &str, search: &mut Search<'_>) {
+    let names = ["content", "contents", "messages", "result", "inputRequests"];
+    let [content, contents, messages, results, requests] = search.members(value, at, names);
+    search.each(&content, &format!("{at}/content"), block);
+    search.each(&contents, &format!("{at}/contents"), resource);
+    search.each(&messages, &format!("{at}/messages"), message);
+    if at.is_empty() {
+        for of_task in results {
+            result(of_task, "/result", search);
         }
     }
-    if let Some(result) = members.find("result").filter(|_| at.is_empty()) {
-        collect(result, "/result", found);
-    }
-    let requests = members.find("inputRequests").map(Object::parse);
-    for request in requests.and_then(Result::ok).unwrap_or_default().members() {
-        let name = request.name.replace('~', "~0").replace('/', "~1");
-        let params = Object::parse(request.value).ok().and_then(|request| request.find("params"));
-        if let Some(params) = params {
-            question(params, &format!("{at}/inputRequests/{name}/params"), found);
+    let at = format!("{at}/inputRequests");
+    for requests in requests {
+        let read = each_member(requests, |name, request| {
+            let name = name.replace('~', "~0").replace('/', "~1");
+            question(request, &format!("{at}/{name}"), search);
+        });
+        if read.is_err() {
+            search.add(at.clone());
         }
     }
 }
 
-/// The parameters of a question of a server.
-fn question(params: &RawValue, at: &str, found: &mut Vec<String>) {
-    let messages = Object::parse(params).ok().and_then(|members| members.find("messages"));
-    if let Some(messages) = messages {
-        each(messages, &format!("{at}/messages"), message, found);
-    }
-}
-
-type Read = fn(&RawValue, &str, &mut Vec<String>);
-
-/// Reads the items of an array, or the value itself.
-fn each(list: &RawValue, at: &str, read: Read, found: &mut Vec<String>) {
-    match serde_json::from_str::<Vec<&RawValue>>(list.get()) {
-        Ok(items) => {
-            for (index, item) in items.into_iter().enumerate() {
-                read(item, &format!("{at}/{index}"), found);
-            }
-        }
-        Err(_) => read(list, at, found),
+/// A question of a server.
+fn question(request: &RawValue, at: &str, search: &mut Search<'_>) {
+    let [all] = search.members(request, at, ["params"]);
+    for params in all {
+        let at = format!("{at}/params");
+        let [messages] = search.members(params, &at, ["messages"]);
+        search.each(&messages, &format!("{at}/messages"), message);
     }
 }
 
 /// A message of a prompt.
-fn message(message: &RawValue, at: &str, found: &mut Vec<String>) {
-    let content = Object::parse(message).ok().and_then(|members| members.find("content"));
-    if let Some(content) = content {
-        each(content, &format!("{at}/content"), block, found);
-    }
+fn message(message: &RawValue, at: &str, search: &mut Search<'_>) {
+    let [content] = search.members(message, at, ["content"]);
+    search.each(&content, &format!("{at}/content"), block);
 }
 
 /// A block of content.
-fn block(content: &RawValue, at: &str, found: &mut Vec<String>) {
-    let Ok(members) = Object::parse(content) else { return };
-    // Escapes must not hide the type.
-    let kind =
-        members.find("type").and_then(|kind| serde_json::from_str::<String>(kind.get()).ok());
-    if matches!(kind.as_deref(), Some("image" | "audio")) && members.find("data").is_some() {
-        found.push(format!("{at}/data"));
+fn block(content: &RawValue, at: &str, search: &mut Search<'_>) {
+    let [kinds, data, embedded] = search.members(content, at, ["type", "data", "resource"]);
+    let is_binary = |kind: &&RawValue| {
+        // Escapes must not hide the type.
+        let kind = serde_json::from_str::<Cow<'_, str>>(kind.get());
+        matches!(kind.as_deref(), Ok("image" | "audio"))
+    };
+    if !data.is_empty() && kinds.iter().any(is_binary) {
+        search.add(format!("{at}/data"));
     }
-    if let Some(embedded) = members.find("resource") {
-        resource(embedded, &format!("{at}/resource"), found);
+    for embedded in embedded {
+        resource(embedded, &format!("{at}/resource"), search);
     }
 }
 
 /// The contents of a resource.
-fn resource(contents: &RawValue, at: &str, found: &mut Vec<String>) {
-    let has_blob = Object::parse(contents).is_ok_and(|members| members.find("blob").is_some());
-    if has_blob {
-        found.push(format!("{at}/blob"));
+fn resource(contents: &RawValue, at: &str, search: &mut Search<'_>) {
+    let [blobs] = search.members(contents, at, ["blob"]);
+    if !blobs.is_empty() {
+        search.add(format!("{at}/blob"));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    /// The wanted pointers of binary content, and the first one.
+    fn found(find: Find, json: &str, wanted: &[&str]) -> (Vec<String>, Option<String>) {
+        let BinaryContent { first, wanted } = find(json, &wanted.iter().copied().collect());
+        let mut wanted: Vec<_> = wanted.into_iter().collect();
+        wanted.sort_unstable();
+        (wanted, first)
+    }
+
+    fn check(find: Find, document: &Value, expected: &[&str]) {
+        let wanted = [expected, &["/other"][..]].concat();
+        let (mut sorted, first) = (expected.to_vec(), expected.first().map(|at| (*at).to_owned()));
+        sorted.sort_unstable();
+        let sorted: Vec<_> = sorted.into_iter().map(str::to_owned).collect();
+        assert_eq!(found(find, &document.to_string(), &wanted), (sorted, first), "{document}");
+    }
 
     #[test]
     fn escaped_type_is_binary() {
         let result = r#"{"content":[{"type":"imag\u0065","data":"AAAA"}]}"#;
-        assert_eq!(pointers(result), ["/content/0/data"]);
+        assert_eq!(found(of_result, result, &[]).1.unwrap(), "/content/0/data");
+    }
+
+    #[test]
+    fn repeated_members_do_not_hide_binary_content() {
+        let image = r#"{"type":"image","data":"AAAA"}"#;
+        for (result, pointer) in [
+            (format!(r#"{{"content":[],"content":[{image}]}}"#), "/content/0/data"),
+            (format!(r#"{{"content":[{image}],"content":[]}}"#), "/content/0/data"),
+            (
+                r#"{"content":[{"type":"text","type":"audio","data":"A"}]}"#.into(),
+                "/content/0/data",
+            ),
+            (
+                r#"{"content":[{"resource":{"text":""},"resource":{"blob":"A"}}]}"#.into(),
+                "/content/0/resource/blob",
+            ),
+            (r#"{"content":[{"\ud800":1,"type":"image","data":"A"}]}"#.into(), "/content/0"),
+        ] {
+            assert_eq!(found(of_result, &result, &[]).1.as_deref(), Some(pointer), "{result}");
+        }
+    }
+
+    #[test]
+    fn only_wanted_pointers_are_kept() {
+        let images = vec![json!({ "type": "image", "data": "" }); 1_000];
+        let result = json!({ "content": images }).to_string();
+        let (kept, first) = found(of_result, &result, &["/content/7/data", "/content/8/text"]);
+        assert_eq!(kept, ["/content/7/data"]);
+        assert_eq!(first.as_deref(), Some("/content/0/data"));
     }
 
     #[test]
@@ -177,7 +272,7 @@ mod tests {
             (json!({ "message": { "parts": [{ "data": { "raw": "text" } }] } }), vec![]),
             (json!({ "content": [{ "type": "image", "data": "c" }] }), vec![]),
         ] {
-            assert_eq!(pointers_of_agent(&answer.to_string()), expected, "{answer}");
+            check(of_answer, &answer, &expected);
         }
     }
 
@@ -212,7 +307,7 @@ mod tests {
             (json!({ "structuredContent": { "type": "image", "data": "c", "blob": "d" } }), vec![]),
             (json!([]), vec![]),
         ] {
-            assert_eq!(pointers(&result.to_string()), expected, "{result}");
+            check(of_result, &result, &expected);
         }
     }
 }

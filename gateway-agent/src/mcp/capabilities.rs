@@ -64,6 +64,8 @@ pub(super) fn available_features(endpoint: &Endpoint, requester: &Requester) -> 
     let can = |what: &str| {
         visible_servers.iter().any(|visible| visible.features.capabilities().has(what))
     };
+    let has_skills = gateway.settings().agents.as_tools
+        && view.served_tools().any(|served| served.skill().is_some());
     let found = [
         (Capability::Prompts, exposes(Exposure::Prompts)),
         (Capability::Resources, exposes(Exposure::Resources)),
@@ -72,9 +74,10 @@ pub(super) fn available_features(endpoint: &Endpoint, requester: &Requester) -> 
         (Capability::ToolTasks, requester.takes_tasks && view.takes_tasks()),
         (
             Capability::Tasks,
-            visible_servers
-                .iter()
-                .any(|visible| visible.features.capabilities().has_extension(TASKS)),
+            has_skills
+                || visible_servers
+                    .iter()
+                    .any(|visible| visible.features.capabilities().has_extension(TASKS)),
         ),
     ];
     let served_tools =

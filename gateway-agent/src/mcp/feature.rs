@@ -93,7 +93,7 @@ pub(super) async fn serve(
     match feature {
         Feature::List(list) => {
             let listing = Listing { endpoint, incoming, requester: &requester, list };
-            listing.page(&available.visible_servers, &available.interfaces)
+            listing.page(&available.visible_servers, &available.interfaces).await
         }
         Feature::Tasks => tasks::list(endpoint, incoming, &requester).await,
         Feature::Relayed(Method::Subscribe | Method::Unsubscribe) => {

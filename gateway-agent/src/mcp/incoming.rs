@@ -54,9 +54,13 @@ impl<'a> Incoming<'a> {
 
     /// Reserves memory for a response that is not a result of an upstream.
     pub(super) fn reserve(&self, bytes: usize) -> Result<(), Rejection> {
-        let buffered = self.parts.extensions.get::<Arc<BufferReservation>>();
-        let reserved = buffered.map_or(Ok(()), |buffered| buffered.reserve(bytes));
+        let reserved = self.buffered().map_or(Ok(()), |buffered| buffered.reserve(bytes));
         reserved.map_err(|full| IngressError::Buffers(full).into())
+    }
+
+    /// The memory of the request.
+    pub(super) fn buffered(&self) -> Option<&'a Arc<BufferReservation>> {
+        self.parts.extensions.get::<Arc<BufferReservation>>()
     }
 
     pub(super) fn headers(&self) -> &'a HeaderMap {

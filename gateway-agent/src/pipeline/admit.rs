@@ -146,7 +146,7 @@ impl Governed {
     pub(super) fn conceal(&self, record: &mut CallRecord) -> Result<(), Error> {
         match self.policies.hidden(self.action).filter(|_| !self.is_disclosed) {
             Some(finding) => {
-                record.set_verdicts(&self.policies, Some(finding), &[]);
+                record.conceal(&self.policies, finding);
                 Err(Denial::NoSuchTool.into())
             }
             None => Ok(()),
@@ -167,18 +167,20 @@ impl Governed {
     /// the price. `message`: the rest of a message to an agent.
     pub(super) async fn admit<'a>(
         &self,
-        Inspecting { gateway, call, moment }: Inspecting<'a>,
+        inspecting: Inspecting<'a>,
         inspection: &CallInspection,
         mut arguments: Option<&mut Arguments<'_>>,
         message: Option<&RawValue>,
         record: &mut CallRecord,
     ) -> Result<Admission<'a>, Error> {
+        let Inspecting { gateway, call, moment } = inspecting;
         let mut audit = Vec::new();
         let mut decided = self.check_call(call, moment, arguments.as_deref_mut(), &mut audit);
         if decided.is_ok() {
             let (raw, log) = (arguments.as_deref().and_then(Arguments::raw), record.inspection());
             let data = [raw, message];
-            decided = inspection.check_arguments(gateway, call, data, log, &mut audit).await;
+            let found = inspection.check_arguments(inspecting, data, log, &mut audit).await?;
+            decided = found.map_or(Ok(()), Err);
         }
         let decided = match decided {
             Ok(()) => self.reserve(gateway, call, moment, record, &mut audit).await,

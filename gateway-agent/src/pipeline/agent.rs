@@ -6,6 +6,7 @@
 mod ids;
 mod message;
 mod price;
+mod push;
 mod route;
 
 use std::sync::Arc;
@@ -14,9 +15,10 @@ use a2a::{Failure, Operation, Request, TaskState, model::Event, skill::DataPart}
 use gateway_policy::{Permit, ValidationMode};
 use gateway_upstream::AgentRequest;
 use registry_core::Key;
-use serde_json::{Value, value::to_raw_value};
+use serde_json::{Map, Value, value::to_raw_value};
 use tokio::sync::mpsc;
 
+pub(crate) use self::push::PushAddress;
 pub(super) use self::{ids::OpenedRequest, message::data_of_answer, route::find_route};
 use self::{
     ids::{AnswerIds, put_ids, take_ids},
@@ -24,8 +26,8 @@ use self::{
     price::Progress,
 };
 use super::{
-    Error, Output, Target, admit::Governed, arguments::Arguments, prepare::without_messages,
-    route::AgentRoute, send::Sending, validate,
+    Error, Output, PushRole, Target, admit::Governed, arguments::Arguments,
+    prepare::without_messages, route::AgentRoute, send::Sending, validate,
 };
 use crate::{audit::CallRecord, view::ServedTool};
 
@@ -78,7 +80,7 @@ impl Sending<'_> {
     /// Restores placeholders in a message, validates its data, and returns it as policies see it.
     async fn prepare_message(
         &self,
-        served: &ServedTool,
+        served: &Arc<ServedTool>,
         request: &mut Request,
         record: &mut CallRecord,
     ) -> Result<PolicyMessage, Error> {
@@ -90,7 +92,7 @@ impl Sending<'_> {
         if moment.snapshot.governance.is_some() {
             // JSON values always serialize.
             let text = to_raw_value(&*message).ok();
-            let restored = inspection.restored(self.inspecting(), served, text.as_deref())?;
+            let restored = inspection.restored(self.inspecting(), served, text.as_deref()).await?;
             if let Some(restored) = restored {
                 *message = serde_json::from_str(restored.get()).unwrap_or_default();
                 is_restored = true;
@@ -139,6 +141,10 @@ impl Exchange<'_> {
         let Target::Agent(agent_call) = &call.target else {
             return Err(Error::UnknownInput);
         };
+        if let PushRole::Event(event) = &agent_call.push {
+            progress.observe(self.request.operation, event);
+            return self.finish(event.clone(), record).await;
+        }
         let trace = record.onward(&call.context.trace);
         let request = AgentRequest {
             request: self.request,
@@ -158,6 +164,10 @@ impl Exchange<'_> {
         };
         record.end_upstream();
         let answer = answer?;
+        if self.request.operation.is_push_config() {
+            // The agent's configuration is that of the gateway, which has its own for the caller.
+            return Ok(Value::Object(Map::new()));
+        }
         if answer.is_null() {
             return Ok(answer);
         }

@@ -26,6 +26,14 @@ pub enum InvalidArguments {
     /// An object has a member name twice, or a number is out of range.
     #[error("`arguments` is not usable: {0}")]
     Ambiguous(String),
+    /// The values of placeholders make the arguments too long.
+    #[error(
+        "`arguments` exceeds {limit_bytes} bytes with the values of its placeholders; use fewer"
+    )]
+    TooLong {
+        /// The limit.
+        limit_bytes: usize,
+    },
 }
 
 /// The arguments of one call.

@@ -15,7 +15,7 @@ use registry_core::{
 use super::{Gateway, route};
 use crate::{
     identity::{Caller, authenticator::Authentication},
-    view::{Audience, Snapshot, ToolLookup},
+    view::{Audience, ServedTool, Snapshot, ToolLookup, View},
 };
 
 /// The agents of one caller at one moment.
@@ -56,6 +56,25 @@ impl<'a> Directory<'a> {
             Audience::Nobody => Vec::new(),
         };
         agents.into_iter().filter_map(|agent| self.listed(agent)).collect()
+    }
+
+    /// The composed tools that the caller's list of tools has, by name.
+    pub(crate) fn composed_tools(&self) -> Vec<Arc<ServedTool>> {
+        let view = self.view();
+        let is_composed = |served: &&Arc<ServedTool>| served.composed().is_some();
+        let mut tools: Vec<_> = view.listed().filter(is_composed).cloned().collect();
+        tools.sort_by(|a, b| a.name().cmp(b.name()));
+        tools
+    }
+
+    /// A composed tool of the caller. Calls of hidden ones are denied by their policies.
+    pub(crate) fn composed_tool(&self, name: &Name) -> Option<Arc<ServedTool>> {
+        self.view().find(name).filter(|served| served.composed().is_some()).cloned()
+    }
+
+    fn view(&self) -> Arc<View> {
+        let level = self.gateway.staleness().check().level;
+        self.gateway.view(&self.snapshot, &self.caller).at(level)
     }
 
     /// The agent that a caller addresses: the version that the path names, else the one that the

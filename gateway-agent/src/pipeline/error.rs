@@ -11,7 +11,10 @@ use schema_compat::schema_compile::Violation;
 use uuid::Uuid;
 
 use super::{arguments::InvalidArguments, mcp_headers::Mismatch, message, projection};
-use crate::{audit::CallRecord, identity::challenge::AuthenticationError};
+use crate::{
+    audit::{CallRecord, denied},
+    identity::challenge::AuthenticationError,
+};
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +29,7 @@ pub enum Error {
     #[error(transparent)]
     Denied(#[from] Denial),
     /// A policy denied the operation.
-    #[error("{} denies the call: {}", .0.finding.policy, .0.finding.reason.as_str())]
+    #[error("{}", denied(&.0.finding))]
     Policy(Box<PolicyDenial>),
     /// The caller lacks scopes of the tool.
     #[error(transparent)]
@@ -171,7 +174,12 @@ impl From<DefaultError> for Error {
 impl Error {
     pub(crate) fn record_in(&self, record: &mut CallRecord) {
         let denial = if let Self::Denied(denial) = self { Some(*denial) } else { None };
-        record.failed(self.outcome(), self.to_string(), denial);
+        let text = match self {
+            // It can quote the caller.
+            Self::Agent(failure) => record.shown(&failure.message).into_owned(),
+            _ => self.to_string(),
+        };
+        record.failed(self.outcome(), text, denial);
     }
 
     /// The outcome of an operation that failed with this error.

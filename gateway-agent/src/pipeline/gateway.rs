@@ -114,7 +114,8 @@ impl Gateway {
         shared: SharedState,
     ) -> Self {
         let GatewayParts { catalog, contracts, .. } = &parts;
-        let views = Views::new(catalog.clone(), contracts.definitions(), Arc::clone(contracts));
+        let views = Views::new(catalog.clone(), contracts.definitions(), Arc::clone(contracts))
+            .with_skills(settings.agents.as_tools);
         let (closing, successor) = (CancellationToken::new(), OnceLock::new());
         Self { settings, authenticator, parts, views, shared, closing, successor }
     }

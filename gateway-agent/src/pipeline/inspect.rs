@@ -6,21 +6,29 @@
 
 mod copies;
 mod filter;
+mod thread;
 
 use std::sync::Arc;
 
 use a2a::Failure;
 use gateway_compose::{CompositionError, ShownFailure};
-use gateway_protocol::{mcp::RawResult, trace_context::TraceContext};
-use gateway_upstream::{ClientChannel, RequestContext};
+use gateway_policy::QuotaExceeded;
+use gateway_protocol::{
+    content,
+    mcp::{Method, RawResult, ResultType},
+    trace_context::TraceContext,
+};
+use gateway_upstream::ClientChannel;
 use policy::{ApplicablePolicies, Direction, Finding, InspectionRules};
-use registry_core::Key;
+use registry_core::{Key, Name};
+use schema_compat::schema_compile::Violation;
 use serde_json::{
     Value,
     value::{RawValue, to_raw_value},
 };
 
 use self::filter::Filter;
+pub(crate) use self::thread::InspectionThread;
 use super::{
     Error, FeatureSubject, Gateway, Invocation, PolicyDenial, Target, admit::Governed, agent,
     arguments::InvalidArguments, message, moment::Moment, validate,
@@ -28,12 +36,10 @@ use super::{
 use crate::{
     audit::{CallRecord, origin},
     governance::Governance,
-    inspection::{ChangedText, Inspected, Inspection, InspectionLog, UnknownPlaceholder},
+    inspection::{ChangedText, Form, Inspected, Inspection, InspectionLog, RestoreError},
     view::{Composed, ServedTool},
 };
 
-/// Maximum size of a text that is inspected on the connection's thread, in bytes: about 1 ms.
-const MAX_INLINE_BYTES: usize = 64 * 1024;
 /// The text that replaces an error message which a policy blocks in a step.
 const BLOCKED: &str = "[blocked by a policy]";
 
@@ -54,6 +60,13 @@ pub(super) struct Inspecting<'a> {
     pub(super) gateway: &'a Gateway,
     pub(super) call: &'a Invocation,
     pub(super) moment: &'a Moment,
+}
+
+/// A part of the data for the upstream.
+#[derive(Debug, Clone, Copy)]
+enum ArgumentText<'a> {
+    Json(&'a RawValue),
+    Plain(&'a str),
 }
 
 impl CallInspection {
@@ -95,93 +108,101 @@ impl CallInspection {
         let inspection = self.arguments.as_ref()?;
         let Target::Feature { subject, .. } = &call.target else { return None };
         match subject {
-            FeatureSubject::Prompt(name) => Some(inspection.without_inspected(name)),
-            FeatureSubject::Resource(uri) => Some(origin(&inspection.without_inspected(uri))),
+            FeatureSubject::Prompt(name) => Some(inspection.logged(name)),
+            FeatureSubject::Resource(uri) => Some(origin(&inspection.logged(uri))),
             FeatureSubject::Task(..) => None,
         }
     }
 
     /// The arguments of a tool with the values of the caller's placeholders. A value stays a
     /// placeholder if results can return it to the caller. `None`: nothing is restored.
-    pub(super) fn restored(
+    pub(super) async fn restored(
         &self,
         inspecting: Inspecting<'_>,
-        served: &ServedTool,
+        served: &Arc<ServedTool>,
         arguments: Option<&RawValue>,
     ) -> Result<Option<Box<RawValue>>, Error> {
-        let Some(arguments) = arguments else { return Ok(None) };
-        let Inspecting { gateway, moment, .. } = inspecting;
-        let governance = moment.snapshot.governance.as_ref();
-        let tokenizes = governance.is_some_and(|governance| governance.tokenizes());
-        let text = arguments.get();
-        // Brackets can be written as escapes.
-        let may_contain = || text.contains("[[") || text.contains(r"\u005");
-        if !(tokenizes || gateway.inspections().has_issued()) || !may_contain() {
+        let Inspecting { gateway, call, moment } = inspecting;
+        let Some(arguments) = arguments.filter(|raw| inspecting.may_have_placeholders(raw)) else {
             return Ok(None);
-        }
-        let may_restore = |class, policies: &[_]| {
-            let is_hidden = self.errors.as_ref().is_some_and(|results| results.hides(class));
-            is_hidden
-                && governance
-                    .is_some_and(|governance| governance.restores(policies, served.called()))
         };
-        let restored = gateway.inspections().restore(&moment.principal, text, may_restore);
-        let unknown = |UnknownPlaceholder(placeholder)| Error::UnknownPlaceholder {
-            placeholder: placeholder.to_string(),
+        let (governance, results) = (moment.snapshot.governance.clone(), self.errors.clone());
+        let (served, principal) = (Arc::clone(served), moment.principal.clone());
+        let (inspections, arguments) = (Arc::clone(gateway.inspections()), arguments.to_owned());
+        let max_bytes = gateway.settings().request_bytes;
+        let bytes = arguments.get().len();
+        let restore = move || {
+            let may_restore = |classes, policies: &[Name]| {
+                results.as_ref().is_some_and(|results| results.hides_all(classes))
+                    && governance
+                        .as_ref()
+                        .is_some_and(|governance| governance.restores(policies, served.called()))
+            };
+            inspections.restore(&principal, arguments.get(), max_bytes, may_restore)
         };
-        Ok(restored.map_err(unknown)?.and_then(|restored| RawValue::from_string(restored).ok()))
+        let restored = inspecting.thread().run(bytes, restore).await.map_err(exceeded)?;
+        let Some(restored) = restored.map_err(|error| unrestored(&error, max_bytes))? else {
+            return Ok(None);
+        };
+        call.context.buffer(content::tree_bytes(&restored)).map_err(exceeded)?;
+        Ok(RawValue::from_string(restored).ok())
     }
 
     /// Inspects the data for the upstream: the arguments, and the rest of a message to an agent.
     /// Returns the violation that rejects the operation.
     pub(super) async fn check_arguments(
         &self,
-        gateway: &Gateway,
-        call: &Invocation,
+        inspecting: Inspecting<'_>,
         [arguments, message]: [Option<&RawValue>; 2],
         log: &InspectionLog,
         audit: &mut Vec<Finding>,
-    ) -> Result<(), Finding> {
-        let Some(inspection) = &self.arguments else { return Ok(()) };
-        let mut check = |inspected: Inspected| {
-            log.add(&inspected.actions);
-            for finding in inspected.audit {
-                if !audit.iter().any(|known| known.policy == finding.policy) {
-                    audit.push(finding);
-                }
-            }
-            inspected.violation.map_or(Ok(()), Err)
+    ) -> Result<Option<Finding>, Error> {
+        let Some(inspection) = &self.arguments else { return Ok(None) };
+        let call = inspecting.call;
+        let mut texts = Vec::new();
+        let mut add = |inspection: &Inspection, place: &str, text| {
+            texts.push((inspection.clone(), place.to_owned(), text));
         };
         if let Some(arguments) = arguments {
-            let excepting = inspection.with_exceptions();
-            check(inspected(gateway, &call.context, &excepting, arguments, "").await)?;
+            add(&inspection.with_exceptions(), "", ArgumentText::Json(arguments));
         }
         if let Some(message) = message {
-            check(inspected(gateway, &call.context, inspection, message, "").await)?;
+            add(inspection, "", ArgumentText::Json(message));
         }
         // The state is that of the server, and opaque.
         for param in call.params.iter().filter(|param| &*param.name != "requestState") {
-            let place = format!("/{}", param.name);
-            check(inspected(gateway, &call.context, inspection, &param.value, &place).await)?;
+            add(inspection, &format!("/{}", param.name), ArgumentText::Json(&param.value));
         }
         for param in &call.context.meta {
             let place = format!("/_meta/{}", param.name.replace('~', "~0").replace('/', "~1"));
-            check(inspected(gateway, &call.context, inspection, &param.value, &place).await)?;
+            add(inspection, &place, ArgumentText::Json(&param.value));
         }
         let TraceContext { state, baggage, .. } = &call.context.trace;
         for (text, place) in [(state, "/_meta/tracestate"), (baggage, "/_meta/baggage")] {
             if let Some(text) = text {
-                check(inspection.text(text, place))?;
+                add(inspection, place, ArgumentText::Plain(text));
             }
         }
         if let Target::Feature { subject, .. } = &call.target {
             match subject {
-                FeatureSubject::Prompt(name) => check(inspection.text(name, "/name"))?,
-                FeatureSubject::Resource(uri) => check(inspection.text(uri, "/uri"))?,
+                FeatureSubject::Prompt(name) => add(inspection, "/name", ArgumentText::Plain(name)),
+                FeatureSubject::Resource(uri) => add(inspection, "/uri", ArgumentText::Plain(uri)),
                 FeatureSubject::Task(..) => {}
             }
         }
-        Ok(())
+        for (inspection, place, text) in texts {
+            let found = inspecting.arguments(inspection, place, text).await?;
+            log.add(&found.actions);
+            for finding in found.audit {
+                if !audit.iter().any(|known| known.policy == finding.policy) {
+                    audit.push(finding);
+                }
+            }
+            if found.violation.is_some() {
+                return Ok(found.violation);
+            }
+        }
+        Ok(None)
     }
 
     /// Whether results are inspected.
@@ -197,14 +218,23 @@ impl CallInspection {
         result: RawResult,
         record: &mut CallRecord,
     ) -> Result<RawResult, Error> {
-        let Some(inspection) = &self.results else { return Ok(result) };
+        let Some(inspection) = self.results.clone() else { return Ok(result) };
         let Inspecting { gateway, call, .. } = inspecting;
         let context = &call.context;
-        let found = inspected(gateway, context, inspection, &result.result, "").await;
+        let opaque = opaque_members(call, result.result_type);
+        let bytes = result.result.get().len();
+        let inspect = move || {
+            let text = result.result.get();
+            let mut found = inspection.json(text, Form::Message { opaque });
+            if let Some(changed) = &mut found.changed {
+                changed.text = copies::aligned(text, std::mem::take(&mut changed.text));
+            }
+            (result, found)
+        };
+        let (result, found) = inspecting.thread().run(bytes, inspect).await.map_err(exceeded)?;
         let Inspected { changed, .. } = inspecting.record(found, record)?;
         let Some(ChangedText { text, finding }) = changed else { return Ok(result) };
-        let text = copies::aligned(result.result.get(), text);
-        context.buffer(text.len()).map_err(gateway_upstream::Error::from)?;
+        context.buffer(text.len()).map_err(exceeded)?;
         let Ok(changed) = RawValue::from_string(text) else {
             return Err(inspecting.denial(finding, &[], record));
         };
@@ -226,16 +256,17 @@ impl CallInspection {
         answer: Value,
         record: &mut CallRecord,
     ) -> Result<Value, Error> {
-        let Some(inspection) = &self.results else { return Ok(answer) };
+        let Some(inspection) = self.results.clone() else { return Ok(answer) };
         let Inspecting { gateway, call, .. } = inspecting;
         let context = &call.context;
         // JSON values always serialize.
         let Ok(text) = to_raw_value(&answer) else { return Ok(answer) };
-        let inspect = |inspection: &Inspection, text: &RawValue| inspection.answer(text.get());
-        let found = on_worker_if_long(gateway, context, inspection, &text, inspect).await;
+        let bytes = text.get().len();
+        let inspect = move || inspection.json(text.get(), Form::Answer);
+        let found = inspecting.thread().run(bytes, inspect).await.map_err(exceeded)?;
         let Inspected { changed, .. } = inspecting.record(found, record)?;
         let Some(ChangedText { text, finding }) = changed else { return Ok(answer) };
-        context.buffer(text.len()).map_err(gateway_upstream::Error::from)?;
+        context.buffer(content::tree_bytes(&text)).map_err(exceeded)?;
         let Ok(changed) = serde_json::from_str::<Value>(&text) else {
             return Err(inspecting.denial(finding, &[], record));
         };
@@ -248,106 +279,94 @@ impl CallInspection {
     }
 
     /// Inspects the report about the steps of a composition. Returns its JSON text if it changes.
-    pub(super) fn check_steps(
+    pub(super) async fn check_steps(
         &self,
         inspecting: Inspecting<'_>,
         steps: &gateway_compose::Steps,
         record: &mut CallRecord,
     ) -> Result<Option<Box<str>>, Error> {
-        let Some(inspection) = &self.results else { return Ok(None) };
+        let Some(inspection) = self.results.clone() else { return Ok(None) };
         let steps = serde_json::to_string(steps).unwrap_or_default();
-        let found = inspection.json(&steps, "/_meta/registry~1steps");
+        let inspect =
+            move |steps: &str| inspection.json(steps, Form::Part("/_meta/registry~1steps"));
+        let found = inspecting.text(steps, inspect).await?;
         let Inspected { changed, .. } = inspecting.record(found, record)?;
         Ok(changed.map(|changed| changed.text.into()))
     }
 
     /// The error without values in the pointers and messages of violations of a schema, and in repeated
     /// names of members.
-    pub(super) fn without_values(&self, mut error: Error) -> Error {
-        let inspection = self.errors.as_ref().or(self.arguments.as_ref());
-        let Some(inspection) = inspection else { return error };
-        match &mut error {
+    pub(super) async fn without_values(&self, inspecting: Inspecting<'_>, error: Error) -> Error {
+        let Some(inspection) = self.errors.as_ref().or(self.arguments.as_ref()).cloned() else {
+            return error;
+        };
+        let bytes = match &error {
             Error::InvalidInput { violations } | Error::InvalidOutput { violations } => {
-                for violation in violations {
-                    violation.pointer = inspection.pointer_without_values(&violation.pointer);
-                    violation.message = inspection.without_values(&violation.message);
-                }
+                violations.iter().map(|found| found.pointer.len() + found.message.len()).sum()
             }
-            Error::Arguments(InvalidArguments::Ambiguous(reason)) => {
-                *reason = inspection.without_values(reason);
-            }
-            _ => {}
-        }
-        error
+            Error::Arguments(InvalidArguments::Ambiguous(reason)) => reason.len(),
+            _ => return error,
+        };
+        let hide = move || error_without_values(&inspection, error);
+        inspecting.thread().run(bytes, hide).await.unwrap_or_else(exceeded)
     }
 
     /// Inspects the messages of an error.
-    pub(super) fn check_error(
+    pub(super) async fn check_error(
         &self,
         inspecting: Inspecting<'_>,
         error: Error,
         record: &mut CallRecord,
     ) -> Error {
-        let error = self.without_values(error);
-        let Some(inspection) = &self.errors else { return error };
         let is_step = self.results.is_none();
-        match error {
-            Error::Upstream(gateway_upstream::Error::Rpc { code, mut message, mut data }) => {
-                let mut found = inspection.text(&message, "/error/message");
-                let in_data = data.as_ref().map(|data| inspection.json(data.get(), "/error/data"));
-                if let Some(changed) = found.changed.take() {
-                    message = changed.text;
-                }
-                if let Some(mut in_data) = in_data {
-                    if let Some(changed) = in_data.changed.take() {
-                        data = RawValue::from_string(changed.text).ok();
-                    }
-                    found.merge(in_data);
-                }
-                if is_step && found.violation.take().is_some() {
-                    (message, data) = (BLOCKED.to_owned(), None);
-                }
-                let error = gateway_upstream::Error::Rpc { code, message, data }.into();
-                inspecting.record(found, record).err().unwrap_or(error)
-            }
-            Error::Upstream(gateway_upstream::Error::Agent(failure)) => {
-                let (failure, mut found) = check_failure(inspection, failure);
-                let failure = if is_step && found.violation.take().is_some() {
-                    Box::new(Failure::new(failure.kind, BLOCKED))
-                } else {
-                    failure
+        match (error, self.errors.clone()) {
+            (Error::Upstream(error), Some(inspection)) => {
+                let bytes = upstream_bytes(&error);
+                let inspect = move || {
+                    let (error, mut found) = check_upstream(&inspection, error);
+                    let is_hidden = is_step && found.violation.take().is_some();
+                    (if is_hidden { blocked(error) } else { error }, found)
                 };
-                let error = gateway_upstream::Error::Agent(failure).into();
-                inspecting.record(found, record).err().unwrap_or(error)
-            }
-            Error::Upstream(gateway_upstream::Error::OpenTask { why, said: Some(mut said) }) => {
-                let mut found = inspection.text(&said, "/status/message");
-                if let Some(changed) = found.changed.take() {
-                    said = changed.text;
-                }
-                if is_step && found.violation.take().is_some() {
-                    BLOCKED.clone_into(&mut said);
-                }
-                let said = Some(said);
-                let error = gateway_upstream::Error::OpenTask { why, said }.into();
-                inspecting.record(found, record).err().unwrap_or(error)
-            }
-            Error::Composition(mut failed) if !is_step => {
-                let shown = shown(inspecting.target(), &failed);
-                let found = inspection.json(&shown, "/error");
-                let changed = match inspecting.record(found, record) {
-                    Err(denial) => return denial,
-                    Ok(Inspected { changed: None, .. }) => return Error::Composition(failed),
-                    Ok(Inspected { changed: Some(changed), .. }) => changed,
+                let checked = inspecting.thread().run(bytes, inspect).await;
+                let (error, found) = match checked {
+                    Ok(checked) => checked,
+                    Err(full) => return exceeded(full),
                 };
-                let Some(shown) = read_shown(&changed.text) else {
-                    return inspecting.denial(changed.finding, &[], record);
-                };
-                failed.shown = Some(shown);
-                Error::Composition(failed)
+                inspecting.record(found, record).err().unwrap_or(error.into())
             }
-            other => other,
+            (Error::Composition(failed), Some(inspection)) if !is_step => {
+                self.check_failed(inspecting, inspection, failed, record).await
+            }
+            (error, _) => self.without_values(inspecting, error).await,
         }
+    }
+
+    /// Inspects the failure of a composition as callers see it.
+    async fn check_failed(
+        &self,
+        inspecting: Inspecting<'_>,
+        inspection: Inspection,
+        mut failed: Box<CompositionError>,
+        record: &mut CallRecord,
+    ) -> Error {
+        let inspect = move |shown: &str| inspection.json(shown, Form::Part("/error"));
+        let found = inspecting.text(shown(inspecting.target(), &failed), inspect).await;
+        let found = found.and_then(|found| inspecting.record(found, record));
+        let changed = match found {
+            Err(error) => return error,
+            Ok(Inspected { changed: None, .. }) => return Error::Composition(failed),
+            Ok(Inspected { changed: Some(changed), .. }) => changed,
+        };
+        let Some(shown) = read_shown(&changed.text) else {
+            return inspecting.denial(changed.finding, &[], record);
+        };
+        failed.shown = Some(shown);
+        Error::Composition(failed)
+    }
+
+    /// Whether the results or errors of the operation are inspected, also in a step.
+    pub(super) fn inspects_answers(&self) -> bool {
+        self.errors.is_some()
     }
 
     /// The channel to the client whose messages are inspected.
@@ -364,6 +383,62 @@ impl CallInspection {
 }
 
 impl<'a> Inspecting<'a> {
+    /// Where the data of the operation is inspected.
+    pub(super) fn thread(self) -> InspectionThread<'a> {
+        InspectionThread::of(self.gateway, &self.call.context)
+    }
+
+    async fn text(
+        self,
+        text: String,
+        inspect: impl FnOnce(&str) -> Inspected + Send + 'static,
+    ) -> Result<Inspected, Error> {
+        let inspected = self.thread().run(text.len(), move || inspect(&text)).await;
+        inspected.map_err(exceeded)
+    }
+
+    /// Inspects a part of the data for the upstream.
+    async fn arguments(
+        self,
+        inspection: Inspection,
+        place: String,
+        text: ArgumentText<'_>,
+    ) -> Result<Inspected, Error> {
+        match text {
+            ArgumentText::Json(json) => {
+                let inspect = move |json: &str| inspection.json(json, Form::Part(&place));
+                self.text(json.get().to_owned(), inspect).await
+            }
+            ArgumentText::Plain(text) => {
+                let inspect = move |text: &str| inspection.text(text, &place);
+                self.text(text.to_owned(), inspect).await
+            }
+        }
+    }
+
+    fn may_have_placeholders(self, json: &RawValue) -> bool {
+        let governance = self.moment.snapshot.governance.as_ref();
+        let tokenizes = governance.is_some_and(|governance| governance.tokenizes());
+        // Brackets can be written as escapes.
+        (tokenizes || self.gateway.inspections().has_issued())
+            && (json.get().contains("[[") || json.get().contains(r"\u005"))
+    }
+
+    /// Checks the placeholders in the parameters of a prompt, resource or completion. They are not
+    /// restored.
+    pub(super) async fn check_placeholders(self) -> Result<(), Error> {
+        let Self { gateway, call, moment } = self;
+        for param in call.params.iter().filter(|param| self.may_have_placeholders(&param.value)) {
+            let (inspections, value) = (Arc::clone(gateway.inspections()), param.value.clone());
+            let principal = moment.principal.clone();
+            let bytes = value.get().len();
+            let check = move || inspections.check_placeholders(&principal, value.get());
+            let checked = self.thread().run(bytes, check).await.map_err(exceeded)?;
+            checked.map_err(|error| unrestored(&error, gateway.settings().request_bytes))?;
+        }
+        Ok(())
+    }
+
     /// The called tool, prompt or resource.
     fn target(self) -> &'a str {
         match &self.call.target {
@@ -405,7 +480,7 @@ pub(super) fn record_unknown_target(
     if !moment.snapshot.governance.as_ref().is_some_and(|governance| governance.inspects()) {
         return;
     }
-    let without_values = |name: &str| gateway.inspections().without_values(name);
+    let without_values = |name: &str| gateway.inspections().logged(name);
     let name = match &call.target {
         Target::Tool(tool) => without_values(&tool.name),
         Target::Feature { subject: FeatureSubject::Prompt(name), .. } => without_values(name),
@@ -418,32 +493,117 @@ pub(super) fn record_unknown_target(
     record.set_target(&name);
 }
 
-/// Inspects a JSON text; a long one on a worker thread.
-async fn inspected(
-    gateway: &Gateway,
-    context: &RequestContext,
-    inspection: &Inspection,
-    text: &RawValue,
-    place: &str,
-) -> Inspected {
-    let place = place.to_owned();
-    let inspect =
-        move |inspection: &Inspection, text: &RawValue| inspection.json(text.get(), &place);
-    on_worker_if_long(gateway, context, inspection, text, inspect).await
+/// The opaque members of a result, which callers return unchanged to the server.
+fn opaque_members(call: &Invocation, result_type: ResultType) -> &'static [&'static str] {
+    let is_about_task = match &call.target {
+        // This result is that of the tool.
+        Target::Feature { method: Method::TaskResult, .. } => false,
+        Target::Feature { subject: FeatureSubject::Task(..), .. } => true,
+        _ => false,
+    };
+    match result_type {
+        ResultType::InputRequired if is_about_task => &["/requestState", "/taskId"],
+        ResultType::InputRequired => &["/requestState"],
+        ResultType::Task => &["/taskId", "/task/taskId"],
+        ResultType::Absent | ResultType::Complete if is_about_task => &["/taskId"],
+        ResultType::Absent | ResultType::Complete => &[],
+    }
 }
 
-async fn on_worker_if_long(
-    gateway: &Gateway,
-    context: &RequestContext,
-    inspection: &Inspection,
-    text: &RawValue,
-    inspect: impl FnOnce(&Inspection, &RawValue) -> Inspected + Send + 'static,
-) -> Inspected {
-    if text.get().len() <= MAX_INLINE_BYTES {
-        return inspect(inspection, text);
+fn exceeded(full: QuotaExceeded) -> Error {
+    gateway_upstream::Error::from(full).into()
+}
+
+fn unrestored(error: &RestoreError, limit_bytes: usize) -> Error {
+    match error {
+        RestoreError::Unknown(placeholder) => {
+            Error::UnknownPlaceholder { placeholder: placeholder.to_string() }
+        }
+        RestoreError::TooLong => InvalidArguments::TooLong { limit_bytes }.into(),
     }
-    let (inspection, text) = (inspection.clone(), text.to_owned());
-    gateway.workers().run(context.payer(), move || inspect(&inspection, &text)).await
+}
+
+fn error_without_values(inspection: &Inspection, mut error: Error) -> Error {
+    match &mut error {
+        Error::InvalidInput { violations } | Error::InvalidOutput { violations } => {
+            for Violation { pointer, message } in violations {
+                *pointer = inspection.pointer_without_values(pointer);
+                *message = inspection.without_values(message);
+            }
+        }
+        Error::Arguments(InvalidArguments::Ambiguous(reason)) => {
+            *reason = inspection.without_values(reason);
+        }
+        _ => {}
+    }
+    error
+}
+
+/// The size of the inspected texts of an error, in bytes.
+fn upstream_bytes(error: &gateway_upstream::Error) -> usize {
+    match error {
+        gateway_upstream::Error::Rpc { message, data, .. } => {
+            message.len() + data.as_ref().map_or(0, |data| data.get().len())
+        }
+        gateway_upstream::Error::Agent(failure) => {
+            let metadata = failure.metadata.iter().map(|(name, value)| name.len() + value.len());
+            let details = failure.details.iter().map(content::value_bytes);
+            failure.message.len() + metadata.sum::<usize>() + details.sum::<usize>()
+        }
+        gateway_upstream::Error::OpenTask { said, .. } => said.as_ref().map_or(0, String::len),
+        _ => 0,
+    }
+}
+
+/// Inspects the messages of an upstream's error.
+fn check_upstream(
+    inspection: &Inspection,
+    error: gateway_upstream::Error,
+) -> (gateway_upstream::Error, Inspected) {
+    match error {
+        gateway_upstream::Error::Rpc { code, mut message, mut data } => {
+            let mut found = inspection.text(&message, "/error/message");
+            if let Some(changed) = found.changed.take() {
+                message = changed.text;
+            }
+            if let Some(raw) = &data {
+                let mut in_data = inspection.json(raw.get(), Form::Part("/error/data"));
+                if let Some(changed) = in_data.changed.take() {
+                    data = RawValue::from_string(changed.text).ok();
+                }
+                found.merge(in_data);
+            }
+            (gateway_upstream::Error::Rpc { code, message, data }, found)
+        }
+        gateway_upstream::Error::Agent(failure) => {
+            let (failure, found) = check_failure(inspection, failure);
+            (gateway_upstream::Error::Agent(failure), found)
+        }
+        gateway_upstream::Error::OpenTask { why, said: Some(mut said) } => {
+            let mut found = inspection.text(&said, "/status/message");
+            if let Some(changed) = found.changed.take() {
+                said = changed.text;
+            }
+            (gateway_upstream::Error::OpenTask { why, said: Some(said) }, found)
+        }
+        error => (error, Inspected::default()),
+    }
+}
+
+/// The error of a step with a constant message.
+fn blocked(error: gateway_upstream::Error) -> gateway_upstream::Error {
+    match error {
+        gateway_upstream::Error::Rpc { code, .. } => {
+            gateway_upstream::Error::Rpc { code, message: BLOCKED.to_owned(), data: None }
+        }
+        gateway_upstream::Error::Agent(failure) => {
+            gateway_upstream::Error::Agent(Box::new(Failure::new(failure.kind, BLOCKED)))
+        }
+        gateway_upstream::Error::OpenTask { why, .. } => {
+            gateway_upstream::Error::OpenTask { why, said: Some(BLOCKED.to_owned()) }
+        }
+        error => error,
+    }
 }
 
 /// Inspects the message, the metadata and the details of an agent's error.
@@ -452,11 +612,13 @@ fn check_failure(inspection: &Inspection, mut failure: Box<Failure>) -> (Box<Fai
     if let Some(changed) = found.changed.take() {
         failure.message = changed.text;
     }
-    let data = serde_json::json!({ "metadata": failure.metadata, "details": failure.details });
-    let mut in_data = inspection.json(&data.to_string(), "/error/data");
+    let Failure { reason, metadata, details, .. } = &*failure;
+    let data = serde_json::json!({ "reason": reason, "metadata": metadata, "details": details });
+    let mut in_data = inspection.json(&data.to_string(), Form::Part("/error/data"));
     if let Some(changed) = in_data.changed.take() {
         let data: Value = serde_json::from_str(&changed.text).unwrap_or_default();
         let read = |name: &str| data[name].clone();
+        failure.reason = serde_json::from_value(read("reason")).unwrap_or_default();
         failure.metadata = serde_json::from_value(read("metadata")).unwrap_or_default();
         failure.details = serde_json::from_value(read("details")).unwrap_or_default();
     }

@@ -11,7 +11,7 @@ use gateway_protocol::{
 };
 use gateway_upstream::{ClientChannel, RequestContext, Subscription};
 use http::HeaderMap;
-use registry_core::{Name, Revision, Version};
+use registry_core::{Name, Revision, Secret, Version};
 use serde_json::{Value, value::RawValue};
 use tokio::sync::mpsc;
 
@@ -75,6 +75,39 @@ pub(crate) struct AgentCall {
     /// Receives all events of a streaming operation, also the last one. The operation continues
     /// without a receiver.
     pub(crate) events: Option<mpsc::Sender<Value>>,
+    pub(crate) push: PushRole,
+}
+
+/// The role of an operation in push notifications.
+#[derive(Debug, Default)]
+pub(crate) enum PushRole {
+    #[default]
+    None,
+    /// The agent receives this endpoint of the gateway instead of the caller's configuration.
+    Register(PushEndpoint),
+    /// The agent sent this event with its own ids. It is checked like an event of a stream, and
+    /// nothing is sent.
+    Event(Value),
+    /// The agent reported a change of a task, which is requested for the caller.
+    TaskChanged,
+}
+
+impl PushRole {
+    /// Whether an agent caused the operation. Its caller registered for it with its scopes.
+    pub(super) fn is_notification(&self) -> bool {
+        matches!(self, Self::Event(_) | Self::TaskChanged)
+    }
+}
+
+/// The endpoint of the gateway for the notifications of one configuration.
+#[derive(Debug)]
+pub(crate) struct PushEndpoint {
+    /// The id of the configuration at the gateway and at the agent.
+    pub(crate) id: Box<str>,
+    /// The start of the URL; the sealed address follows.
+    pub(crate) base: String,
+    /// The token that the agent sends.
+    pub(crate) token: Secret,
 }
 
 impl AgentCall {

@@ -43,7 +43,11 @@ impl Moment {
 
     /// Records the caller, the catalog and its age. The record of a step already has those of its
     /// composition.
-    pub(super) fn record_in(&self, record: &mut CallRecord) {
+    pub(super) fn record_in(&self, gateway: &Gateway, record: &mut CallRecord) {
+        let governance = self.snapshot.governance.as_ref();
+        if governance.is_some_and(|governance| governance.inspects()) {
+            record.hide_values(gateway.inspections());
+        }
         if let Some(caller) = &self.caller {
             record.set_caller(self.snapshot.catalog.revision(), caller);
             record.set_freshness(self.freshness);
@@ -87,7 +91,9 @@ impl Moment {
                 let name = &agent_call.agent.name;
                 let asked = (agent_call.request.operation.name(), Some(name.as_str()));
                 let skill = route.as_ref().ok().map(|route| &route.resolved);
-                check_scopes_of(gateway, &call.caller, asked, skill)?;
+                if !agent_call.push.is_notification() {
+                    check_scopes_of(gateway, &call.caller, asked, skill)?;
+                }
                 Ok(Route::Agent(Box::new(route?)))
             }
             Target::Feature { method, subject } => {

@@ -1,5 +1,7 @@
 //! Prepares the arguments of a call for its upstream.
 
+use std::sync::Arc;
+
 use gateway_policy::ValidationMode;
 use gateway_protocol::content;
 use registry_core::tool_schema::defaults::Defaults;
@@ -17,7 +19,7 @@ use crate::{audit::CallRecord, view::ServedTool};
 pub(super) async fn prepare<'a>(
     Inspecting { gateway, call, moment }: Inspecting<'a>,
     inspection: &CallInspection,
-    (served, must_conform): (&ServedTool, bool),
+    (served, must_conform): (&Arc<ServedTool>, bool),
     record: &mut CallRecord,
 ) -> Result<Arguments<'a>, Error> {
     let mut arguments = Arguments::new(call.target.arguments())?;
@@ -36,7 +38,8 @@ pub(super) async fn prepare<'a>(
         }
     }
     let inspecting = Inspecting { gateway, call, moment };
-    let restored = inspection.restored(inspecting, served, arguments.raw())?;
+    // Boxed, because compositions nest.
+    let restored = Box::pin(inspection.restored(inspecting, served, arguments.raw())).await?;
     let is_restored = restored.is_some();
     if let Some(restored) = restored {
         arguments.replace(restored);

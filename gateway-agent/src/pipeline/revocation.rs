@@ -82,7 +82,7 @@ impl<'a> Revocation<'a> {
             revoked = self.revoked() => revoked,
         };
         let Revoked { governed, moment, finding } = revoked;
-        moment.record_in(record);
+        moment.record_in(self.gateway, record);
         Err(governed.revoked(finding, &moment, record))
     }
 

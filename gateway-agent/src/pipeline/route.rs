@@ -52,9 +52,13 @@ pub(super) enum Route {
 impl Route {
     /// The name of the called skill in audit events and metrics, as compositions write it.
     pub(super) fn skill_name(&self) -> Option<String> {
-        let Self::Agent(route) = self else { return None };
-        let (name, skill) = (route.agent.name.clone(), route.skill().to_owned());
-        Some(Target::Agent { name, skill }.to_string())
+        let served = match self {
+            Self::Tool(resolved) => &resolved.served,
+            Self::Agent(route) => &route.resolved.served,
+            Self::Feature(_) | Self::Task(_) => return None,
+        };
+        let (agent, skill) = served.skill()?;
+        Some(Target::Agent { name: agent.name.clone(), skill: skill.to_owned() }.to_string())
     }
 }
 

@@ -52,7 +52,13 @@ pub(super) async fn send(
             Box::pin(sending.agent(*route, permit, record)).await
         }
     };
-    output.map_err(|error| inspection.check_error(sending.inspecting(), error, record))
+    match output {
+        Ok(output) => Ok(output),
+        // Boxed, because compositions nest.
+        Err(error) => {
+            Err(Box::pin(inspection.check_error(sending.inspecting(), error, record)).await)
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -154,6 +160,7 @@ impl<'a> Sending<'a> {
             resend: None,
             timeout: None,
             trace: &call.context.trace,
+            is_inspected: inspection.inspects_answers(),
             channel: filtered.as_ref().or(client),
             quota_key: &moment.principal,
         };
@@ -170,6 +177,7 @@ impl<'a> Sending<'a> {
     ) -> Result<Output, Error> {
         let Self { gateway, call, moment, .. } = *self;
         let FeatureRoute { method, server, .. } = route;
+        self.inspecting().check_placeholders().await?;
         let admission = self.start(None, None, record).await?;
         if method == Method::Subscribe {
             let subscription = gateway.upstreams().subscribe(permit, &moment.principal);
@@ -304,7 +312,9 @@ impl<'a> Sending<'a> {
             Ok(result) => result,
             Err(error) => {
                 let Some(steps) = steps else { return Err(error) };
-                let error = self.inspection.without_values(error);
+                // Boxed, because compositions nest.
+                let inspecting = self.inspecting();
+                let error = Box::pin(self.inspection.without_values(inspecting, error)).await;
                 let error = error.to_step(&served.name().to_string());
                 let rejected = CompositionError::rejected_result(served.name(), error, steps);
                 return Err(Error::Composition(Box::new(rejected)));
@@ -312,7 +322,10 @@ impl<'a> Sending<'a> {
         };
         let result = self.inspected(Some(served), result, record).await?;
         let shown_steps = match &steps {
-            Some(steps) => self.inspection.check_steps(self.inspecting(), steps, record)?,
+            Some(steps) => {
+                let inspecting = self.inspecting();
+                Box::pin(self.inspection.check_steps(inspecting, steps, record)).await?
+            }
             None => None,
         };
         let begins = served.server().filter(|_| result.result_type == ResultType::Task);
@@ -346,6 +359,7 @@ impl<'a> Sending<'a> {
             resend: forwarded.resend,
             timeout: Some(gateway.settings().call_timeout(served.key())),
             trace: &call.context.trace,
+            is_inspected: self.inspection.inspects_answers(),
             channel: client,
             quota_key: &moment.principal,
         };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use gateway_policy::{RuntimeValidation, ToolSelector};
-use gateway_upstream::UpstreamLimits;
+use gateway_upstream::{Addresses, UpstreamLimits};
 use registry_core::Key;
 
 use crate::{identity::settings::IdentityConfig, origin::OriginPolicy};
@@ -21,6 +21,10 @@ pub struct Settings {
     pub denials: DenialForm,
     /// The base URL of A2A for callers (`a2a.url`). `None`: derived from `Host`.
     pub a2a_url: Option<String>,
+    /// Push notifications of A2A (`a2a.pushNotifications`). `None`: they are not supported.
+    pub push: Option<PushSettings>,
+    /// The bridges between MCP and A2A.
+    pub agents: AgentBridges,
     /// Maximum size of a request from a caller, in bytes.
     pub request_bytes: usize,
     /// Maximum size of all buffered requests and results, in bytes. One caller can use a quarter.
@@ -31,6 +35,24 @@ pub struct Settings {
     pub tool_limits: Vec<ToolLimits>,
     /// Values of `${NAME}` in defaults of tools.
     pub variables: BTreeMap<String, String>,
+}
+
+/// The URLs that may receive push notifications.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PushSettings {
+    /// The addresses that the host of a URL may resolve to.
+    pub addresses: Addresses,
+    /// Whether URLs may have the scheme `http`.
+    pub allow_http: bool,
+}
+
+/// The bridges between MCP and A2A (`agents`). Both are off by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AgentBridges {
+    /// Whether MCP clients see the skills of declared agents as tools.
+    pub as_tools: bool,
+    /// Whether A2A clients see composed tools as skills of the gateway's own agent.
+    pub of_tools: bool,
 }
 
 /// The form of denials by policies in responses to `tools/call`.
@@ -53,6 +75,12 @@ pub struct ToolLimits {
 }
 
 impl Settings {
+    /// The base URL for agents and the rules for the URLs of callers, if push notifications are
+    /// enabled.
+    pub(crate) fn push(&self) -> Option<(&str, PushSettings)> {
+        Some((self.a2a_url.as_deref()?, self.push?))
+    }
+
     /// Returns the timeout of a tool's calls. An entry for the version precedes one for the name,
     /// and that precedes the default.
     pub(crate) fn call_timeout(&self, tool: &Key) -> Duration {

@@ -1,15 +1,20 @@
-//! HTTP/1.1 connections with keep-alive and optional TLS. Their number, request sizes, request
-//! times and minimum read rate are limited, and they are drained at shutdown.
+//! Connections with optional TLS. Their number, request sizes, request times and minimum read rate
+//! are limited, and they are drained at shutdown.
 //!
-//! HTTP/2 is not supported.
+//! HTTP/2 is selected by ALPN, or without TLS by its preface (prior knowledge). All routes are
+//! available in both versions.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::{Router, extract::ConnectInfo};
 use gateway_upstream::WorkerRuntimes;
-use hyper::{Request, body::Incoming, server::conn::http1};
+use hyper::{
+    Request,
+    body::Incoming,
+    server::conn::{http1, http2},
+};
 use hyper_util::{
-    rt::{TokioIo, TokioTimer},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
     server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
@@ -31,12 +36,22 @@ use crate::{capacity, health, identity::credential::PeerCertificate};
 
 /// Timeout of a request head, and so the idle timeout of a connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// The start of the preface of HTTP/2. No method of HTTP/1.1 begins with it.
+const HTTP2_START: &[u8; 3] = b"PRI";
+/// Delay between reads of a start that is too short.
+const START_RETRY: Duration = Duration::from_millis(10);
+/// The ALPN protocol of HTTP/2.
+const HTTP2_PROTOCOL: &[u8] = b"h2";
+/// Maximum concurrent requests of an HTTP/2 connection. Calls of agents can take minutes.
+const HTTP2_STREAMS: u32 = 128;
+/// Interval of pings on HTTP/2 connections, and the timeout of their answers.
+const PING: Duration = Duration::from_secs(20);
 /// Timeout of a TLS handshake, including the wait for other handshakes of the address.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum concurrent handshakes per address.
 const HANDSHAKES: usize = 64;
 /// Maximum size of a request head, in bytes.
-const HEAD_BYTES: usize = 16 * 1024;
+const HEAD_BYTES: u32 = 16 * 1024;
 /// Minimum rate of reading a response: 17 KiB/s on average over 30 s.
 const MINIMUM_RATE: MinimumRate = MinimumRate { time: Duration::from_secs(30), bytes: 512 * 1024 };
 /// Delay after a failed `accept`, for instance without free file descriptors.
@@ -133,7 +148,13 @@ impl Connection {
         };
         // Without this option, responses wait for acknowledgements (Nagle's algorithm).
         let _ = stream.set_nodelay(true);
-        let Some(tls) = &self.tls else { return self.serve(stream, None, watcher).await };
+        let Some(tls) = &self.tls else {
+            let started = timeout(HEAD_TIMEOUT, starts_http2(&stream));
+            if let Some(Ok(Ok(is_http2))) = self.abort.run_until_cancelled(started).await {
+                self.serve(stream, is_http2, None, watcher).await;
+            }
+            return;
+        };
         let accepted = timeout(HANDSHAKE_TIMEOUT, async {
             let _turn = self.slot.1.handshake().await;
             tls.accept(stream).await
@@ -141,29 +162,137 @@ impl Connection {
         if let Some(Ok(Some(stream))) = self.stop.run_until_cancelled(accepted).await {
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let certificate = shown.map(|shown| PeerCertificate(Holder::read(shown)));
-            self.serve(stream, certificate, watcher).await;
+            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2_PROTOCOL);
+            self.serve(stream, is_http2, certificate, watcher).await;
         }
     }
 
-    async fn serve<S>(self, stream: S, certificate: Option<PeerCertificate>, watcher: Watcher)
-    where
+    async fn serve<S>(
+        self,
+        stream: S,
+        is_http2: bool,
+        certificate: Option<PeerCertificate>,
+        watcher: Watcher,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let peer = self.peer;
+        let first_request = is_http2.then(CancellationToken::new);
+        let arrived = first_request.clone();
         let service = self.router.map_request(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
             if let Some(certificate) = certificate.clone() {
                 request.extensions_mut().insert(certificate);
             }
+            if let Some(arrived) = &arrived {
+                arrived.cancel();
+            }
             request.map(DeadlineBody::new)
         });
-        let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_header_size(HEAD_BYTES);
+        let service = TowerToHyperService::new(service);
         let stream = TokioIo::new(MinimumRateStream::new(stream, MINIMUM_RATE));
-        let connection = http.serve_connection(stream, TowerToHyperService::new(service));
-        let served = self.abort.run_until_cancelled(watcher.watch(connection)).await;
+        let served = if let Some(first_request) = first_request {
+            let connection = http2_settings().serve_connection(stream, service);
+            let connection = within_first_request(watcher.watch(connection), first_request);
+            self.abort.run_until_cancelled(connection).await
+        } else {
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .max_header_size(HEAD_BYTES as usize);
+            let connection = http.serve_connection(stream, service);
+            self.abort.run_until_cancelled(watcher.watch(connection)).await
+        };
         if let Some(Err(e)) = served {
             tracing::debug!(%peer, "a connection failed: {e}");
         }
+    }
+}
+
+/// Whether a connection without TLS begins with the preface of HTTP/2. No byte is consumed.
+async fn starts_http2(stream: &TcpStream) -> io::Result<bool> {
+    let mut start = [0; HTTP2_START.len()];
+    loop {
+        let received = stream.peek(&mut start).await?;
+        let is_decided = received == 0 || received == start.len();
+        if is_decided || !HTTP2_START.starts_with(&start[..received]) {
+            return Ok(start == *HTTP2_START);
+        }
+        // The next read returns at once, because bytes have arrived.
+        sleep(START_RETRY).await;
+    }
+}
+
+fn http2_settings() -> http2::Builder<TokioExecutor> {
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new())
+        .max_concurrent_streams(HTTP2_STREAMS)
+        .max_header_list_size(HEAD_BYTES)
+        .keep_alive_interval(PING)
+        .keep_alive_timeout(PING);
+    http
+}
+
+/// Closes a connection that sends no request in time. HTTP/2 itself waits for the preface without a
+/// limit.
+async fn within_first_request(
+    connection: impl Future<Output = hyper::Result<()>>,
+    first_request: CancellationToken,
+) -> hyper::Result<()> {
+    let mut connection = pin!(connection);
+    tokio::select! {
+        served = &mut connection => return served,
+        arrived = timeout(HEAD_TIMEOUT, first_request.cancelled()) => {
+            if arrived.is_err() {
+                return Ok(());
+            }
+        }
+    }
+    connection.await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn preface_selects_http2() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        for (pieces, expected) in [
+            (&[&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..]][..], true),
+            (&[b"P", b"R", b"I * HTTP/2.0"], true),
+            (&[b"POST / HTTP/1.1\r\n"], false),
+            (&[b"P", b"UT / HTTP/1.1\r\n"], false),
+            (&[b"G"], false),
+            (&[], false),
+        ] {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.set_nodelay(true).unwrap();
+            let (server, _) = listener.accept().await.unwrap();
+            let sending = async move {
+                for piece in pieces {
+                    client.write_all(piece).await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+                client.shutdown().await.unwrap();
+                client
+            };
+            let started = timeout(Duration::from_secs(5), starts_http2(&server));
+            let (started, _client) = tokio::join!(started, sending);
+            assert_eq!(started.unwrap().unwrap(), expected, "{pieces:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_without_request_is_closed() {
+        let arrived = CancellationToken::new();
+        let idle = within_first_request(std::future::pending(), arrived.clone());
+        timeout(HEAD_TIMEOUT * 2, idle).await.unwrap().unwrap();
+        arrived.cancel();
+        let busy = within_first_request(std::future::pending(), arrived);
+        assert!(timeout(HEAD_TIMEOUT * 2, busy).await.is_err());
     }
 }

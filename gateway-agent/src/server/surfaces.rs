@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    a2a::{A2a, TaskIndex, TaskJournal},
+    a2a::{A2a, PushConfigs, PushFile, TaskIndex, TaskJournal},
     mcp::Mcp,
     pipeline::GatewayHandle,
 };
@@ -16,20 +16,25 @@ use crate::{
 pub(super) struct Surfaces {
     mcp: Mcp,
     a2a: A2a,
-    journal: JoinHandle<()>,
-    stop_journal: CancellationToken,
+    files: JoinHandle<()>,
+    stop_files: CancellationToken,
 }
 
 impl Surfaces {
-    /// Creates the surfaces, and keeps the list of A2A tasks on disk.
+    /// Creates the surfaces, and keeps the tasks and push notification configurations of A2A on
+    /// disk.
     pub(super) fn start(
         gateway: &GatewayHandle,
         (index, journal): (Arc<TaskIndex>, TaskJournal),
+        (configs, file): (Arc<PushConfigs>, PushFile),
     ) -> Self {
-        let (mcp, a2a) = (Mcp::new(gateway.clone()), A2a::new(gateway.clone(), index));
-        let stop_journal = CancellationToken::new();
-        let journal = tokio::spawn(journal.run(stop_journal.clone()));
-        Self { mcp, a2a, journal, stop_journal }
+        let (mcp, a2a) = (Mcp::new(gateway.clone()), A2a::new(gateway.clone(), index, configs));
+        let stop_files = CancellationToken::new();
+        let stop = stop_files.clone();
+        let files = tokio::spawn(async move {
+            tokio::join!(journal.run(stop.clone()), file.run(stop));
+        });
+        Self { mcp, a2a, files, stop_files }
     }
 
     pub(super) fn router(&self) -> Router {
@@ -41,11 +46,11 @@ impl Surfaces {
         tokio::join!(self.mcp.drained(), self.a2a.drained());
     }
 
-    /// Cancels the operations that still run, and then writes the last changes of tasks.
+    /// Cancels the operations that still run, and then writes the last changes of the files.
     pub(super) async fn shutdown(self) {
         tokio::join!(self.mcp.shutdown(), self.a2a.shutdown());
-        self.stop_journal.cancel();
+        self.stop_files.cancel();
         // A panic was already logged.
-        let _ = self.journal.await;
+        let _ = self.files.await;
     }
 }

@@ -50,7 +50,8 @@ pub enum ContentRejected {
     /// The file belongs to another registry.
     #[error(
         "the file belongs to registry `{found}`, but the cache belongs to `{served}`; if the registry \
-         was replaced on purpose, stop the gateway, delete its cache (with .previous and .log) and restart it"
+         was replaced on purpose, stop the gateway, delete its cache (with .previous, .log and .pins) and \
+         restart it"
     )]
     OtherRegistry {
         /// The served registry.

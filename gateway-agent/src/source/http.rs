@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use http::header::{AUTHORIZATION, ETAG, IF_NONE_MATCH};
-use registry_follow::{Credentials, reason_of, untrusted_ca_remedy};
+use registry_follow::{Credentials, certificate_remedy, reason_of};
 use registry_tls::{ClientPem, InvalidFile};
 use reqwest::{Certificate, Client, Identity, Response, StatusCode, redirect::Policy};
 use retry_backoff::{Backoff, jittered};
@@ -61,7 +61,7 @@ fn connection_remedy(reason: &str) -> Option<String> {
     } else if reason.contains("InvalidContentType") {
         Some("if the server does not use TLS, write http:// in `registry.source`".to_owned())
     } else {
-        untrusted_ca_remedy(reason, CA_SETTING)
+        certificate_remedy(reason, CA_SETTING)
     }
 }
 
@@ -197,6 +197,7 @@ mod tests {
                 "write http:// in `registry.source`",
             ),
             ("invalid peer certificate: UnknownIssuer", CA_SETTING),
+            ("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))", "CA:FALSE"),
         ] {
             let remedy = connection_remedy(reason).unwrap();
             assert!(remedy.contains(expected), "{reason}: {remedy}");

@@ -224,9 +224,10 @@ async fn exhausted_budget_refuses_without_delay() {
     let start = Instant::now();
     let shortage = fleet.reserve(&process).await.unwrap_err();
     assert!(start.elapsed() < MAX_WAIT);
-    let BudgetShortage { limit, spent, reserved, requested, is_unavailable, .. } = shortage;
+    let BudgetShortage { limit, spent, reserved, requested, is_unavailable, is_timeout, .. } =
+        shortage;
     assert_eq!([limit, spent, reserved, requested], [times(2), PRICE, PRICE, PRICE]);
-    assert!(!is_unavailable);
+    assert!(!is_unavailable && !is_timeout);
     held.release();
     fleet.spend(&process).await;
 }
@@ -245,7 +246,8 @@ async fn silent_ledger_delays_call_by_half_a_second() {
     fleet.set(LedgerState::Silent);
     let process = fleet.start();
     let start = Instant::now();
-    fleet.reserve(&process).await.unwrap_err();
+    let shortage = fleet.reserve(&process).await.unwrap_err();
+    assert!(shortage.is_timeout, "a retry can succeed");
     let waited = start.elapsed();
     assert!((MAX_WAIT..MAX_WAIT + Duration::from_millis(10)).contains(&waited), "{waited:?}");
 }

@@ -16,7 +16,8 @@ use crate::{
     identity::authenticator::Authentication,
     mcp::tests::harness::{Bench, Setup, http},
     pipeline::{
-        AgentCall, Error, InputHandling, Invocation, Output, RequestedAgent, Target, invoke,
+        AgentCall, Error, InputHandling, Invocation, Output, PushRole, RequestedAgent, Target,
+        invoke,
     },
     testing::{Registered, agent_with, policy},
 };
@@ -131,6 +132,7 @@ async fn operate(
             request: Request::new(operation, params),
             extensions: Extensions::default(),
             events: Some(sender),
+            push: PushRole::None,
         }),
         params: Vec::new(),
         context: RequestContext::default(),
@@ -257,7 +259,7 @@ async fn invalid_data_is_rejected_with_pointer_into_message() {
 async fn stream_is_inspected_and_translated_per_event() {
     let inspection = json!({ "inspection": { "results": { "contact": "redact" } } });
     let (bench, _script) = start([policy("inspect", inspection)]).await;
-    let data = json!({ "n": 1, "say": "write to jane.doe@example.com" });
+    let data = json!({ "n": 1, "say": "write to jane.doe@acme-bank.org" });
     let params = message(&data);
     let (events, result) = operate(&bench, "a", Operation::SendStreamingMessage, params).await;
     assert_eq!(result.unwrap(), Value::Null);
@@ -273,12 +275,12 @@ async fn stream_is_inspected_and_translated_per_event() {
 async fn policies_govern_messages_like_tools() {
     let blocks = json!({ "inspection": { "arguments": { "contact": "block" } } });
     let forbids = json!({ "authorization": { "cedar":
-        "forbid (principal, action, resource) \
+        "forbid (principal, action == Action::\"send\", resource) \
          when { context.arguments has n && context.arguments.n > 5 };" } });
     let rates = json!({ "rates": [{ "limit": 1, "window": "PT1M" }] });
     let fine = || json!({ "n": 1 });
     for (members, data) in [
-        (blocks, json!({ "n": 1, "say": "jane.doe@example.com" })),
+        (blocks, json!({ "n": 1, "say": "jane.doe@acme-bank.org" })),
         (forbids, json!({ "n": 6 })),
         (rates, fine()),
     ] {
@@ -288,6 +290,18 @@ async fn policies_govern_messages_like_tools() {
         assert!(matches!(got, Err(Error::Policy(_))), "{got:?}");
         assert_eq!(script.asked().len(), 1);
     }
+}
+
+#[tokio::test]
+async fn unknown_placeholders_in_messages_are_rejected() {
+    let tokenizes = json!({ "inspection": { "results": { "contact": "tokenize" } } });
+    let (bench, script) = start([policy("inspect", tokenizes)]).await;
+    let unknown = "[[contact:000000]]";
+    for data in [json!({ "n": 1, "say": unknown }), json!({ "n": 1, unknown: 1 })] {
+        let got = send(&bench, "a", data).await;
+        assert!(matches!(got, Err(Error::UnknownPlaceholder { .. })), "{got:?}");
+    }
+    assert!(script.asked().is_empty());
 }
 
 #[tokio::test]

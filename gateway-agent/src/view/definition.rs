@@ -60,7 +60,7 @@ impl<'a> Members<'a> {
 
     fn texts(&mut self) {
         let tool = self.served.tool();
-        let name = Some(tool.name.as_str());
+        let name = Some(self.served.listed_name().as_str());
         let registered = [
             ("name", name),
             ("title", tool.title.as_deref()),

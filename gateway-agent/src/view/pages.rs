@@ -235,7 +235,7 @@ impl Page {
     fn last(&self) -> Option<Cursor> {
         self.served_tools
             .last()
-            .map(|served| Cursor(served.list_position().clone(), served.name().clone()))
+            .map(|served| Cursor(served.list_position().clone(), served.listed_name().clone()))
     }
 
     fn bytes(&self, form: Form) -> Bytes {
@@ -268,7 +268,7 @@ impl Page {
         for served in &self.served_tools {
             if !served.is_callable_by(form.has_tasks()) {
                 tracing::info!(
-                    tool.name = %served.name(), clients = ?form,
+                    tool.name = %served.listed_name(), clients = ?form,
                     "a tool is not listed to these clients: its server requires task augmentation \
                      (execution.taskSupport), which needs a client of 2025-11-25 and a tool without \
                      outputTransform"

@@ -29,6 +29,7 @@ use super::{
     backend::{Backend, UpstreamBinding},
     input::{self, ServedSchema},
     pages::ListPosition,
+    skill_name,
 };
 use crate::{
     contract::{Contracts, ViolationCounter, schemas_of},
@@ -41,6 +42,8 @@ pub struct ServedTool {
     document: Arc<Document>,
     /// The skill as a tool, if it is one.
     skill: Option<Box<Tool>>,
+    /// The name of the skill as a tool. `None`: it is too long, or it is no skill.
+    skill_name: Option<Name>,
     schemas: Vec<Arc<Document>>,
     backend: Backend,
     hidden: Vec<HiddenField>,
@@ -94,7 +97,7 @@ impl ServedTool {
         })
     }
 
-    /// Creates the served tool of an agent's skill, for compositions.
+    /// Creates the served tool of an agent's skill.
     pub(super) fn of_skill(
         snapshot: &Snapshot,
         record: &Record,
@@ -105,7 +108,8 @@ impl ServedTool {
         let skill = agent.skill(skill)?;
         let backend = Backend::to_skill(snapshot, record.document.key(), (agent, skill));
         let plain = Self::plain(snapshot, record, contracts, backend);
-        Some(Self { skill: Some(Box::new(skill.as_tool(agent))), ..plain })
+        let skill_name = skill_name::of(&agent.name, &skill.id);
+        Some(Self { skill: Some(Box::new(skill.as_tool(agent))), skill_name, ..plain })
     }
 
     fn plain(
@@ -124,6 +128,7 @@ impl ServedTool {
         backend.hash(&mut hasher);
         Self {
             skill: None,
+            skill_name: None,
             hidden: Vec::new(),
             projection: None,
             backend,
@@ -199,9 +204,19 @@ impl ServedTool {
         self.document.key()
     }
 
-    /// The name that callers use.
+    /// The registered name, or that of a skill's agent.
     pub fn name(&self) -> &Name {
         &self.document.key().name
+    }
+
+    /// The name in lists and calls of tools.
+    pub fn listed_name(&self) -> &Name {
+        self.skill_name.as_ref().unwrap_or(self.name())
+    }
+
+    /// The name of a skill as a tool, if it can be one.
+    pub(super) fn skill_name(&self) -> Option<&Name> {
+        self.skill_name.as_ref()
     }
 
     /// The registered server or agent. `None` for compositions.

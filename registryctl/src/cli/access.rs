@@ -181,7 +181,7 @@ pub(crate) enum Role {
     Relay,
     /// Read, and change policies about names of any team
     Governor,
-    /// Read, and decide requests for approval
+    /// Read; reserved for approvals
     Approver,
     /// Full access, including tokens
     Admin,

@@ -9,9 +9,9 @@ use super::{live::LiveArgs, redacted::redacted};
 
 #[derive(Debug, Args)]
 pub(crate) struct DriftArgs {
-    /// A registered server and its address; may be repeated
+    /// A registered server or agent and its address; may be repeated
     ///
-    /// NAME@VERSION=URL, or NAME@VERSION=stdio:COMMAND to start a program.
+    /// NAME@VERSION=URL, NAME@VERSION=stdio:COMMAND to start a program, or agent:NAME@VERSION=URL.
     #[arg(long = "target", value_name = "SERVER", required_unless_present = "config",
           value_parser = redacted::<LiveTarget>())]
     pub(crate) targets: Vec<LiveTarget>,
@@ -53,7 +53,7 @@ impl FailOn {
     }
 }
 
-/// A registered server and its address.
+/// A registered server or agent and its address.
 #[derive(Debug, Clone)]
 pub(crate) struct LiveTarget {
     pub(crate) server: Key,
@@ -65,10 +65,15 @@ impl FromStr for LiveTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let form = "expected NAME@VERSION=URL or NAME@VERSION=stdio:COMMAND";
+        let form =
+            "expected NAME@VERSION=URL, NAME@VERSION=stdio:COMMAND or agent:NAME@VERSION=URL";
         let (server, address) = text.split_once('=').ok_or(form)?;
         let (name, version) = server.rsplit_once('@').ok_or(form)?;
-        let server = Key::parse(Kind::Server, name, version).map_err(|e| e.to_string())?;
+        let (kind, name) = match name.strip_prefix("agent:") {
+            Some(agent) => (Kind::Agent, agent),
+            None => (Kind::Server, name),
+        };
+        let server = Key::parse(kind, name, version).map_err(|e| e.to_string())?;
         Ok(Self { server, address: address.to_owned() })
     }
 }

@@ -95,10 +95,9 @@ fn verified(
     }
     if findings.is_empty() {
         if screen.format == Format::Table {
+            let commits = if revision == 1 { "commit, its" } else { "commits, their" };
             let count = HumanCount(revision);
-            screen.line(&format!(
-                "verified: {count} commits, their chain, documents and the state"
-            ))?;
+            screen.line(&format!("verified: {count} {commits} chain, documents and the state"))?;
         }
         return Ok(());
     }

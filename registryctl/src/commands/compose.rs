@@ -18,7 +18,6 @@ use crate::{
     batch::Batch,
     cli::{ComposeCheckArgs, ComposeCommand, Format, Output},
     failure::Failure,
-    report::Finding,
     style::Paint,
 };
 
@@ -41,7 +40,7 @@ fn check(session: &Session, args: &ComposeCheckArgs) -> Result<(), Failure> {
     let catalog = validate::against(screen, args.against.as_deref())?;
     let batch = Batch::read(&args.files.names())?;
     let planned = rules::plan(&catalog, batch.proposals());
-    let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
+    let report = batch.report(validate::findings(&planned.diagnostics, args.against.as_deref()));
     if report.has_errors() {
         return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
     }

@@ -1,4 +1,4 @@
-//! `drift`: compares live servers with their registered definitions.
+//! `drift`: compares live servers and agents with their registered definitions.
 
 mod targets;
 
@@ -6,18 +6,20 @@ use std::time::Instant;
 
 use futures_util::{StreamExt as _, stream};
 use registry_core::{
-    Catalog, Key,
-    live::{Class, LiveDifference, NotRegistered, compare},
+    Catalog, Document, Entity, Key, Kind,
+    live::{Class, LiveDifference, NotRegistered, compare, compare_agent},
 };
+use registry_import::{AgentImportOptions, import_agent};
 use serde::Serialize;
+use tokio::time::timeout;
 
 use self::targets::DriftTarget;
-use super::Session;
+use super::{Session, import::a2a::card};
 use crate::{
     cli::{DriftArgs, Format},
     failure::Failure,
     follow::Follower,
-    live,
+    live::{self, without_query},
     progress::Progress,
     screen::{Screen, TextTable},
     style::Paint,
@@ -108,16 +110,56 @@ async fn compared(
         return Err(Failure::Rejected(message));
     }
     let started = Instant::now();
+    if target.kind == Kind::Agent {
+        return compared_card(catalog, target, served, started).await;
+    }
     let live = live::list_tools(&target.live).await?;
     let keys = served.clone();
     let compare_all =
         move || keys.iter().map(|server| compare(&catalog, server, &live)).collect::<Vec<_>>();
     let all = target.live.process(started, compare_all).await?;
+    Ok(drifts(served, all))
+}
+
+/// Compares the card of a live agent with each registered version that it serves.
+async fn compared_card(
+    catalog: Catalog,
+    target: &DriftTarget,
+    served: Vec<Key>,
+    started: Instant,
+) -> Result<Vec<ServerDrift>, Failure> {
+    let card = timeout(target.live.timeout(), card(&target.live, &target.url)).await;
+    let card = card.unwrap_or_else(|_| Err(target.live.timed_out()))?;
+    let options = AgentImportOptions {
+        name: served.first().map(|key| key.name.clone()),
+        version: None,
+        url: without_query(&target.url).to_owned(),
+    };
+    let keys = served.clone();
+    let no_card = || "it is not an object".to_owned();
+    let compare_all = move || {
+        let imported = import_agent(&card, &options);
+        let document = imported.draft.agents.first().ok_or_else(no_card)?;
+        let document = Document::parse(Kind::Agent, document).map_err(|found| {
+            found.into_iter().next().map_or_else(String::new, |problem| problem.message)
+        })?;
+        let Entity::Agent(live) = document.entity() else { return Err(no_card()) };
+        Ok(keys.iter().map(|key| compare_agent(&catalog, key, live)).collect::<Vec<_>>())
+    };
+    let all = target.live.process(started, compare_all).await?;
+    let all = all.map_err(|why| target.live.invalid_response(format!("invalid card: {why}")))?;
+    Ok(drifts(served, all))
+}
+
+fn drifts(
+    served: Vec<Key>,
+    compared: Vec<Result<Vec<LiveDifference>, NotRegistered>>,
+) -> Vec<ServerDrift> {
     let drift = |(server, differences): (Key, Result<_, NotRegistered>)| {
         let differences = differences.map_err(|e| Failure::Rejected(e.to_string()));
         ServerDrift::new(server.to_string(), differences)
     };
-    Ok(served.into_iter().zip(all).map(drift).collect())
+    served.into_iter().zip(compared).map(drift).collect()
 }
 
 fn show(screen: Screen, servers: &[ServerDrift]) -> Result<(), Failure> {

@@ -124,9 +124,10 @@ async fn contracts(session: &Session, admin: &Admin) -> Result<(), Failure> {
                 format!("{} ({})", admin::text(&drift["part"]), admin::text(&drift["class"]))
             })
             .collect();
+        let accepted = if tool["accepted"] == true { ", accepted" } else { "" };
         let cells = [
             admin::text(&tool["tool"]),
-            admin::text(&tool["state"]),
+            format!("{}{accepted}", admin::text(&tool["state"])),
             if is_quarantined { "yes" } else { "" }.to_owned(),
             parts.join(", "),
             admin::text(&tool["live"]),

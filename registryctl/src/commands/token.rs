@@ -158,12 +158,18 @@ pub(super) async fn who_am_i(session: &Session) -> Result<(), Failure> {
         "nothing" => "nothing".to_owned(),
         kind => format!("{kind} {scopes}"),
     };
-    let rights: Vec<_> = roles.iter().filter_map(|role| rights(role)).collect();
+    let mut granted = Vec::new();
+    for right in roles.iter().filter_map(|role| rights(role)) {
+        // Roles can have the same rights.
+        if !granted.contains(&right) {
+            granted.push(right);
+        }
+    }
     let lines = [
         ("name", name),
         ("team", team),
         ("roles", roles.join(" ")),
-        ("rights", rights.join("; ")),
+        ("rights", granted.join("; ")),
         ("writes", writes),
         ("method", method),
         ("address", address),
@@ -185,7 +191,7 @@ fn writable(roles: &[&str]) -> &'static str {
 /// The rights of a role. `None`: the role is unknown.
 fn rights(role: &str) -> Option<&'static str> {
     Some(match role {
-        "reader" => "read the catalog and the history",
+        "reader" | "approver" => "read the catalog and the history",
         "publisher" => "register and change what the team owns",
         "auditor" => "list gateways and budgets, read usage and token events, and verify the log",
         "gateway" => "follow the registry, and report spending and usage",
@@ -193,7 +199,6 @@ fn rights(role: &str) -> Option<&'static str> {
         "governor" => {
             "register and retire policies about names of any team, change budgets, read usage, and list gateways"
         }
-        "approver" => "decide requests for approval",
         "admin" => "everything, including names of other teams, and tokens",
         _ => return None,
     })

@@ -7,7 +7,7 @@ use std::{
 
 use policy::PolicyBreaks;
 use registry_core::{
-    Catalog, Commit, RegistryId, SealedCommit, Timestamp,
+    Catalog, Commit, Diagnostic, RegistryId, SealedCommit, Timestamp,
     registry_file::{InvalidExport, read_export},
     rules::{self, Proposed},
 };
@@ -25,6 +25,10 @@ use crate::{
     screen::Screen,
 };
 
+/// The end of the help for a reference to an entity that the files do not contain.
+const ABSENT_HELP: &str = "if it is registered, add `--against` with a file of `registryctl export`, \
+                           or check with `registryctl apply --dry-run`";
+
 /// The JSON result.
 #[derive(Serialize)]
 struct Outcome<'a> {
@@ -39,7 +43,7 @@ pub(super) fn run(session: &Session, args: &ValidateArgs) -> Result<(), Failure>
     let batch = Batch::read(&args.files.names())?;
     let mut planned = rules::plan(&catalog, batch.proposals());
     policy::check(&catalog, batch.proposals(), PolicyBreaks::Reject, &mut planned);
-    let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
+    let report = batch.report(findings(&planned.diagnostics, args.against.as_deref()));
     if report.has_errors() {
         return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
     }
@@ -57,6 +61,21 @@ fn show(screen: Screen, plan: &Plan, report: &Report) -> Result<(), Failure> {
     screen.line(&format!("valid: {}{counts}", plan.counts()))
 }
 
+/// The findings of a check without a registry, which knows the registered entities only from the
+/// file of `--against`.
+pub(super) fn findings(found: &[Diagnostic], against: Option<&Path>) -> Vec<Finding> {
+    let found = found.iter().map(Finding::from);
+    if against.is_some() { found.collect() } else { found.map(offline).collect() }
+}
+
+/// Replaces a statement about the registry by one about the files.
+fn offline(found: Finding) -> Finding {
+    let Some(reference) = found.message.strip_suffix(rules::NOT_REGISTERED) else { return found };
+    let message = format!("{reference}is not in the files");
+    let help = found.help.map(|help| format!("{help}; {ABSENT_HELP}"));
+    Finding { message, help, ..found }
+}
+
 /// The catalog of the file of `--against`, or an empty one.
 pub(super) fn against(screen: Screen, file: Option<&Path>) -> Result<Catalog, Failure> {
     file.map_or_else(|| Ok(empty()), |path| catalog(screen, path))
@@ -68,7 +87,10 @@ pub(super) fn empty() -> Catalog {
 
 /// The catalog of a verified export or of a valid registry file.
 fn catalog(screen: Screen, path: &Path) -> Result<Catalog, Failure> {
-    let source = Source::read(path)?;
+    let (source, warning) = Source::read_registry(path)?;
+    if let Some(Diagnostic { message, .. }) = warning {
+        return Err(Failure::File { action: "use", path: path.to_owned(), reason: message });
+    }
     match read_export(source.text().as_bytes()) {
         Ok(catalog) => Ok(catalog),
         // Not an export: it may be a registry file.

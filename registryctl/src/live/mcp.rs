@@ -247,13 +247,21 @@ fn require_valid_tool(target: &Target, live: LiveServer) -> Result<LiveServer, F
     }
 }
 
+/// The help for a URL that the server does not serve.
+const MISSING_HELP: &str = "check the path of the URL; the endpoint of an MCP server is often /mcp";
+
 fn initialize_failure(target: &Target, error: &ClientInitializeError) -> Failure {
     use ClientInitializeError::{ConnectionClosed, LegacyFallbackFailed, TransportError};
     match error {
         LegacyFallbackFailed { fallback, .. } => initialize_failure(target, fallback),
         TransportError { error, .. } => match http_error(error) {
             Some(StreamableHttpError::Client(error)) => http::broken(target, error),
-            Some(error) => target.invalid_response(short(error)),
+            Some(error) => {
+                let is_missing = matches!(error, StreamableHttpError::UnexpectedServerResponse(text)
+                    if text.starts_with("HTTP 404"));
+                let failure = target.invalid_response(short(error));
+                failure.with_known_help(is_missing.then_some(MISSING_HELP))
+            }
             None => target.unreachable(short(&root_cause(error))),
         },
         ConnectionClosed(_) => target.unreachable("the server closed the connection"),
@@ -278,7 +286,8 @@ fn list_failure(target: &Target, error: &ServiceError) -> Failure {
     }
 }
 
-/// The start of a message, which may contain the response of the server.
+/// The start of a message, which may end with the response of the server.
 fn short(message: &impl fmt::Display) -> String {
-    message.to_string().chars().take(300).collect()
+    let start: String = message.to_string().chars().take(300).collect();
+    start.trim_end_matches([':', ' ']).to_owned()
 }

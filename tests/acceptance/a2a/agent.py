@@ -1,10 +1,13 @@
 """An agent made with the A2A SDK 1.3.0. Each dialect has its own path, such as `/1.0/jsonrpc`, with its
-own card, and refuses the other versions. `agent.mjs` and `agent_0_3.py` behave the same."""
+own card, and refuses the other versions. `agent.mjs` and `agent_0_3.py` behave the same.
+
+With the argument `push` it sends push notifications, as `agent_0_3.py` does."""
 
 import asyncio
 import sys
 from pathlib import Path
 
+import httpx
 from a2a.helpers import (
     get_data_parts,
     get_message_text,
@@ -18,7 +21,12 @@ from a2a.helpers import (
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
-from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.server.tasks import (
+    BasePushNotificationSender,
+    InMemoryPushNotificationConfigStore,
+    InMemoryTaskStore,
+    TaskUpdater,
+)
 from a2a.types import (
     AgentCapabilities,
     AgentCard,
@@ -35,6 +43,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "conformance"))
 from serve import serve  # noqa: E402
 
 LOUD = "urn:example:loud"
+PUSHES = "push" in sys.argv
 SKILLS = ["echo", "report", "ask", "wait", "release", "fail", "files"]
 released = {}
 
@@ -123,7 +132,7 @@ def card_of(version, binding):
         description="An agent of the tests",
         version="1.0.0",
         capabilities=AgentCapabilities(
-            streaming=True, push_notifications=False, extensions=[AgentExtension(uri=LOUD)]
+            streaming=True, push_notifications=PUSHES, extensions=[AgentExtension(uri=LOUD)]
         ),
         default_input_modes=["text/plain", "application/json"],
         default_output_modes=["text/plain", "application/json"],
@@ -158,8 +167,16 @@ class OldMethodsOnly:
 
 def dialect(version, binding):
     card = card_of(version, binding)
+    configs = InMemoryPushNotificationConfigStore()
+    push = {
+        "push_config_store": configs,
+        "push_sender": BasePushNotificationSender(httpx.AsyncClient(), configs),
+    }
     handler = DefaultRequestHandler(
-        agent_executor=Agent(), task_store=InMemoryTaskStore(), agent_card=card
+        agent_executor=Agent(),
+        task_store=InMemoryTaskStore(),
+        agent_card=card,
+        **(push if PUSHES else {}),
     )
     old = version == "0.3"
     if binding == "JSONRPC":

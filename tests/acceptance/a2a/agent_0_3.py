@@ -5,10 +5,16 @@ import base64
 import sys
 from pathlib import Path
 
+import httpx
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.apps import A2ARESTFastAPIApplication, A2AStarletteApplication
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.server.tasks import (
+    BasePushNotificationSender,
+    InMemoryPushNotificationConfigStore,
+    InMemoryTaskStore,
+    TaskUpdater,
+)
 from a2a.types import (
     AgentCapabilities,
     AgentCard,
@@ -29,6 +35,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "conformance"))
 from serve import serve  # noqa: E402
 
 LOUD = "urn:example:loud"
+PUSHES = "push" in sys.argv
 SKILLS = ["echo", "report", "ask", "wait", "release", "fail", "files"]
 released = {}
 
@@ -125,13 +132,22 @@ def dialect(binding, path):
         url="https://elsewhere.example/",
         preferred_transport=binding,
         capabilities=AgentCapabilities(
-            streaming=True, push_notifications=False, extensions=[AgentExtension(uri=LOUD)]
+            streaming=True, push_notifications=PUSHES, extensions=[AgentExtension(uri=LOUD)]
         ),
         default_input_modes=["text/plain", "application/json"],
         default_output_modes=["text/plain", "application/json"],
         skills=[AgentSkill(id=id, name=id, description=id, tags=["test"]) for id in SKILLS],
     )
-    handler = DefaultRequestHandler(agent_executor=Agent(), task_store=InMemoryTaskStore())
+    configs = InMemoryPushNotificationConfigStore()
+    push = {
+        "push_config_store": configs,
+        "push_sender": BasePushNotificationSender(httpx.AsyncClient(), configs),
+    }
+    handler = DefaultRequestHandler(
+        agent_executor=Agent(),
+        task_store=InMemoryTaskStore(),
+        **(push if PUSHES else {}),
+    )
     app = A2AStarletteApplication if binding == "JSONRPC" else A2ARESTFastAPIApplication
     return Mount(f"/0.3/{path}", app(agent_card=card, http_handler=handler).build())
 

@@ -128,7 +128,9 @@ async fn served_card_reveals_no_address_of_the_agent() {
             let card: Value = serde_json::from_str(&text).expect("JSON");
             let interfaces = card[member].as_array().expect("a list");
             let is_ours = |interface: &Value| {
-                interface["url"].as_str().is_some_and(|url| url.starts_with(&caller.url))
+                let is_grpc = interface["protocolBinding"] == "GRPC";
+                let url = interface["url"].as_str().unwrap_or_default();
+                if is_grpc { url == scene.gateway.url() } else { url.starts_with(&caller.url) }
             };
             assert!(!interfaces.is_empty() && interfaces.iter().all(is_ours), "{version}: {text}");
             let validators = [("a2a-version", version), ("if-none-match", &*etag)];

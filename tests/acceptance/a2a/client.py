@@ -9,7 +9,9 @@ import base64
 import json
 import sys
 import uuid
+from urllib.parse import urlsplit
 
+import grpc
 import httpx
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.client.client import ClientCallContext
@@ -30,6 +32,26 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 
 LOUD = "urn:example:loud"
 CALLER = {"x-agent-name": "caller", "x-agent-version": "1.0.0"}
+
+
+class NamedUnary(grpc.aio.UnaryUnaryClientInterceptor):
+    async def intercept_unary_unary(self, proceed, details, request):
+        return await proceed(named(details), request)
+
+
+class NamedStream(grpc.aio.UnaryStreamClientInterceptor):
+    async def intercept_unary_stream(self, proceed, details, request):
+        return await proceed(named(details), request)
+
+
+def named(details):
+    metadata = grpc.aio.Metadata(*(details.metadata or ()), *CALLER.items())
+    return details._replace(metadata=metadata)
+
+
+def channel(url):
+    interceptors = [NamedUnary(), NamedStream()]
+    return grpc.aio.insecure_channel(urlsplit(url).netloc, interceptors=interceptors)
 
 
 class Record:
@@ -243,7 +265,11 @@ async def record(peer, http):
     only = [interface]
     del card.supported_interfaces[:]
     card.supported_interfaces.extend(only)
-    common = {"httpx_client": http, "supported_protocol_bindings": [peer["binding"]]}
+    common = {
+        "httpx_client": http,
+        "grpc_channel_factory": channel,
+        "supported_protocol_bindings": [peer["binding"]],
+    }
     clients = [
         ClientFactory(ClientConfig(streaming=streaming, **common)).create(card)
         for streaming in (False, True)

@@ -49,7 +49,7 @@ struct Dialect {
 }
 
 impl Dialect {
-    /// The path of the dialect at an agent of the tests.
+    /// The path of the dialect at an agent of the tests, which have no gRPC.
     fn path(self) -> String {
         let binding = if self.binding == "JSONRPC" { "jsonrpc" } else { "rest" };
         format!("{}/{binding}", self.version)
@@ -67,6 +67,15 @@ impl Sdk {
             ["JSONRPC", "HTTP+JSON"].map(|binding| Dialect { version, binding })
         };
         self.versions.iter().copied().flat_map(both).collect()
+    }
+
+    /// The dialects of the client at the gateway.
+    fn client_dialects(&self) -> Vec<Dialect> {
+        let mut dialects = self.dialects();
+        if self.name == PYTHON.name {
+            dialects.push(Dialect { version: "1.0", binding: "GRPC" });
+        }
+        dialects
     }
 
     /// The command of the client or the agent.
@@ -105,6 +114,16 @@ impl Sdk {
         assert_eq!(records.len(), peers.len(), "{printed}");
         records
     }
+}
+
+/// The agents that send push notifications: their commands and the paths of their dialects.
+pub(super) fn pushing_agents() -> Vec<(&'static str, Command, Vec<String>)> {
+    let agent = |sdk: Sdk| {
+        let mut command = sdk.program("agent");
+        command.arg("push");
+        (sdk.name, command, sdk.dialects().into_iter().map(Dialect::path).collect())
+    };
+    [PYTHON, PYTHON_03].map(agent).into()
 }
 
 /// The modules of the SDK for JavaScript.
@@ -238,7 +257,7 @@ async fn answers_are_the_same(client: &Sdk) {
     let (mut runs, mut peers) = (Vec::new(), Vec::new());
     for agent in &SDKS {
         for upstream in agent.dialects() {
-            for dialect in client.dialects() {
+            for dialect in client.client_dialects() {
                 let base = format!("{}/", agents.scene.url(&name(agent, upstream)));
                 peers.push(json!({ "base": base, "version": dialect.version,
                     "binding": dialect.binding }));

@@ -1,9 +1,12 @@
 //! Tasks through the gateway: they belong to their caller, survive a restart of the gateway, and
 //! continue without a client.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use acceptance::eventually;
@@ -269,4 +272,39 @@ async fn streams_of_one_caller_leave_room_for_others() {
     for events in open {
         assert!(events.rest().await.pop().is_some(), "each stream ends");
     }
+}
+
+/// A quarter of `limits.sessions`.
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_beyond_the_quota_of_a_caller_are_rejected() {
+    const QUOTA: usize = 10;
+    const WANTED: usize = 100;
+    let (office, scene, caller) = start("limits: { sessions: 40 }\n").await;
+    let streams = (0..WANTED).map(|_| async {
+        let mut events = caller.stream("work", "plan").await;
+        let first = events.next().await.expect("an answer");
+        (events, first)
+    });
+    let answers = futures_util::future::join_all(streams).await;
+    let (mut open, rejected): (Vec<_>, Vec<_>) =
+        answers.into_iter().partition(|(_, first)| first["result"]["task"].is_object());
+    assert_eq!((open.len(), rejected.len()), (QUOTA, WANTED - QUOTA));
+    for (events, first) in rejected {
+        assert_eq!((events.status, &first["error"]["code"]), (429, &json!(-32000)), "{first}");
+    }
+    assert_eq!(office.requests("SendStreamingMessage"), QUOTA, "no other message was sent");
+    // The gateway distinguishes callers without credentials by their addresses.
+    let http = reqwest::Client::builder().local_address(IpAddr::from([127, 0, 0, 2])).build();
+    let http = http.expect("a client");
+    let other = Caller { http, ..scene.caller("other", "office") };
+    let mut events = other.stream("work", "plan").await;
+    let first = events.next().await.expect("an answer");
+    assert!(first["result"]["task"].is_object(), "{first}");
+    drop(open.pop());
+    eventually("a closed stream frees its place", || async {
+        let mut events = caller.stream("work", "plan").await;
+        events.next().await.is_some_and(|first| first["result"]["task"].is_object())
+    })
+    .await;
+    office.release();
 }

@@ -108,6 +108,22 @@ fn certificate_of_other_authority_is_rejected() {
     assert!(!output.stderr.contains(&guarded.admin[17..]));
 }
 
+#[test]
+fn ca_certificate_of_server_has_remedy() {
+    let authority = Authority::new();
+    let Files { certificate, key } = authority.server_as_ca();
+    let registry =
+        Registry::start_fresh(&["--tls-cert", text(&certificate), "--tls-key", text(&key)]);
+    let refused = whoami(&registry, &authority, None).expect_err("a CA certificate");
+    insta::assert_snapshot!(
+        refused.lines().find(|line| line.contains("help: ")).expect("a remedy").trim_start(),
+        @"= help: the server's certificate is a CA certificate; issue one with basicConstraints=CA:FALSE"
+    );
+    let log = registry.process.stderr();
+    let line = log.lines().find(|line| line.contains(text(&certificate))).expect("a warning");
+    assert!(line.contains("WARN"), "{line}");
+}
+
 #[tokio::test]
 async fn tls_serves_both_http_versions_with_tokens() {
     let authority = Authority::new();

@@ -15,6 +15,10 @@ async fn agent_calls_over_tls_only() {
     let livez = format!("{}/livez", gateway.url());
     let answer = authority.trusting().get(&livez).send().await.expect("an answer");
     assert_eq!((answer.status().as_u16(), answer.version()), (200, reqwest::Version::HTTP_11));
+    // Clients of gRPC offer HTTP/2 only.
+    let http2 = authority.client_builder().http2_prior_knowledge().build().expect("a client");
+    let answer = http2.get(&livez).send().await.expect("an answer");
+    assert_eq!((answer.status().as_u16(), answer.version()), (200, reqwest::Version::HTTP_2));
 
     assert!(other.trusting().get(&livez).send().await.is_err(), "another authority");
     let plain = reqwest::get(livez.replace("https", "http")).await;

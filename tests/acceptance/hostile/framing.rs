@@ -120,5 +120,8 @@ async fn ambiguous_headers_are_rejected() {
     }
     let forbidden = scene.server.seen().matches("http://forbidden/").count();
     assert_eq!(forbidden, 2, "those that were accepted");
-    assert!(exchange(&scene.gateway, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.1, "no HTTP/2");
+    let (settings, _) = exchange(&scene.gateway, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+    assert_eq!(settings.as_bytes().get(3), Some(&4), "a frame with settings: {settings:?}");
+    let (_, is_closed) = exchange(&scene.gateway, b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n").await;
+    assert!(is_closed, "an invalid preface");
 }

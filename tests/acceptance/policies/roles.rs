@@ -148,6 +148,11 @@ fn governor_registers_policies_only() {
     assert_eq!((&who["roles"], &who["writes"]), (&json!(["governor"]), &json!("policies")));
     let approver = guarded.token("app", "security", "approver");
     assert_eq!(run(&guarded, &approver, &["whoami"]).json()["writes"], "nothing");
+    let shown = guarded.registry.ctl(&["whoami", "--token", &approver]).stdout;
+    insta::assert_snapshot!(
+        shown.lines().find(|line| line.starts_with("rights")).expect("rights"),
+        @"rights     read the catalog and the history"
+    );
     let publisher = guarded.token("ann", "bank", "publisher");
     assert_eq!(run(&guarded, &publisher, &["whoami"]).json()["writes"], "entities");
     let shown = guarded.registry.ctl(&["whoami", "--token", &publisher]);

@@ -144,6 +144,20 @@ fn one_valid_signature_is_enough() {
 }
 
 #[test]
+fn token_is_verified_with_the_key_set() {
+    let claims = json!({ "iss": "https://gw.example", "exp": 4_102_444_800_u64, "jti": "1" });
+    for (signer, algorithm) in [(es256(), Algorithm::ES256), (eddsa(), Algorithm::EdDSA)] {
+        let token = signer.sign_token(&claims).unwrap();
+        let key = DecodingKey::from_jwk(&signer.key_set().keys[0]).unwrap();
+        let (message, signature) = token.rsplit_once('.').unwrap();
+        assert!(crypto::verify(signature, message.as_bytes(), &key, algorithm).unwrap());
+        let (header, payload) = message.split_once('.').unwrap();
+        let read = |text: &str| parse_json(&BASE64.decode(text).unwrap()).unwrap();
+        assert_eq!((&read(header)["typ"], read(payload)), (&json!("JWT"), claims.clone()));
+    }
+}
+
+#[test]
 fn invalid_keys_are_rejected() {
     for key in [&b""[..], &[0; 48], &[0x30; 200]] {
         assert_eq!(Signer::new(key, None).unwrap_err(), InvalidSigningKey);

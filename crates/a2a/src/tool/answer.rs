@@ -2,7 +2,7 @@
 
 use gateway_protocol::jsonrpc::{self, Object};
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use crate::model::TaskState;
 
@@ -50,6 +50,8 @@ pub struct Task {
 struct Status {
     state: String,
     message: Option<Message>,
+    #[serde(default)]
+    timestamp: Value,
 }
 
 impl SendResponse {
@@ -69,6 +71,13 @@ impl SendResponse {
     }
 }
 
+impl Message {
+    /// The text parts, joined.
+    pub fn text(&self) -> String {
+        self.parts.iter().filter_map(|part| part.text.as_deref()).collect()
+    }
+}
+
 impl Task {
     /// Reads a task.
     pub fn read(raw: &RawValue) -> Option<Self> {
@@ -78,6 +87,16 @@ impl Task {
     /// The status message.
     pub fn status_message(&self) -> Option<&Message> {
         self.status.message.as_ref()
+    }
+
+    /// The time of the status.
+    pub fn timestamp(&self) -> Option<&str> {
+        self.status.timestamp.as_str()
+    }
+
+    /// The text of the status message.
+    pub fn words(&self) -> String {
+        self.status_message().map(Message::text).unwrap_or_default()
     }
 
     /// The state name as version 0.3 writes it, shortened.

@@ -3,7 +3,7 @@
 use gateway_protocol::{content, jsonrpc::ObjectWriter};
 use serde_json::{Value, value::RawValue};
 
-use super::{Message, Part, Task};
+use super::{Message, Task};
 use crate::model::TaskState;
 
 /// The meaning of text without data.
@@ -33,6 +33,7 @@ pub fn of_message(message: &Message, text: Text) -> String {
 /// The result of a task that has ended or needs input: its artifacts, else its last message.
 pub fn of_task(task: &Task, text: Text) -> Result<String, OpenTask> {
     let name = task.state_name();
+    let mut said = task.words();
     let why = match task.state() {
         TaskState::Completed => {
             let is_empty = task.artifacts.iter().all(|artifact| artifact.parts.is_empty());
@@ -41,18 +42,24 @@ pub fn of_task(task: &Task, text: Text) -> Result<String, OpenTask> {
                 last.map_or_else(|| of_all(&task.artifacts, text), |last| of_message(last, text))
             );
         }
-        TaskState::Failed | TaskState::Rejected => return Ok(failed(&name, &words_of(task))),
+        TaskState::Failed | TaskState::Rejected => return Ok(failed(&name, &said)),
         TaskState::Canceled => "the agent's task was canceled".to_owned(),
         TaskState::InputRequired | TaskState::AuthRequired => {
             format!(
-                "the agent's task is {name}, which compositions do not support; it was canceled"
+                "the agent's task is {name}, which tools and compositions do not support; it was canceled"
             )
         }
-        TaskState::Submitted | TaskState::Working | TaskState::Unspecified => {
-            format!("the agent's task has the unknown state `{name}` and was canceled")
+        TaskState::Submitted | TaskState::Working => {
+            format!("the agent's task is {name} without an end and was canceled")
+        }
+        TaskState::Unspecified => {
+            // The agent chose the name, so it is not for logs.
+            let separator = if said.is_empty() { "" } else { ": " };
+            said = format!("state `{name}`{separator}{said}");
+            "the agent's task has an unknown state and was canceled".to_owned()
         }
     };
-    Err(OpenTask { why, said: Some(words_of(task)).filter(|said| !said.is_empty()) })
+    Err(OpenTask { why, said: Some(said).filter(|said| !said.is_empty()) })
 }
 
 /// All data (a single item unwrapped), else all text with artifacts separated. A completed task
@@ -65,7 +72,7 @@ fn of_all(messages: &[Message], text: Text) -> String {
         [one] => structured(one),
         [] if parts().all(|part| part.text.is_none()) => r#"{"content":[]}"#.to_owned(),
         [] => {
-            let texts = messages.iter().map(|message| text_of(&message.parts));
+            let texts = messages.iter().map(Message::text);
             of_text(&texts.collect::<Vec<_>>().join("\n"), text)
         }
         ref several => structured(&format!("[{}]", several.join(","))),
@@ -94,14 +101,4 @@ fn failed(state: &str, said: &str) -> String {
     let content = content::text_content(&format!("the agent's task is {state}{said}"));
     result.raw("content", &content).raw("isError", "true");
     result.finish_string()
-}
-
-/// The status message of a task.
-fn words_of(task: &Task) -> String {
-    task.status_message().map(|message| text_of(&message.parts)).unwrap_or_default()
-}
-
-/// Joins the text parts.
-fn text_of(parts: &[Part]) -> String {
-    parts.iter().filter_map(|part| part.text.as_deref()).collect()
 }

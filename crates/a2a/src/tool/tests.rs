@@ -162,17 +162,17 @@ fn task_without_end_has_unknown_outcome() {
         [("TASK_STATE_INPUT_REQUIRED", "input-required"), ("auth-required", "auth-required")]
     {
         let wanted = format!(
-            "the agent's task is {name}, which compositions do not support; it was canceled / which?"
+            "the agent's task is {name}, which tools and compositions do not support; it was canceled / which?"
         );
         assert_eq!(told(state, why.clone()), wanted);
     }
     let unknown = ["unheard-of", "unknown", "TASK_STATE_UNSPECIFIED", &"é".repeat(40)];
-    let told = unknown.map(|state| told(state, Value::Null).replace(" / ", ""));
+    let told = unknown.map(|state| told(state, Value::Null));
     insta::assert_snapshot!(told.join("\n"), @"
-    the agent's task has the unknown state `unheard-of` and was canceled
-    the agent's task has the unknown state `unknown` and was canceled
-    the agent's task has the unknown state `unspecified` and was canceled
-    the agent's task has the unknown state `éééééééééééééééé` and was canceled
+    the agent's task has an unknown state and was canceled / state `unheard-of`
+    the agent's task has an unknown state and was canceled / state `unknown`
+    the agent's task has an unknown state and was canceled / state `unspecified`
+    the agent's task has an unknown state and was canceled / state `éééééééééééééééé`
     ");
 }
 

@@ -7,8 +7,12 @@ use a2a::{
     ErrorKind, Operation, Request,
     tool::{SendResponse, Task},
 };
+use gateway_protocol::jsonrpc::ObjectWriter;
 use retry_backoff::jittered;
-use serde_json::{Map, value::to_raw_value};
+use serde_json::{
+    Map,
+    value::{RawValue, to_raw_value},
+};
 use tokio::{
     sync::oneshot,
     time::{sleep, timeout},
@@ -16,6 +20,7 @@ use tokio::{
 
 use super::{AgentLink, RequestMeta, exchange::Outbound, step::read_response};
 use crate::{
+    client_channel::ClientChannel,
     error::{Error, ProtocolViolation},
     send_state::SendState,
 };
@@ -45,6 +50,30 @@ impl PollDelay {
         let delay = self.0;
         self.0 = MAX_POLL_DELAY.min(delay * 3 / 2);
         jittered(delay)
+    }
+}
+
+/// The status messages of a task as progress notifications.
+#[derive(Debug, Default)]
+struct Progress {
+    last: String,
+    count: u32,
+}
+
+impl Progress {
+    /// Reports a message that differs from the last one.
+    fn report(&mut self, channel: &ClientChannel, words: String) {
+        if words.is_empty() || words == self.last {
+            return;
+        }
+        self.count += 1;
+        let mut params = ObjectWriter::with_capacity(words.len() + 64);
+        // The surface replaces the token by the client's own.
+        params.raw("progressToken", "0").raw("progress", &self.count.to_string());
+        params.string("message", &words);
+        let params = RawValue::from_string(params.finish_string()).ok();
+        channel.try_notify("notifications/progress", params.as_deref());
+        self.last = words;
     }
 }
 
@@ -101,6 +130,15 @@ impl AgentLink {
         }
     }
 
+    /// Cancels a task without waiting.
+    pub(super) fn cancel(&self, task: &str, meta: &RequestMeta) {
+        let cancel = about(Operation::CancelTask, task);
+        let Some(dialect) = self.known() else { return };
+        if let Ok(request) = self.written(dialect, &cancel, meta) {
+            self.transport.send_in_background(request, meta.subject.clone(), ());
+        }
+    }
+
     async fn answer(
         self: &Arc<Self>,
         message: &Request,
@@ -119,9 +157,17 @@ impl AgentLink {
 
 impl PendingResponse {
     /// Waits until the task has ended or needs input.
-    pub(super) async fn ended(&mut self) -> Result<&SendResponse, Error> {
+    /// Reports changes of its status message as progress.
+    pub(super) async fn ended(
+        &mut self,
+        channel: Option<&ClientChannel>,
+    ) -> Result<&SendResponse, Error> {
         let mut delay = PollDelay::default();
+        let mut progress = Progress::default();
         while self.is_running() {
+            if let (Some(channel), SendResponse::Task(task)) = (channel, &self.response) {
+                progress.report(channel, task.words());
+            }
             sleep(delay.next()).await;
             if let Some(task) = self.poll().await? {
                 self.response = SendResponse::Task(task);
@@ -137,7 +183,8 @@ impl PendingResponse {
 
     /// The state of the task. `None`: the poll failed and the task may still be running.
     async fn poll(&self) -> Result<Option<Task>, Error> {
-        let Some(request) = self.request(Operation::GetTask) else { return Ok(None) };
+        let Some(id) = self.id.as_deref() else { return Ok(None) };
+        let request = about(Operation::GetTask, id);
         let send_state = SendState::default();
         let outbound =
             Outbound { request: &request, meta: &self.meta, send_state: &send_state, sink: None };
@@ -156,14 +203,23 @@ impl PendingResponse {
         }
     }
 
-    /// A request about the task, without its history.
-    fn request(&self, operation: Operation) -> Option<Request> {
-        let mut params = Map::from_iter([("id".to_owned(), self.id.as_deref()?.into())]);
-        if operation == Operation::GetTask {
-            params.insert("historyLength".to_owned(), 0.into());
+    /// The running task, which is then no longer canceled with this response.
+    pub(super) fn release(&mut self) -> Option<&Task> {
+        if !self.is_running() {
+            return None;
         }
-        Some(Request::new(operation, params))
+        self.id = None;
+        if let SendResponse::Task(task) = &self.response { Some(task) } else { None }
     }
+}
+
+/// A request about a task, without its history.
+pub(super) fn about(operation: Operation, id: &str) -> Request {
+    let mut params = Map::from_iter([("id".to_owned(), id.into())]);
+    if operation == Operation::GetTask {
+        params.insert("historyLength".to_owned(), 0.into());
+    }
+    Request::new(operation, params)
 }
 
 impl Drop for PendingResponse {
@@ -172,13 +228,8 @@ impl Drop for PendingResponse {
         if task.state().is_terminal() {
             return;
         }
-        let (Some(cancel), Some(dialect)) =
-            (self.request(Operation::CancelTask), self.link.known())
-        else {
-            return;
-        };
-        if let Ok(request) = self.link.written(dialect, &cancel, &self.meta) {
-            self.link.transport.send_in_background(request, self.meta.subject.clone(), ());
+        if let Some(id) = &self.id {
+            self.link.cancel(id, &self.meta);
         }
     }
 }

@@ -24,12 +24,16 @@ enum ProbeResult {
 }
 
 impl AgentLink {
-    /// Fails if the agent does not respond. Every response counts, including errors.
+    /// Fails if the agent does not respond. Its errors are responses, too.
     pub(crate) async fn check(&self) -> Result<(), Error> {
         let dialect = self.supported_dialect().await?;
         let meta = RequestMeta::default();
         let request = self.written(dialect, &probe(), &meta)?;
-        self.exchange(request, &meta).await.map(drop)
+        let answer = self.exchange(request, &meta).await?;
+        match self.read(dialect, Operation::GetTask, &answer) {
+            Ok(_) | Err(Error::Agent(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the dialect of the agent. Concurrent callers share one probe. Failures here happen

@@ -1,8 +1,9 @@
-//! Steps of compositions: one message to a skill, and the result of its reply or task.
+//! Skills as tools and steps of compositions: one message to a skill, and the result of its reply or
+//! task.
 //!
 //! The gateway asks for an immediate reply and polls the task until it ends, so that it knows which
-//! task to cancel when the step is abandoned. Replies to an agent that requests input are not
-//! supported.
+//! task to cancel when the call is abandoned. Replies to an agent that requests input are not
+//! supported. A client that supports tasks of MCP receives the task instead.
 
 use std::sync::Arc;
 
@@ -10,7 +11,10 @@ use a2a::{
     Operation, Request,
     tool::{self, SendResponse, Text},
 };
-use gateway_protocol::mcp::{Era, Method};
+use gateway_protocol::{
+    jsonrpc::code,
+    mcp::{Era, Method, RpcError, TASKS},
+};
 use http::{HeaderName, HeaderValue};
 use serde_json::{
     Map, Value, json,
@@ -18,12 +22,15 @@ use serde_json::{
 };
 use uuid::Uuid;
 
-use super::{AgentLink, RequestMeta, send::permitted};
+use super::{
+    AgentLink, RequestMeta,
+    mcp_task::{reply, started},
+    send::permitted,
+};
 use crate::{
     error::{Error, ProtocolViolation},
     message::Outgoing,
     reply::Reply,
-    send_state::SendState,
 };
 
 /// The tool list of an agent: its skills are registered, not listed.
@@ -37,46 +44,51 @@ impl AgentLink {
         outgoing: &Outgoing<'_>,
         trace: &[(HeaderName, HeaderValue)],
     ) -> Result<(Reply, Era), Error> {
-        let result = if let Outgoing::Asked { subject: skill, request, send_state } = outgoing {
-            let (takes_text, gives_text) = match request.method {
-                Method::SendMessage { takes_text, gives_text } => (takes_text, gives_text),
-                _ => (false, false),
-            };
-            let meta = RequestMeta {
-                subject: self.transport.caller(outgoing)?,
-                trace: trace.to_vec(),
-                buffered: request.context.buffered.clone(),
-                ..RequestMeta::default()
-            };
-            let arguments = request.arguments.map_or("{}", RawValue::get);
-            let message = message(arguments, takes_text)?;
-            let message = permitted(&message, skill, request.context.hops);
-            let text = if gives_text { Text::AsItIs } else { Text::MayBeJson };
-            let send_state = send_state.cloned().unwrap_or_default();
-            Box::pin(self.step(message, text, meta, send_state)).await?
-        } else {
+        let Outgoing::Asked { subject, request, send_state } = outgoing else {
             self.probe_dialect().await?;
-            NO_TOOLS.to_owned()
+            return Ok((reply(NO_TOOLS.to_owned())?, Era::Modern));
         };
-        // The writer produces JSON.
-        let raw =
-            RawValue::from_string(result).map_err(|_| ProtocolViolation::Shape("SendMessage"))?;
-        Ok((Reply::Result(raw), Era::Modern))
-    }
-
-    async fn step(
-        self: &Arc<Self>,
-        message: Request,
-        text: Text,
-        meta: RequestMeta,
-        send_state: SendState,
-    ) -> Result<String, Error> {
+        let meta = RequestMeta {
+            subject: self.transport.caller(outgoing)?,
+            trace: trace.to_vec(),
+            buffered: request.context.buffered.clone(),
+            ..RequestMeta::default()
+        };
+        let send_state = send_state.cloned().unwrap_or_default();
+        let about_task = |operation| self.task_request((operation, *subject), &meta, &send_state);
+        let (takes_text, gives_text) = match request.method {
+            Method::GetTask => {
+                return Ok((Box::pin(about_task(Operation::GetTask)).await?, Era::Modern));
+            }
+            Method::CancelTask => {
+                return Ok((Box::pin(about_task(Operation::CancelTask)).await?, Era::Modern));
+            }
+            Method::SendMessage { takes_text, gives_text } => (takes_text, gives_text),
+            other => {
+                let message = format!("agents do not support {}", other.as_str());
+                let error = RpcError { code: code::METHOD_NOT_FOUND, message, data: None };
+                return Ok((Reply::Error(error), Era::Modern));
+            }
+        };
+        let message = message(request.arguments.map_or("{}", RawValue::get), takes_text)?;
+        let message = permitted(&message, subject, request.context.hops);
+        let text = if gives_text { Text::AsItIs } else { Text::MayBeJson };
+        // A poll of the task would not know that its text is not JSON.
+        let takes_task = !gives_text && request.context.capabilities.has_extension(TASKS);
         let mut pending = self.deliver(message, meta, send_state).await?;
-        match pending.ended().await? {
-            SendResponse::Message(message) => Ok(tool::of_message(message, text)),
-            SendResponse::Task(task) => tool::of_task(task, text)
-                .map_err(|open| Error::OpenTask { why: open.why, said: open.said }),
+        if takes_task && let Some(task) = pending.release() {
+            return Ok((reply(started(task))?, Era::Modern));
         }
+        let answer = Box::pin(pending.ended(request.channel)).await?;
+        Ok((reply(result_of(answer, text)?)?, Era::Modern))
+    }
+}
+
+fn result_of(answer: &SendResponse, text: Text) -> Result<String, Error> {
+    match answer {
+        SendResponse::Message(message) => Ok(tool::of_message(message, text)),
+        SendResponse::Task(task) => tool::of_task(task, text)
+            .map_err(|open| Error::OpenTask { why: open.why, said: open.said }),
     }
 }
 

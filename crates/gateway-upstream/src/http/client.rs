@@ -95,17 +95,18 @@ impl Client {
             .map_err(|error| self.describe(server, &error))
     }
 
-    /// Creates a client for an endpoint that is not a target. Connections stay open for `idle`.
+    /// Creates a client for endpoints that are not targets. Connections stay open for `idle`.
     pub fn alone(
         is_https: bool,
         tls: Option<ClientFiles>,
+        addresses: Addresses,
         idle: Duration,
     ) -> Result<legacy::Client<Connector, Full<Bytes>>, InvalidFile> {
         let tls = tls.map(|files| files.open(count_tls_reload)).transpose()?;
         Ok(legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(idle)
-            .build(Connector::alone(is_https, tls)))
+            .build(Connector::alone(is_https, tls, addresses)))
     }
 
     /// Runs a future in the background until the gateway stops.

@@ -13,7 +13,7 @@ use registry_tls::Reloaded;
 use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 use tower::Service;
 
-use super::address_filter::{self, Resolver};
+use super::address_filter::Resolver;
 use crate::{Addresses, TargetConfig, TransportConfig, UpstreamLimits};
 
 /// Opens connections.
@@ -35,10 +35,14 @@ impl Connector {
         Self::new(Reloaded::fixed(tls(wants_tls)), Addresses::Usual, limits)
     }
 
-    /// Creates a connector for an endpoint that is not a target, at any address.
-    pub(super) fn alone(is_https: bool, tls: Option<Reloaded<ClientConfig>>) -> Self {
+    /// Creates a connector for endpoints that are not targets.
+    pub(super) fn alone(
+        is_https: bool,
+        tls: Option<Reloaded<ClientConfig>>,
+        addresses: Addresses,
+    ) -> Self {
         let tls = tls.unwrap_or_else(|| Reloaded::fixed(self::tls(is_https)));
-        Self::new(tls, Addresses::Any, UpstreamLimits::default())
+        Self::new(tls, addresses, UpstreamLimits::default())
     }
 
     /// Creates a connector for a target with its own certificates or addresses.
@@ -70,7 +74,7 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        if let Err(refused) = address_filter::check(&uri, self.addresses) {
+        if let Err(refused) = self.addresses.check(&uri) {
             return Box::pin(ready(Err(refused.into())));
         }
         HttpsConnector::from((self.tcp.clone(), self.tls.get())).call(uri)

@@ -5,7 +5,7 @@ use std::{
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -70,6 +70,9 @@ pub(super) struct Connection {
     /// The waiting requests by id. `None`: the child has ended.
     pending: Mutex<Option<HashMap<u64, Waiting>>>,
     questions: ServerRequests,
+    /// Whether the child has received a request with an inspected answer. It can report the data of it
+    /// later, while another request runs.
+    is_inspected: AtomicBool,
     /// The reason why the child ended.
     ended: OnceLock<Arc<str>>,
     publisher: Arc<EventPublisher>,
@@ -97,6 +100,7 @@ impl Connection {
             outgoing,
             pending: Mutex::new(Some(HashMap::new())),
             questions: ServerRequests::new(habits, limits),
+            is_inspected: AtomicBool::new(false),
             ended: OnceLock::new(),
             publisher,
             unanswered: AtomicU64::new(0),
@@ -153,7 +157,11 @@ impl Connection {
         };
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
-        let channel = outgoing.request().and_then(|request| request.channel).cloned();
+        let request = outgoing.request();
+        let channel = request.and_then(|request| request.channel).cloned();
+        if request.is_some_and(|request| request.is_inspected) {
+            self.is_inspected.store(true, Ordering::Relaxed);
+        }
         let has_token = asker.as_ref().is_some_and(Asker::has_token);
         let waiting = Waiting { answer: Some(answer), channel, asker };
         match self.pending().as_mut() {
@@ -313,8 +321,8 @@ impl Connection {
         answer.is_some_and(|answer| answer.send(Err(error)).is_ok())
     }
 
-    /// Handles a notification. Progress goes to its request; other notifications go to all clients
-    /// or to the only caller.
+    /// Handles a notification. Progress goes to its request. Other notifications go to all clients, or
+    /// to the only caller unless they can have data of another request that is inspected.
     fn notified(&self, notification: &jsonrpc::Notification<'_>) {
         let (method, params) = (&*notification.method, notification.params);
         if self.publisher.hear(method, params) {
@@ -324,7 +332,7 @@ impl Connection {
             let id = params.and_then(message::request_of_token);
             self.pending().as_ref().and_then(|pending| pending.get(&id?)?.channel.clone())
         } else {
-            self.only_caller()
+            self.only_caller().filter(|_| !self.is_inspected.load(Ordering::Relaxed))
         };
         if let Some(channel) = channel {
             channel.try_notify(method, params);

@@ -661,6 +661,31 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn log_message_after_an_inspected_call_reaches_no_other() {
+        let (connection, _written) = connection();
+        let context = RequestContext::default();
+        let message = serde_json::json!({ "jsonrpc": "2.0", "method": "notifications/message",
+            "params": { "level": "info", "data": "late" } });
+        for (is_inspected, id) in [(false, 1), (true, 3)] {
+            let request =
+                Request { is_inspected, ..Request::plain(Method::CallTool, &[], &context) };
+            let first = Outgoing::Asked { subject: TOOL, request, send_state: None };
+            let mut first = Box::pin(connection.request_in(Era::Modern, &first));
+            assert!(first.as_mut().now_or_never().is_none());
+            answer(&connection, id, "{}");
+            assert!(first.await.is_ok());
+            let (channel, mut meanwhile) = ClientChannel::open();
+            let second = plain(&context, &channel);
+            let mut second = Box::pin(connection.request_in(Era::Modern, &second));
+            assert!(second.as_mut().now_or_never().is_none());
+            assert!(connection.receive(&Line::Whole(message.to_string().as_bytes())));
+            assert_eq!(meanwhile.try_recv().is_ok(), !is_inspected);
+            answer(&connection, id + 1, "{}");
+            assert!(second.await.is_ok());
+        }
+    }
+
+    #[tokio::test]
     async fn question_of_a_cancelled_call_reaches_no_other() {
         let (connection, _written) = connection();
         let context = RequestContext::default();

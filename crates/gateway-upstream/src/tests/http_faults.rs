@@ -207,7 +207,7 @@ async fn total_list_time_is_limited() {
     let upstreams = start(transport(&fake), limits, TIMING);
     eventually(|| async {
         matches!(upstreams.state(), TargetState::Down { error, .. }
-        if error == "no complete list of tools within 400 ms; raise `timeout` of the target")
+        if error == "no complete list of tools within 400 ms; raise `timeout` of the upstream")
     })
     .await;
 }
@@ -240,7 +240,7 @@ async fn handshake_and_list_timeouts_are_distinguished() {
     assert_eq!(upstreams.must_call("{}").await, "{}");
     eventually(|| async {
         matches!(upstreams.state(), TargetState::Down { error, .. }
-            if error == "no complete list of tools within 100 ms; raise `timeout` of the target")
+            if error == "no complete list of tools within 100 ms; raise `timeout` of the upstream")
     })
     .await;
 }

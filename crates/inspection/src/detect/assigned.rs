@@ -23,6 +23,8 @@ const VALUE_BYTES: usize = 512;
 const BARE_BYTES: usize = 24;
 /// Bytes of a clause before its value.
 const CLAUSE_BYTES: usize = 40;
+/// Maximum white space before a value in the next line.
+const INDENT_BYTES: usize = 16;
 /// The shortest password.
 const MIN_BYTES: usize = 6;
 
@@ -36,7 +38,19 @@ enum Secret {
     Key,
 }
 
-const PASSWORDS: [&str; 6] = ["password", "passwd", "pwd", "passphrase", "passcode", "passwords"];
+/// `contraseña` has two runs of ASCII letters.
+const PASSWORDS: [&str; 10] = [
+    "password",
+    "passwd",
+    "pwd",
+    "passphrase",
+    "passcode",
+    "passwords",
+    "passwort",
+    "kennwort",
+    "contrasena",
+    "contrase",
+];
 const TOKENS: [&str; 3] = ["token", "authtoken", "accesstoken"];
 const SECRETS: [&str; 11] = [
     "secret",
@@ -159,7 +173,7 @@ fn promised(name: &str) -> Option<Secret> {
 
 /// Whether a name contains a part of each name that promises a secret.
 fn may_promise(name: &str) -> bool {
-    const PARTS: [&[u8; 3]; 5] = [b"pas", b"pwd", b"sec", b"tok", b"key"];
+    const PARTS: [&[u8; 3]; 7] = [b"pas", b"pwd", b"sec", b"tok", b"key", b"ken", b"ntr"];
     let has = |part: &[u8]| PARTS.iter().any(|known| part.eq_ignore_ascii_case(*known));
     name.as_bytes().windows(3).any(has)
 }
@@ -218,7 +232,7 @@ pub(crate) fn find(scan: &mut Scan<'_>, start: usize, end: usize) {
     let name_end = text.run_end(end, NAME_BYTES, is_name);
     let name_start = text.run_start(start, NAME_BYTES, is_name);
     let name = name_start..name_end;
-    let Some(Assigned { value, is_bare }) = assigned(text, &name) else { return };
+    let Some(Assigned { value, is_bare, is_below }) = assigned(text, &name) else { return };
     scan.enter_assigned(&value);
     let least = if is_bare { BARE_BYTES } else { MIN_BYTES };
     if value.len() < least {
@@ -226,7 +240,7 @@ pub(crate) fn find(scan: &mut Scan<'_>, start: usize, end: usize) {
     }
     let kind =
         promised(text.slice(name.clone())).or_else(|| promised(&with_word_before(text, &name)));
-    let kind = kind.filter(|kind| !is_bare || *kind != Secret::Password);
+    let kind = kind.filter(|kind| *kind != Secret::Password || !is_bare && !is_below);
     if kind.is_some_and(|kind| is_secret(kind, text.slice(value.clone()))) {
         scan.add(&ASSIGNED_SECRET, value);
     }
@@ -245,6 +259,8 @@ struct Assigned {
     value: Range<usize>,
     /// Only a space is between the name and the value.
     is_bare: bool,
+    /// The value is in the next line.
+    is_below: bool,
 }
 
 /// The length of `is `, or of words with `is ` at their end, as in `token for the demo is …`.
@@ -256,7 +272,7 @@ fn verb(text: Text<'_>, at: usize) -> Option<usize> {
 
 /// The value that is assigned to a name.
 fn assigned(text: Text<'_>, name: &Range<usize>) -> Option<Assigned> {
-    let is_space = |byte: u8| byte == b' ';
+    let is_space = |byte: u8| matches!(byte, b' ' | b'\t');
     let quote_end = text.run_end(name.end, 3, |byte| b"\"'`]\\".contains(&byte));
     let space_end = text.run_end(quote_end, 3, is_space);
     let rest = text.bytes().get(space_end..)?;
@@ -269,11 +285,18 @@ fn assigned(text: Text<'_>, name: &Range<usize>) -> Option<Assigned> {
         [b':', b':', ..] => return None,
         [b':' | b'=', b'=' | b'>', ..] => 2,
         [b':' | b'=', ..] => 1,
+        [b'|', ..] if is_apart && is_cell(text, name.start) => 1,
         _ if is_element => 1,
         _ if is_apart => clause.unwrap_or_default(),
         _ => return None,
     };
     let start = text.run_end(space_end + separator, 3, is_space);
+    let is_below = separator == 1 && matches!(text.byte(start), Some(b'\n' | b'\r'));
+    let start = if is_below {
+        text.run_end(start, INDENT_BYTES, |byte| byte.is_ascii_whitespace())
+    } else {
+        start
+    };
     let is_escaped = text.byte(start) == Some(b'\\');
     let start = start + usize::from(is_escaped);
     let quote = text.byte(start).filter(|byte| b"\"'`".contains(byte));
@@ -288,7 +311,15 @@ fn assigned(text: Text<'_>, name: &Range<usize>) -> Option<Assigned> {
         None => unquoted_end(text, start),
     };
     let is_bare = is_apart && separator == 0 && !is_option;
-    (end > start).then_some(Assigned { value: start..end, is_bare })
+    // Another name may be in the next line.
+    let is_name = is_below && text.byte(end) == Some(b':');
+    (end > start && !is_name).then_some(Assigned { value: start..end, is_bare, is_below })
+}
+
+/// Whether a name is the start of a cell in a table: `| api_key | … |`.
+fn is_cell(text: Text<'_>, name: usize) -> bool {
+    let start = text.run_start(name, 3, |byte| matches!(byte, b' ' | b'`'));
+    text.byte_before(start) == Some(b'|')
 }
 
 /// The end of a value without quotes. A sentence may end after it.

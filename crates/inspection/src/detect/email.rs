@@ -14,7 +14,7 @@ pub(crate) static EMAIL: Detector = Detector::new(
 
 const LOCAL_BYTES: usize = 64;
 const DOMAIN_BYTES: usize = 253;
-/// Bytes before an address that may contain the `://` of its URL.
+/// Maximum bytes of user information before an address in a URL.
 const URL_BYTES: usize = 256;
 /// Distance in bytes of the slash in a path of SSH.
 const PATH_BYTES: usize = 64;
@@ -67,37 +67,59 @@ const OTHER_ENDINGS: [&str; 44] = [
 ];
 const EXAMPLE_DOMAINS: [&str; 3] = ["example.com", "example.org", "example.net"];
 
+/// Users of repositories. A path with a slash follows their host.
+const SERVICES: [&str; 5] = ["git", "hg", "svn", "gitlab", "gitea"];
+
 pub(crate) fn find(scan: &mut Scan<'_>, at: usize) {
     let text = scan.text;
     let Some(local) = local_part(text, at) else { return };
     let Some(domain) = domain(text, at + 1) else { return };
-    if !is_in_url(text, local.start) && !is_remote(text, &domain) {
+    if !is_user_info(text, local.start) && !is_remote(text, &local, &domain) {
         scan.add(&EMAIL, local.start..domain.end);
     }
 }
 
+/// Whether a character belongs to addresses (RFC 6531), in scripts with spaces between words: Latin,
+/// Greek, Cyrillic, Armenian, Hebrew and Arabic. In other scripts, a sentence continues after `.jp`.
+fn is_letter_or_digit(char: char) -> bool {
+    let is_mark = matches!(char, '\u{300}'..='\u{36f}');
+    let is_script = matches!(char, '\u{c0}'..='\u{6ff}' | '\u{1e00}'..='\u{1fff}');
+    char.is_ascii_alphanumeric() || is_script && (char.is_alphanumeric() || is_mark)
+}
+
 fn local_part(text: Text<'_>, end: usize) -> Option<Range<usize>> {
-    let is_local = |byte: u8| byte.is_ascii_alphanumeric() || b"._%+-'".contains(&byte);
-    let start = text.run_start(end, LOCAL_BYTES + 1, is_local);
+    let is_sign = |char: char| "._%+-'".contains(char);
+    let is_local = |char: char| is_letter_or_digit(char) || is_sign(char);
+    let start = text.run_start(end, LOCAL_BYTES + 1, |byte| {
+        byte.is_ascii_alphanumeric() || !byte.is_ascii() || is_sign(char::from(byte))
+    });
+    let start = text.text.ceil_char_boundary(start);
+    let start = start + text.slice(start..end).trim_end_matches(is_local).len();
     let start = start + usize::from(text.is_escape(start));
     let local = text.slice(start..end);
     let trimmed = local.trim_start_matches(['.', '\'', '-', '+', '%']);
-    let has_letter_or_digit = trimmed.bytes().any(|byte| byte.is_ascii_alphanumeric());
+    let has_letter_or_digit = trimmed.chars().any(is_letter_or_digit);
     let is_valid = has_letter_or_digit && !trimmed.ends_with('.') && !trimmed.contains("..");
     (is_valid && trimmed.len() <= LOCAL_BYTES).then(|| end - trimmed.len()..end)
 }
 
 fn domain(text: Text<'_>, start: usize) -> Option<Range<usize>> {
-    let is_domain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
-    let end = text.run_end(start, DOMAIN_BYTES + 1, is_domain);
-    let domain = text.slice(start..end).trim_end_matches(['.', '-']);
+    let is_sign = |char: char| matches!(char, '.' | '-');
+    let is_domain = |char: char| is_letter_or_digit(char) || is_sign(char);
+    let end = text.run_end(start, DOMAIN_BYTES + 1, |byte| {
+        byte.is_ascii_alphanumeric() || !byte.is_ascii() || is_sign(char::from(byte))
+    });
+    let run = text.slice(start..text.text.floor_char_boundary(end));
+    let domain = &run[..run.len() - run.trim_start_matches(is_domain).len()];
+    let domain = domain.trim_end_matches(['.', '-']);
     let (rest, last) = domain.rsplit_once('.')?;
+    let last = top_level(last);
+    let domain = &domain[..rest.len() + 1 + last.len()];
     let is_label =
         |label: &str| !label.is_empty() && !label.starts_with('-') && !label.ends_with('-');
     let is_valid = domain.len() <= DOMAIN_BYTES
         && rest.split('.').all(is_label)
-        && (2..=18).contains(&last.len())
-        && last.bytes().all(|byte| byte.is_ascii_alphabetic())
+        && is_top_level(last)
         && !OTHER_ENDINGS.iter().any(|ending| last.eq_ignore_ascii_case(ending));
     let is_example = EXAMPLE_DOMAINS.iter().any(|example| {
         let lower = domain.to_ascii_lowercase();
@@ -106,22 +128,35 @@ fn domain(text: Text<'_>, start: usize) -> Option<Range<usize>> {
     (is_valid && !is_example).then(|| start..start + domain.len())
 }
 
-/// Whether the text before `@` is the user of a URL.
-fn is_in_url(text: Text<'_>, start: usize) -> bool {
-    if !matches!(text.byte_before(start), Some(b':' | b'/')) {
-        return false;
-    }
-    let word = text.run_start(start, URL_BYTES, |byte| byte.is_ascii_graphic() && byte != b'"');
-    text.slice(word..start).contains("://")
+/// The last label without letters of another script that follow it.
+fn top_level(label: &str) -> &str {
+    let other = label.find(|char: char| !char.is_ascii()).filter(|at| *at > 0);
+    &label[..other.unwrap_or(label.len())]
+}
+
+fn is_top_level(label: &str) -> bool {
+    let is_word = label.bytes().all(|byte| byte.is_ascii_alphabetic())
+        || label.chars().all(|char| char.is_alphabetic() && !char.is_ascii())
+        || label.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("xn--"));
+    is_word && (2..=18).contains(&label.chars().count())
+}
+
+/// Whether the text before `@` is in the authority of a URL: no `/`, `?` or `#` follows its `://`.
+fn is_user_info(text: Text<'_>, start: usize) -> bool {
+    let belongs = |byte: u8| byte.is_ascii_graphic() && !b"\"/?#".contains(&byte);
+    let authority = text.run_start(start, URL_BYTES, belongs);
+    text.slice(authority.saturating_sub(3)..authority) == "://"
 }
 
 /// Whether the text is an address of SSH: `git@host:path`. A password may also follow a colon.
-fn is_remote(text: Text<'_>, domain: &Range<usize>) -> bool {
+fn is_remote(text: Text<'_>, local: &Range<usize>, domain: &Range<usize>) -> bool {
     if text.byte(domain.end) != Some(b':') {
         return false;
     }
     let start = domain.end + 1;
     let end = text.run_end(start, PATH_BYTES, |byte| byte.is_ascii_graphic() && byte != b'"');
     let path = text.slice(start..end);
-    path.starts_with('~') || path.contains('/') || path.strip_suffix(".git").is_some()
+    let is_service = SERVICES.contains(&text.slice(local.clone()));
+    let is_repository = path.strip_suffix(".git").is_some();
+    path.starts_with(['~', '/']) || is_service && path.contains('/') || is_repository
 }

@@ -119,7 +119,7 @@ pub(super) fn find(scan: &mut Scan<'_>, groups: &Groups<'_>) {
     let digits = number.iter().filter(|byte| byte.is_ascii_digit()).count();
     let is_plausible = digits >= MIN_DIGITS && !(has_lower && has_upper);
     if is_plausible && text.is_word(&(start..end)) && remainder(&number) == 1 {
-        scan.add(&IBAN, start..end);
+        scan.add_number(&IBAN, start..end);
     }
 }
 

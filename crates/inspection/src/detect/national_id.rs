@@ -54,7 +54,7 @@ pub(super) fn find(scan: &mut Scan<'_>, groups: &Groups<'_>) {
             continue;
         }
         if let Some(span) = find(groups).filter(|span| groups.text.is_number(span)) {
-            scan.add(detector, span);
+            scan.add_number(detector, span);
         }
     }
 }

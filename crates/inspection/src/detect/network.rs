@@ -55,7 +55,7 @@ pub(super) fn quad(scan: &mut Scan<'_>, groups: &Groups<'_>) {
         text.byte(range.end) == Some(b'.') && text.byte(range.end + 1).is_some_and(is_word_byte);
     let is_free = text.is_word(&range) && !is_joined && !has_more;
     if is_free && is_notable(parsed) && !is_version(text, &range, parsed) {
-        scan.add(&IPV4, range);
+        scan.add_number(&IPV4, range);
     }
 }
 

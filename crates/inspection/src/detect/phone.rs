@@ -44,6 +44,10 @@ const CONTEXT: [&str; 18] = [
 const WEAK_CONTEXT: [&str; 3] = ["call", "dial", "reach"];
 /// Words that count before `(212) 664-7665`.
 const PARENTHESIS_CONTEXT: [&str; 2] = ["number", "at"];
+/// Labels of other numbers with separators, as in `mobile app version 10.15.7.1234`.
+const OTHER: [&str; 5] = ["version", "v", "release", "build", "firmware"];
+/// A link to a chat. The number has no plus.
+const LINK: &str = "wa.me/";
 const MAX_DIGITS: usize = 15;
 /// Shorter national numbers are also the form of many other numbers.
 const NATIONAL_DIGITS: RangeInclusive<usize> = 9..=12;
@@ -56,26 +60,24 @@ pub(super) fn find(scan: &mut Scan<'_>, groups: &Groups<'_>) {
     }
     let (text, digits) = (groups.text, groups.start());
     if text.byte_before(digits) == Some(b'+') {
-        international(scan, digits);
+        let is_other = |byte: u8| byte.is_ascii_alphanumeric() || b"+/.".contains(&byte);
+        if !text.byte_before(digits - 1).is_some_and(is_other) {
+            international(scan, digits - 1, digits);
+        }
+    } else if text.slice(digits.saturating_sub(LINK.len())..digits) == LINK {
+        international(scan, digits, digits);
     } else {
         national(scan, digits);
     }
 }
 
-fn international(scan: &mut Scan<'_>, digits: usize) {
-    let text = scan.text;
-    let start = digits - 1;
-    let before = text.byte_before(start);
-    if before.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'.'))
-    {
-        return;
-    }
-    let number = Number::read(text, digits);
+fn international(scan: &mut Scan<'_>, start: usize, digits: usize) {
+    let number = Number::read(scan.text, digits);
     // A following number belongs to the phone number only if the length allows it.
     let ends = number.ends().iter().rev();
     let mut ends = ends.filter(|end| is_international(&number.digits[..end.digits]));
     if let Some(end) = ends.next() {
-        scan.add(&PHONE, start..end.at);
+        scan.add_number(&PHONE, start..end.at);
     }
 }
 
@@ -87,13 +89,19 @@ fn national(scan: &mut Scan<'_>, digits: usize) {
         return;
     }
     let is_separated = number.ends().len() > 1;
+    let is_american = |end: &&End| end.digits == 10 && is_north_american(&number.digits[..10]);
+    let has_prefix = match number.digits[0] {
+        b'0' => true,
+        b'1' => number.ends[0].digits == 1,
+        _ => start < digits || number.ends().iter().any(|end| is_american(&end)),
+    };
+    let is_formed = is_separated && has_prefix;
     let is_labeled = text.has_context(start, &CONTEXT)
-        || is_separated && text.has_label(start, &WEAK_CONTEXT)
+        || is_formed && text.has_label(start, &WEAK_CONTEXT)
         || start < digits && text.has_label(start, &PARENTHESIS_CONTEXT);
-    if !is_labeled {
+    if !is_labeled || text.has_label(start, &OTHER) {
         return;
     }
-    let is_american = |end: &&End| end.digits == 10 && is_north_american(&number.digits[..10]);
     let american = number.ends().iter().filter(is_american).filter(|_| is_separated);
     let mut spans = american.chain(number.ends().iter().rev()).filter_map(|end| {
         let is_whole = NATIONAL_DIGITS.contains(&end.digits) && text.is_number(&(start..end.at));
@@ -101,7 +109,7 @@ fn national(scan: &mut Scan<'_>, digits: usize) {
         (is_phone && !is_other(text, &(start..end.at))).then_some(start..end.at)
     });
     if let Some(span) = spans.next() {
-        scan.add(&PHONE, span);
+        scan.add_number(&PHONE, span);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Whether a text is random, or a word, a reference or a placeholder.
 
 /// Words of placeholders and examples.
-const PLACEHOLDER_WORDS: [&str; 19] = [
+const PLACEHOLDER_WORDS: [&str; 13] = [
     "example",
     "sample",
     "placeholder",
@@ -9,35 +9,93 @@ const PLACEHOLDER_WORDS: [&str; 19] = [
     "dummy",
     "fake",
     "changeme",
-    "change",
     "redacted",
     "xxx",
     "xxxx",
     "todo",
-    "none",
-    "null",
-    "undefined",
-    "insert",
     "replace",
-    "password",
     "masked",
 ];
-/// Starts of references to values elsewhere, and of hashes.
-const REFERENCES: [&str; 23] = [
-    "$", "{", "<", "%", "[", "(", "*", "@", "&", "process.", "os.", "env.", "env:", "ENV[",
-    "sha256:", "sha1:", "sha512:", "sha256-", "sha512-", "arn:", "vault:", "op://", "secret/",
+/// Values of examples. Passwords contain them.
+const EXAMPLES: [&str; 7] =
+    ["password", "change-me", "change_me", "changeit", "none", "null", "undefined"];
+/// Starts of references to values elsewhere, of templates, and of hashes.
+const REFERENCES: [&str; 22] = [
+    "${",
+    "$(",
+    "{{",
+    "((",
+    "[[",
+    "<%",
+    "%(",
+    "process.",
+    "os.",
+    "env.",
+    "env:",
+    "ENV[",
+    "sha256:",
+    "sha1:",
+    "sha512:",
+    "sha256-",
+    "sha512-",
+    "arn:",
+    "vault:",
+    "op://",
+    "secret/",
+    "[redacted",
 ];
+const BRACKETS: [(char, char); 5] = [('<', '>'), ('[', ']'), ('(', ')'), ('{', '}'), ('%', '%')];
+/// The shortest name of a called function.
+const FUNCTION_BYTES: usize = 3;
 
 /// Whether a value refers to another one, or shows where one belongs.
 pub(super) fn is_placeholder(value: &str) -> bool {
     let mut words = value.split(|char: char| !char.is_ascii_alphabetic());
     let is_known = |word: &str| PLACEHOLDER_WORDS.iter().any(|w| w.eq_ignore_ascii_case(word));
-    REFERENCES.iter().any(|start| value.starts_with(start))
+    is_reference(value)
         || words.any(is_known)
+        || EXAMPLES.iter().any(|example| value.eq_ignore_ascii_case(example))
         || value.contains("...")
         || value.contains("***")
-        || value.contains('(')
         || is_repetitive(value)
+}
+
+/// Whether a value has the form of a reference. A password may start with the same sign. The end of a
+/// value without quotes may be missing: `)`, `]`, `}` and quotes end it.
+fn is_reference(value: &str) -> bool {
+    let (Some(first), Some(last)) = (value.chars().next(), value.chars().last()) else {
+        return false;
+    };
+    let rest = &value[first.len_utf8()..];
+    let is_word = || rest.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_- ".contains(&byte));
+    REFERENCES.iter().any(|start| value.starts_with(start))
+        || BRACKETS.contains(&(first, last)) && value.len() > 1
+        || match first {
+            '$' => is_path_of_names(rest) || is_hash(rest),
+            '*' | '&' | '{' => is_path_of_names(rest),
+            '@' => rest.contains(['.', '/']) || is_word(),
+            '<' | '[' | '(' => is_word(),
+            _ => is_call(value),
+        }
+}
+
+/// Whether a text is a name such as `DB_PASSWORD`, `config.password2` or `_ENV["x"]`.
+fn is_path_of_names(text: &str) -> bool {
+    let names = text.split(['[', '(']).next().unwrap_or_default().trim_end_matches('-');
+    let starts = names.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    starts && names.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:".contains(&byte))
+}
+
+/// Whether `$` and this text are a hash such as `$2b$12$…` or `$argon2id$…`.
+fn is_hash(text: &str) -> bool {
+    let kind = text.split_once('$').map(|(kind, _)| kind).unwrap_or_default();
+    !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// Whether a text is a call such as `getenv("x")`.
+fn is_call(text: &str) -> bool {
+    let name = text.split_once('(').map(|(name, _)| name).unwrap_or_default();
+    name.len() >= FUNCTION_BYTES && is_path_of_names(name)
 }
 
 /// Whether most characters repeat or follow the one before, as in `aaaa` and `12345`.
@@ -152,10 +210,37 @@ mod tests {
 
     #[test]
     fn passwords_are_told_from_words() {
-        for value in ["tr0ub4dor", "s3cr3t!x", "Kiefer#99"] {
+        for value in [
+            "tr0ub4dor",
+            "s3cr3t!x",
+            "Kiefer#99",
+            "$ecret123!x",
+            "@dm1nP4ss99",
+            "Password123!",
+            "h(unter2X9",
+            "change-me-9x",
+            "[x9!abc",
+        ] {
             assert!(is_password(value), "{value}");
         }
-        for value in ["required", "config.password2", "<pass1>", "********", "123456", "not-set"] {
+        for value in [
+            "required",
+            "config.password2",
+            "<pass1>",
+            "********",
+            "123456",
+            "not-set",
+            "$DB_PASSWORD_2",
+            "$_ENV[KEY1",
+            "$2b$12$HiAnG5xvsg9NNSZiucsQ3w",
+            "${PASS1",
+            "%PASS1%",
+            "*default_pw1",
+            "@secret1.txt",
+            "[hidden",
+            "getenv(KEY1",
+            "your-password-1",
+        ] {
             assert!(!is_password(value), "{value}");
         }
     }

@@ -19,7 +19,7 @@ pub(super) static ITIN: Detector = Detector::new(
 const CONTEXT: [&str; 5] = ["ssn", "ssns", "social", "socialsecurity", "socialsecuritynumber"];
 const ITIN_CONTEXT: [&str; 2] = ["itin", "taxpayer"];
 /// Labels of other numbers with the same groups.
-const OTHER: [&str; 20] = [
+const OTHER: [&str; 27] = [
     "part",
     "parts",
     "pn",
@@ -40,6 +40,13 @@ const OTHER: [&str; 20] = [
     "article",
     "product",
     "no",
+    "range",
+    "ranges",
+    "rows",
+    "lines",
+    "pages",
+    "bytes",
+    "ports",
 ];
 /// Numbers in advertisements and documentation.
 const PUBLISHED: [&[u8]; 5] =
@@ -50,12 +57,15 @@ pub(super) fn find(scan: &mut Scan<'_>, groups: &Groups<'_>) {
     let grouped = groups.with_lengths(&[3, 2, 4]);
     let Some(range) = grouped.clone().or_else(|| groups.with_lengths(&[9])) else { return };
     let number = groups.digits(&range);
-    if !text.is_number(&range) || PUBLISHED.contains(&number.as_slice()) {
+    let is_labeled =
+        || text.has_context(range.start, &CONTEXT) || text.has_context(range.start, &ITIN_CONTEXT);
+    let is_free = text.is_number(&range) || text.is_segment(&range) && is_labeled();
+    if !is_free || PUBLISHED.contains(&number.as_slice()) {
         return;
     }
     if is_itin(&number) {
         if text.has_context(range.start, &ITIN_CONTEXT) {
-            scan.add(&ITIN, range);
+            scan.add_number(&ITIN, range);
         }
         return;
     }
@@ -63,7 +73,7 @@ pub(super) fn find(scan: &mut Scan<'_>, groups: &Groups<'_>) {
     let is_labeled = text.has_context(range.start, &CONTEXT)
         || has_dashes && !text.has_label(range.start, &OTHER);
     if is_labeled && is_issued(&number) {
-        scan.add(&SSN, range);
+        scan.add_number(&SSN, range);
     }
 }
 

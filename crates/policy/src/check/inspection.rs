@@ -4,7 +4,7 @@ use registry_core::{
     Code, Diagnostic, Document, Entity, Key,
     entity::{
         Policy,
-        policy::{DataClass, Inspection, InspectionAction, InspectionException, Pattern},
+        policy::{DataClass, Inspection, InspectionAction, InspectionException, Mode, Pattern},
     },
     suggest::closest,
 };
@@ -31,6 +31,7 @@ impl<'a> InspectionPolicies<'a> {
         let mut found = self.ineffective_actions(policy, inspection, resources);
         found.extend(unused_exceptions(inspection));
         found.extend(unused_restoration(inspection));
+        found.extend(self.unrestored(policy, inspection, resources));
         for (position, exception) in inspection.except.iter().enumerate() {
             let pointer = format!("/inspection/except/{position}");
             found.extend(exception_without_tool(policy, exception, &pointer, resources));
@@ -79,6 +80,63 @@ impl<'a> InspectionPolicies<'a> {
             }
         }
         found
+    }
+
+    /// The patterns of tools whose results can return the values to the caller, which therefore stay
+    /// placeholders.
+    fn unrestored(
+        &self,
+        policy: &Policy,
+        inspection: &Inspection,
+        resources: &SelectableResources<'_>,
+    ) -> Vec<Diagnostic> {
+        let mut found = Vec::new();
+        if policy.effective_mode() != Mode::Enforce {
+            return found;
+        }
+        for (position, pattern) in inspection.restore_for.iter().enumerate() {
+            let all = resources.all.iter().map(|(resource, ..)| resource);
+            let mut matching = all
+                .filter(|resource| resource.tools.iter().any(|tool| pattern.matches(tool)))
+                .peekable();
+            if matching.peek().is_none() {
+                continue;
+            }
+            let is_tokenized = |class: &DataClass| {
+                inspection.of_results(*class) == Some(InspectionAction::Tokenize)
+            };
+            let mut visible: Vec<_> = DataClass::ALL.into_iter().filter(is_tokenized).collect();
+            while let Some(resource) = matching.next_if(|_| !visible.is_empty()) {
+                visible.retain(|class| !self.hides(policy, resource, *class));
+            }
+            if visible.is_empty() {
+                continue;
+            }
+            let classes: Vec<_> = visible.into_iter().map(DataClass::as_str).collect();
+            let message = format!(
+                "no {} data is restored for `{pattern}`: no policy replaces or blocks it in the results \
+                 of these tools",
+                classes.join(" or ")
+            );
+            let pointer = format!("/inspection/restoreFor/{position}");
+            let warning = Diagnostic::warning(Code::InspectionIneffective, pointer, message);
+            let help = "select the tools in `appliesTo`, inspect their results in another policy, or \
+                        remove the pattern";
+            found.push(warning.with_help(help));
+        }
+        found
+    }
+
+    /// Whether enforced policies replace or block data of a class in the results of a resource.
+    fn hides(&self, policy: &Policy, resource: &Resource, class: DataClass) -> bool {
+        let hides = |policy: &Policy| {
+            let inspection = policy.inspection.as_ref();
+            let action = inspection.and_then(|inspection| inspection.of_results(class));
+            policy.effective_mode() == Mode::Enforce && action > Some(InspectionAction::Log)
+        };
+        let is_other = |(_, other): &(&Key, &Policy)| other.name != policy.name;
+        (resource.is_selected(&policy.applies_to) && hides(policy))
+            || self.0.select(resource).filter(is_other).any(|(_, other)| hides(other))
     }
 
     /// Another policy in the same mode with a stricter action for all callers of a policy.
@@ -244,6 +302,29 @@ mod tests {
             "policy-selector-unmatched /inspection/restoreFor/1",
         ];
         assert_eq!(found(&bank(), inspects("p", &["pay"], &restores)), expected);
+    }
+
+    #[test]
+    fn restoration_needs_inspected_results_of_its_tools() {
+        let tokenizes = |restore_for: &str| {
+            json!({ "results": { "contact": "tokenize", "financial": "tokenize" },
+                "restoreFor": [restore_for] })
+        };
+        let warning = ["inspection-ineffective /inspection/restoreFor/0"];
+        let of_read = |pattern| inspects("p", &["read"], &tokenizes(pattern));
+        assert_eq!(found(&bank(), of_read("pay")), warning);
+        assert_eq!(found(&bank(), of_read("*")), [""; 0], "the policy selects one of them");
+        let also = |results: Value, mode: &str| {
+            let inspection = json!({ "results": results });
+            let other = with(&inspects("other", &["pay"], &inspection), json!({ "mode": mode }));
+            found(&[bank(), vec![other]].concat(), of_read("pay"))
+        };
+        let both = json!({ "contact": "block", "financial": "redact" });
+        assert_eq!(also(both.clone(), "enforce"), [""; 0]);
+        assert_eq!(also(both, "audit"), warning);
+        assert_eq!(also(json!({ "contact": "log", "financial": "redact" }), "enforce"), warning);
+        let audit = with(&of_read("pay"), json!({ "mode": "audit" }));
+        assert_eq!(found(&bank(), audit), [""; 0]);
     }
 
     #[test]

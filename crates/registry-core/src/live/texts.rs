@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use schema_compat::json_schema::each_object;
+use schema_compat::{json_schema::each_object_at, pointer::Location};
 use serde_json::{Map, Value};
 
 use super::{Class, Comparison, LiveDifference};
@@ -130,16 +130,17 @@ fn texts(values: &[&Value]) -> Texts {
     texts
 }
 
-/// The descriptions and titles of a schema, one per line.
+/// The descriptions and titles of a schema, one per line. They are sorted by location, because the
+/// order of members has no meaning and differs between a canonical document and a server's list.
 fn words(schema: &Value) -> String {
-    let mut words = String::new();
-    each_object(schema, &mut |map: &Map<String, Value>| {
+    let mut found = Vec::new();
+    each_object_at(schema, Location::ROOT, &mut |map: &Map<String, Value>, at: Location<'_>| {
         for name in ["title", "description"] {
             if let Some(Value::String(text)) = map.get(name) {
-                words.push_str(text);
-                words.push('\n');
+                found.push((format!("{at}/{name}"), format!("{text}\n")));
             }
         }
     });
-    words
+    found.sort();
+    found.into_iter().map(|(_, line)| line).collect()
 }

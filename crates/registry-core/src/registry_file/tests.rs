@@ -163,7 +163,7 @@ fn v1_file_parses_with_migration_warnings() {
         assert!(warnings.contains(expected), "{expected}\nnot in\n{warnings}");
     }
     insta::assert_snapshot!(warnings, @r#"
-    warning[document-invalid] at "/schemaVersion": this is a registry file of version 1 (write "schemaVersion": "2.0" and give each tool a version; `registryctl export` writes version 2)
+    warning[document-invalid] at "/schemaVersion": this is a registry file of version 1 (write "schemaVersion": "2.0" and give each tool a version; `registryctl import registry FILE --out NEW.json` converts the file)
     warning[document-invalid] at "/tools/0/source": the target `backend` is not a registered server (add to `servers`: {"name":"backend","version":"1.0.0","provides":[{"tool":"lookup","version":"1.0.0"},{"tool":"search","version":"1.0.0"}]})
     warning[document-invalid] at "/tools/0": the tool has no version; 1.0.0 is assumed (add "version": "1.0.0")
     warning[document-invalid] at "/tools/0/source/target": `target` is called `server` in version 2: "backend" (write "server": "backend", "serverVersion": "1.0.0", and register the server)

@@ -35,7 +35,7 @@ pub(super) fn read(builder: &mut Builder, problems: &Problems, fields: Fields<'_
     builder.warn(warning(
         "/schemaVersion",
         "this is a registry file of version 1",
-        "write \"schemaVersion\": \"2.0\" and give each tool a version; `registryctl export` writes version 2",
+        "write \"schemaVersion\": \"2.0\" and give each tool a version; `registryctl import registry FILE --out NEW.json` converts the file",
     ));
     let tools = entities(problems, &fields, "tools");
     let versions = Versions::new(tools);

@@ -1,6 +1,9 @@
 //! `dependency-unknown` and `dependency-skill-unknown`: the targets of dependencies exist.
 
-use super::proposal::{NewEntity, Proposal};
+use super::{
+    NOT_REGISTERED,
+    proposal::{NewEntity, Proposal},
+};
 use crate::{
     diagnostic::{Code, Diagnostic},
     entity::{Agent, Dependency, DependencyTarget, Entity},
@@ -12,7 +15,7 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &NewEntity<'_>, found: &mut Ve
         let at = format!("{list}/{i}");
         let key = dependency.key();
         let Some(target) = proposal.document(&key) else {
-            let message = format!("{} depends on {key}, which is not registered", new.key());
+            let message = format!("{} depends on {key}, which {NOT_REGISTERED}", new.key());
             let unknown = Diagnostic::error(Code::DependencyUnknown, at, message);
             new.report(found, unknown.with_help(proposal.help_for_unknown(&key)));
             continue;

@@ -1,6 +1,9 @@
 //! `provision-unknown`: a server provides only registered tool versions.
 
-use super::proposal::{NewEntity, Proposal};
+use super::{
+    NOT_REGISTERED,
+    proposal::{NewEntity, Proposal},
+};
 use crate::{
     diagnostic::{Code, Diagnostic},
     edges::Relation,
@@ -10,7 +13,7 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &NewEntity<'_>, found: &mut Ve
     for reference in new.references.iter().filter(|r| r.relation == Relation::Provides) {
         let key = &reference.key;
         if proposal.document(key).is_none() {
-            let message = format!("the server provides {key}, which is not registered");
+            let message = format!("the server provides {key}, which {NOT_REGISTERED}");
             let unknown = Diagnostic::error(Code::ProvisionUnknown, &reference.pointer, message);
             new.report(found, unknown.with_help(proposal.help_for_unknown(key)));
         }

@@ -16,6 +16,7 @@ use schema_compat::{
 use serde_json::Value;
 
 use super::{
+    NOT_REGISTERED,
     proposal::{NewEntity, Proposal},
     schema_graph::SchemaGraph,
 };
@@ -95,7 +96,7 @@ fn unresolved(
         let (message, help) = match key {
             Ok(key) if proposal.document(key).is_some() => return,
             Ok(key) => (
-                format!("`{text}` refers to {key}, which is not registered"),
+                format!("`{text}` refers to {key}, which {NOT_REGISTERED}"),
                 proposal.help_for_unknown(key),
             ),
             Err(e) => (

@@ -2,7 +2,10 @@
 //!
 //! `provides` lists upstream tool names, so that an alias refers to the real tool.
 
-use super::proposal::{NewEntity, Proposal};
+use super::{
+    NOT_REGISTERED,
+    proposal::{NewEntity, Proposal},
+};
 use crate::{
     diagnostic::{Code, Diagnostic},
     entity::{Entity, Server, Tool, ToolSource},
@@ -18,7 +21,7 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &NewEntity<'_>, found: &mut Ve
         }
         return;
     }
-    let message = format!("the tool's source {key} is not registered");
+    let message = format!("the tool's source {key} {NOT_REGISTERED}");
     let unknown = Diagnostic::error(Code::SourceUnknown, "/source", message);
     new.report(found, unknown.with_help(proposal.help_for_unknown(&key)));
 }

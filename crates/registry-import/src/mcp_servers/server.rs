@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use jsonc_parser::{ast, common::Ranged as _};
 use registry_core::{Name, suggest::closest};
 
-use super::{DEFAULT_TIMEOUT, Expanded, McpServer, Place, Reader, Transport, escaped, expand};
+use super::{Expanded, McpServer, Place, Reader, Transport, escaped, expand};
 
 /// Values below are seconds by mistake: no server starts in less time.
 const SHORTEST_TIMEOUT_MS: u64 = 100;
@@ -119,10 +119,11 @@ impl Reader<'_> {
         let parent = format!("{}/", entry.place.pointer);
         let expanded = self.expanded_fields.drain(..);
         let expanded_fields = expanded.map(|pointer| pointer.replacen(&parent, "", 1)).collect();
+        let transport = transport?;
         is_valid.then_some(McpServer {
             name,
-            transport: transport?,
-            timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
+            timeout: timeout.unwrap_or_else(|| transport.default_timeout()),
+            transport,
             auto_start: auto_start.unwrap_or(true),
             expanded_fields,
         })

@@ -39,7 +39,7 @@ fn three_forms_have_the_same_servers() {
             env: BTreeMap::new(),
             cwd: None,
         },
-        timeout: DEFAULT_TIMEOUT,
+        timeout: Duration::from_mins(1),
         auto_start: true,
         expanded_fields: Vec::new(),
     };
@@ -63,7 +63,7 @@ fn all_fields_are_read() {
     assert_eq!(found.problems, []);
     let [local, remote] = &found.servers[..] else { panic!("{found:?}") };
     assert_eq!((local.name.as_str(), local.auto_start), ("Local-Files", false));
-    assert_eq!(local.timeout, Duration::from_secs(30));
+    assert_eq!((local.timeout, remote.timeout), (Duration::from_secs(30), URL_TIMEOUT));
     let Transport::Stdio { command, env, cwd, .. } = &local.transport else { panic!("{local:?}") };
     assert_eq!((command.as_str(), cwd.as_deref()), ("/home/u/bin/files", Some("/srv".as_ref())));
     let values: Vec<_> = env.iter().map(|(n, v)| (n.as_str(), v.value.as_str())).collect();

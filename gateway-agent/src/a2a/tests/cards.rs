@@ -40,6 +40,9 @@ async fn card_has_addresses_of_the_gateway_only() {
             assert_eq!(card.interface(binding, version).unwrap().url, url);
         }
     }
+    let grpc = card.interface(Binding::Grpc, Version::V1).unwrap();
+    assert_eq!(grpc.url, "http://localhost:7080");
+    assert_eq!(grpc.tenant.as_deref(), Some("office/helper"));
     for hidden in ["helper.internal", "9000", "urn:agentgateway:sbom"] {
         assert!(!got.text.contains(hidden), "{hidden}");
     }
@@ -99,6 +102,8 @@ async fn configured_url_is_in_cards() {
         let of_gateway = parsed(&card(&bench, "", (path, None)).await);
         let interface = of_gateway.interface(Binding::HttpJson, Version::V1).unwrap();
         assert_eq!(interface.url, "https://gateway.example/base/a2a", "{path}");
+        let grpc = of_gateway.interface(Binding::Grpc, Version::V1).unwrap();
+        assert_eq!((grpc.url.as_str(), grpc.tenant), ("https://gateway.example", None), "{path}");
     }
 }
 

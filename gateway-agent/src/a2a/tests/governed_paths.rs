@@ -1,10 +1,24 @@
 //! Each operation that reaches an agent is governed: the same policy denies all of them.
 
 use a2a::Operation;
+use gateway_upstream::Addresses;
 use serde_json::{Value, json};
 
-use super::harness::{A2aBench, caller, helper, message};
-use crate::testing::{Registered, policy};
+use tonic::Code;
+use tonic_types::StatusExt as _;
+
+use super::{
+    grpc_client::GrpcClient,
+    harness::{A2aBench, caller, message, pushing_helper},
+};
+use crate::{
+    mcp::tests::harness::Setup,
+    pipeline::PushSettings,
+    testing::{Registered, policy},
+};
+
+/// The id of a push notification configuration.
+const CONFIG: &str = "config";
 
 /// Denies each action on each agent.
 fn closed() -> Registered {
@@ -19,24 +33,42 @@ fn params(operation: Operation, task: &Value) -> Option<Value> {
         Operation::GetTask | Operation::CancelTask | Operation::SubscribeToTask => {
             Some(json!({ "id": task }))
         }
+        Operation::CreatePushConfig => {
+            Some(json!({ "taskId": task, "url": "https://client.example/hook" }))
+        }
+        Operation::DeletePushConfig => Some(json!({ "taskId": task, "id": CONFIG })),
         // The gateway answers these by itself. Lists request tasks by GetTask.
         Operation::ListTasks
-        | Operation::CreatePushConfig
         | Operation::GetPushConfig
         | Operation::ListPushConfigs
-        | Operation::DeletePushConfig
         | Operation::GetExtendedAgentCard => None,
     }
 }
 
 #[tokio::test]
 async fn every_operation_that_reaches_an_agent_is_governed() {
-    let bench = A2aBench::start([]).await;
+    let push = PushSettings { addresses: Addresses::Public, allow_http: false };
+    let a2a_url = Some("https://gateway.example".to_owned());
+    let setup = Setup { push: Some(push), a2a_url, ..Setup::default() };
+    let bench = A2aBench::start_with(setup, []).await;
     let task = bench.started_task().await["id"].clone();
-    bench.bench.publish(2, vec![helper(), caller(), closed()]);
+    let config = json!({ "taskId": task, "id": CONFIG, "url": "https://client.example/hook" });
+    bench.rpc("a", "CreateTaskPushNotificationConfig", config).await.result();
+    bench.bench.publish(2, vec![pushing_helper(), caller(), closed()]);
     let before = bench.agent.all_seen().len();
     for operation in Operation::ALL {
         let Some(params) = params(operation, &task) else { continue };
+        let mut addressed = params.clone();
+        addressed["tenant"] = json!("office/helper");
+        let client = GrpcClient::new(&bench, "a");
+        let status = if operation.is_streaming() {
+            client.open(operation.name(), addressed).await.unwrap_err()
+        } else {
+            client.unary(operation.name(), addressed).await.unwrap_err()
+        };
+        assert_eq!(status.code(), Code::PermissionDenied, "{operation:?}: {status:?}");
+        let info = status.get_details_error_info().unwrap();
+        assert_eq!(info.metadata["policy"], "closed", "{operation:?}");
         let got = bench.rpc("a", operation.name(), params).await;
         assert_eq!(got.status, 403, "{operation:?}: {got:?}");
         let info = got.json()["error"]["data"][0].clone();

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tower::ServiceExt as _;
 
-use super::super::{A2a, TaskIndex};
+use super::super::{A2a, PushConfigs, TaskIndex};
 use crate::{
     mcp::tests::harness::{Bench, Got, Setup, http},
     testing::{Registered, agent},
@@ -58,6 +58,13 @@ pub(super) fn helper() -> Registered {
     helper
 }
 
+/// `office/helper` with push notifications.
+pub(super) fn pushing_helper() -> Registered {
+    let mut helper = helper();
+    helper.document["capabilities"]["pushNotifications"] = json!(true);
+    helper
+}
+
 /// The agent `a`, which declares the skill of `office/helper`.
 pub(super) fn caller() -> Registered {
     let mut caller = agent("a", "1.0.0", &[]);
@@ -83,10 +90,12 @@ impl A2aBench {
         let limits =
             UpstreamLimits { sessions: 8, call_timeout_ms: 5_000, ..UpstreamLimits::default() };
         let setup = Setup { agents: vec![(key, http(&agent))], limits, ..setup };
-        let mut entities = vec![helper(), caller(), stranger()];
+        let helper = if setup.push.is_some() { pushing_helper() } else { helper() };
+        let mut entities = vec![helper, caller(), stranger()];
         entities.extend(policies);
         let bench = Bench::start(setup, entities).await;
-        let surface = A2a::new(bench.handle.clone(), Arc::new(TaskIndex::default()));
+        let (index, configs) = (Arc::new(TaskIndex::default()), Arc::new(PushConfigs::default()));
+        let surface = A2a::new(bench.handle.clone(), index, configs);
         let router = surface.router();
         Self { bench, surface, router, agent, script }
     }
@@ -167,7 +176,7 @@ pub(super) fn events(got: &Got) -> Vec<Value> {
     data.map(|data| serde_json::from_str(data).unwrap()).collect()
 }
 
-fn task(state: &str) -> Value {
+pub(super) fn task(state: &str) -> Value {
     json!({ "id": OWN_TASK, "contextId": OWN_CONTEXT,
         "status": { "state": state },
         "artifacts": [{ "artifactId": "r", "parts": [{ "text": "done" }] }] })
@@ -187,9 +196,16 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
             if text == "wait" {
                 script.released.notified().await;
             }
-            received.result(&json!({ "task": task("TASK_STATE_COMPLETED") }))
+            let state = match params["message"]["parts"][0]["data"]["topic"].as_str() {
+                Some("ask") => "TASK_STATE_INPUT_REQUIRED",
+                Some("long") => "TASK_STATE_WORKING",
+                _ => "TASK_STATE_COMPLETED",
+            };
+            received.result(&json!({ "task": task(state) }))
         }
         "GetTask" => received.result(&task("TASK_STATE_COMPLETED")),
+        "CreateTaskPushNotificationConfig" => received.result(params),
+        "DeleteTaskPushNotificationConfig" => received.result(&json!({})),
         "CancelTask" => received.result(&task("TASK_STATE_CANCELED")),
         "SendStreamingMessage" | "SubscribeToTask" => {
             let is_endless = text == "endless";

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::harness::{A2aBench, OWN_TASK, events, message, old_message, request, rpc};
 use crate::mcp::tests::relayed::acceptable;
 
-fn payloads(events: &[Value]) -> Vec<&str> {
+pub(super) fn payloads(events: &[Value]) -> Vec<&str> {
     let name = |event: &Value| match event {
         event if event.get("task").is_some() => "task",
         event if event.get("artifactUpdate").is_some() => "artifact",

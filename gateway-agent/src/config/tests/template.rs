@@ -75,8 +75,12 @@ fn fields(node: &yaml::Node, path: &str, found: &mut BTreeMap<String, BTreeSet<S
 
 /// A path without list indexes.
 fn without_numbers(path: &str) -> String {
-    let digits_removed: String = path.chars().filter(|c| !c.is_ascii_digit()).collect();
-    format!(".{digits_removed}").trim_end_matches(".unknownField").to_owned()
+    let mut parts = path.split('[');
+    let first = parts.next().unwrap_or_default().to_owned();
+    let without = parts.fold(first, |path, part| {
+        path + "[" + part.trim_start_matches(|c: char| c.is_ascii_digit())
+    });
+    format!(".{without}").trim_end_matches(".unknownField").to_owned()
 }
 
 #[test]

@@ -13,13 +13,15 @@ use serde_json::value::RawValue;
 
 use super::List;
 use crate::{
-    inspection::{Inspected, InspectionLog},
+    ingress::IngressError,
+    inspection::{Form, Inspected, Inspection, InspectionLog},
     mcp::{
         Endpoint, Rejection,
         incoming::Incoming,
         render::{self, http::SizedResponse},
         requester::Requester,
     },
+    pipeline::InspectionThread,
     view::{
         pages::{decode_cursor, encode_cursor},
         visible_servers::{VisibleServer, VisibleServers},
@@ -47,7 +49,7 @@ struct Entry<'a> {
 
 impl Listing<'_> {
     /// The page after the cursor of the request.
-    pub(super) fn page(
+    pub(super) async fn page(
         &self,
         visible_servers: &VisibleServers,
         interfaces: &Interfaces,
@@ -67,8 +69,8 @@ impl Listing<'_> {
         let mut rest = all.into_iter().filter(|(known, _)| is_after(known));
         let page: Vec<_> = rest.by_ref().take(PAGE).collect();
         let next = rest.next().and(page.last()).map(|(last, _)| encode_cursor(last));
-        let page = page.into_iter().filter_map(|(_, entry)| self.inspected(entry));
-        let page: Vec<Cow<'_, RawValue>> = page.collect();
+        let page: Vec<_> = page.into_iter().map(|(_, entry)| entry).collect();
+        let page = self.inspected(page).await?;
         let page: Vec<&RawValue> = page.iter().map(|raw| &**raw).collect();
         incoming.reserve(page.iter().map(|raw| raw.get().len() + 1).sum())?;
         Ok(render::result::entries(incoming.id, self.requester.era, (name, &page, next)))
@@ -105,29 +107,63 @@ impl Listing<'_> {
         all
     }
 
-    /// The entry as the policies about its prompt or resource allow. `None`: they block it.
-    fn inspected<'v>(
+    /// The entries as the policies about their prompts or resources allow. Blocked ones are omitted.
+    async fn inspected<'v>(
         &self,
-        Entry { visible, listed, raw }: Entry<'v>,
-    ) -> Option<Cow<'v, RawValue>> {
-        let kind = match self.list {
-            List::Prompts => ResourceKind::Prompt,
-            List::Resources | List::Templates => ResourceKind::Resource,
+        entries: Vec<Entry<'v>>,
+    ) -> Result<Vec<Cow<'v, RawValue>>, Rejection> {
+        let (kind, id) = match self.list {
+            List::Prompts => (ResourceKind::Prompt, "name"),
+            List::Resources => (ResourceKind::Resource, "uri"),
+            List::Templates => (ResourceKind::Resource, "uriTemplate"),
         };
-        let Some(rules) = visible.inspection(kind, listed) else { return Some(raw) };
         let gateway = &self.endpoint.gateway;
         let owner = gateway.principal(&self.requester.caller.claim);
-        let inspections = gateway.inspections();
-        let Some(inspection) = inspections.of(&rules, Direction::Results, &owner) else {
-            return Some(raw);
+        let mut bytes = 0;
+        let text = |Entry { visible, listed, raw }: &Entry<'_>| {
+            let rules = visible.inspection(kind, listed)?;
+            let inspection = gateway.inspections().of(&rules, Direction::Results, &owner)?;
+            bytes += raw.get().len();
+            Some((inspection, (**raw).to_owned()))
         };
-        let Inspected { changed, violation, actions, .. } = inspection.json(raw.get(), "");
-        InspectionLog::default().add(&actions);
-        match (violation, changed) {
-            (Some(_), _) => None,
-            (None, None) => Some(raw),
-            (None, Some(changed)) => RawValue::from_string(changed.text).ok().map(Cow::Owned),
-        }
+        let texts: Vec<_> = entries.iter().map(text).collect();
+        let inspect = move || {
+            let allowed = |text: Option<(Inspection, Box<RawValue>)>| {
+                text.map_or(Allowed::AsItIs, |(inspection, raw)| allowed(&inspection, &raw, id))
+            };
+            texts.into_iter().map(allowed).collect::<Vec<_>>()
+        };
+        let thread = InspectionThread::with(gateway, self.incoming.buffered());
+        let inspected = thread.run(bytes, inspect).await.map_err(IngressError::Buffers)?;
+        let shown = |(entry, allowed): (Entry<'v>, Allowed)| match allowed {
+            Allowed::AsItIs => Some(entry.raw),
+            Allowed::Changed(raw) => Some(Cow::Owned(raw)),
+            Allowed::Omitted => None,
+        };
+        Ok(entries.into_iter().zip(inspected).filter_map(shown).collect())
+    }
+}
+
+/// An entry after its inspection.
+enum Allowed {
+    AsItIs,
+    Changed(Box<RawValue>),
+    Omitted,
+}
+
+/// Inspects an entry. `id`: the member that requests repeat. A changed one would be useless.
+fn allowed(inspection: &Inspection, raw: &RawValue, id: &str) -> Allowed {
+    let Inspected { changed, violation, actions, .. } = inspection.json(raw.get(), Form::Part(""));
+    InspectionLog::default().add(&actions);
+    let changed = match (violation, changed) {
+        (Some(_), _) => return Allowed::Omitted,
+        (None, None) => return Allowed::AsItIs,
+        (None, Some(changed)) => RawValue::from_string(changed.text),
+    };
+    let id_of = |raw: &RawValue| Some(Object::parse(raw).ok()?.find(id)?.get().to_owned());
+    match changed {
+        Ok(changed) if id_of(&changed) == id_of(raw) => Allowed::Changed(changed),
+        _ => Allowed::Omitted,
     }
 }
 

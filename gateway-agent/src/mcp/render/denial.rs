@@ -141,6 +141,9 @@ fn add_shortage(details: &mut Value, shortage: &BudgetShortage, form: DenialForm
     if shortage.is_unavailable {
         details["isLedgerUnavailable"] = true.into();
     }
+    if shortage.is_timeout {
+        details["isTimeout"] = true.into();
+    }
 }
 
 /// The amount with two decimals, rounded half away from zero.

@@ -143,6 +143,19 @@ async fn every_outcome_has_audit_event() {
 }
 
 #[tokio::test]
+async fn event_of_concealed_denial_names_the_policy() {
+    let forbid = json!({ "authorization": { "cedar": "forbid (principal, action, resource);" } });
+    let entities =
+        vec![server("up", &["t"], &[]), tool("t", "1.0.0", json!({})), policy("all", forbid)];
+    let bench = Bench::start(Setup::default(), entities).await;
+    let (log, _guard) = Log::start();
+    assert_eq!(bench.call("stranger", "t", json!({})).await.error(), (200, -32602));
+    let event = &log.events()[0];
+    assert_eq!(event["permit"], "deny:UNAUTHORIZED");
+    insta::assert_snapshot!(event["error"], @r#""policy/all@1.0.0 denies the call: UNAUTHORIZED""#);
+}
+
+#[tokio::test]
 async fn subscription_is_audited_when_allowed_or_denied() {
     let (bench, _) = relayed::bench(Era::Legacy, "up").await;
     bench.until_features().await;
@@ -304,6 +317,25 @@ async fn names_of_prompts_and_resources_have_no_values() {
     }
     assert_eq!(log.events().len(), 4);
     assert_eq!(log.events()[2]["tool"], "[redacted:credential]");
+    assert!(!log.text().contains(KEY), "{}", log.text());
+}
+
+#[tokio::test]
+async fn texts_of_clients_have_no_values() {
+    const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
+    let entities = vec![
+        server("up", &["t"], &[]),
+        tool("t", "1.0.0", json!({})),
+        policy("inspect", json!({ "inspection": { "arguments": { "contact": "log" } } })),
+    ];
+    let bench = Bench::strict(entities).await;
+    let (log, _guard) = Log::start();
+    let mut ask = Ask::modern("tools/call", json!({ "name": "t" }));
+    ask.body["params"]["_meta"]["io.modelcontextprotocol/clientInfo"] =
+        json!({ "name": KEY, "version": KEY });
+    bench.got(ask.by(&format!("agent {KEY}")).build()).await;
+    let event = &log.events()[0];
+    assert_eq!([&event["client"], &event["client_version"]], ["[redacted:credential]"; 2]);
     assert!(!log.text().contains(KEY), "{}", log.text());
 }
 

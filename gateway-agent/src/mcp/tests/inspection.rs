@@ -21,6 +21,8 @@ const MAIL: &str = "jane.doe@acme-bank.org";
 const CARD: &str = "4539578763621486";
 const TOOLS: [&str; 4] = ["pay", "mail", "says", "rpc"];
 const DETECTED: &str = "PII_DETECTED";
+/// `card 4539578763621486 mail alice.long@firma.de` in base64.
+const BASE64: &str = "Y2FyZCA0NTM5NTc4NzYzNjIxNDg2IG1haWwgYWxpY2UubG9uZ0BmaXJtYS5kZQ==";
 
 fn entities(policies: impl IntoIterator<Item = Registered>) -> Vec<Registered> {
     let mut entities = vec![
@@ -264,6 +266,110 @@ async fn placeholder_of_another_caller_is_rejected() {
 }
 
 #[tokio::test]
+async fn value_of_several_classes_needs_all_of_them_hidden() {
+    let tokenize = json!({ "contact": "tokenize", "financial": "tokenize" });
+    for (hidden, is_restored) in [
+        (json!({ "financial": "redact" }), false),
+        (json!({ "financial": "redact", "contact": "tokenize" }), true),
+    ] {
+        let replacing = json!({ "appliesTo": { "tools": ["pay"] },
+            "inspection": { "results": tokenize, "restoreFor": ["mail"] } });
+        let hiding =
+            json!({ "appliesTo": { "tools": ["mail"] }, "inspection": { "results": hidden } });
+        let policies = [policy("replaces", replacing), policy("hides", hiding)];
+        let bench = Bench::start(Setup::default(), entities(policies)).await;
+        let result = bench.call("a", "pay", json!({ "to": BASE64 })).await.result();
+        let placeholder = &result["structuredContent"]["to"];
+        assert!(placeholder.as_str().unwrap().starts_with("[["), "{placeholder}");
+        bench.call("a", "mail", json!({ "to": placeholder })).await.result();
+        let expected = if is_restored { &json!(BASE64) } else { placeholder };
+        assert_eq!(&bench.arguments()[1]["to"], expected, "{hidden}");
+    }
+}
+
+#[tokio::test]
+async fn restored_arguments_have_the_limit_of_requests() {
+    let tokenize = json!({ "results": { "contact": "tokenize" }, "restoreFor": ["mail"] });
+    let bench = bench(tokenize).await;
+    let long = format!("{}@{}.org", "x".repeat(60), "y".repeat(60));
+    let result = bench.call("a", "mail", json!({ "to": long })).await.result();
+    let placeholder = result["structuredContent"]["to"].as_str().unwrap();
+    for (count, is_sent) in [(400, true), (1_000, false)] {
+        let got = bench.call("a", "mail", json!({ "to": placeholder.repeat(count) })).await;
+        assert_eq!(got.json()["error"].is_null(), is_sent, "{count}: {got:?}");
+    }
+    assert_eq!(bench.arguments()[1]["to"], long.repeat(400));
+    assert_eq!(bench.calls().len(), 2);
+}
+
+#[tokio::test]
+async fn unknown_placeholders_in_names_and_prompts_are_rejected() {
+    let unknown = "[[contact:000000]]";
+    let tokenize = json!({ "results": { "contact": "tokenize" } });
+    let bench =
+        scripted(tokenize, |received| received.result(&leaking(received.rpc_method()))).await;
+    bench.until_features().await;
+    let got = bench.call("a", "mail", json!({ "all": [{ unknown: 1 }] })).await;
+    assert_eq!(got.result()["isError"], true, "{got:?}");
+    let arguments = json!({ "x": unknown });
+    let argument = json!({ "name": "x", "value": unknown });
+    let reference = json!({ "type": "ref/prompt", "name": "p" });
+    for (method, params) in [
+        ("prompts/get", json!({ "name": "p", "arguments": arguments })),
+        ("completion/complete", json!({ "ref": reference, "argument": argument })),
+    ] {
+        bench.modern("a", method, params).await.error();
+        assert!(bench.upstream.seen(method).is_empty(), "{method} was sent");
+    }
+    assert!(bench.calls().is_empty());
+}
+
+#[tokio::test]
+async fn entry_with_a_replaced_name_is_not_listed() {
+    let tokenize = json!({ "results": { "contact": "tokenize" } });
+    let bench = scripted(tokenize, |received| match received.rpc_method() {
+        "prompts/list" => {
+            let prompts = json!([{ "name": MAIL }, { "name": "p", "description": MAIL }]);
+            received.result(&json!({ "resultType": "complete", "prompts": prompts }))
+        }
+        method => received.result(&leaking(method)),
+    })
+    .await;
+    bench.until_features().await;
+    let listed = bench.modern("a", "prompts/list", json!({})).await.result();
+    let prompts = listed["prompts"].as_array().unwrap();
+    assert_eq!(prompts.len(), 1, "{listed}");
+    assert!(prompts[0]["description"].as_str().unwrap().starts_with("[[contact:"), "{listed}");
+}
+
+#[tokio::test]
+async fn only_results_of_a_type_have_opaque_members() {
+    let bench = bench(json!({ "results": { "contact": "redact" } })).await;
+    let result = json!({ "resultType": "complete", "taskId": MAIL, "requestState": MAIL,
+        "progressToken": MAIL, "content": [{ "type": "text", "text": "done" }] });
+    let got = bench.call("a", "says", json!({ "result": result })).await;
+    assert!(got.result()["content"][0]["text"] == "done", "{got:?}");
+    assert!(!got.text.contains(MAIL), "{got:?}");
+}
+
+#[tokio::test]
+async fn text_in_binary_content_is_inspected() {
+    let bench = bench(json!({ "results": { "contact": "redact" } })).await;
+    let says =
+        |content: Value| json!({ "result": { "resultType": "complete", "content": [content] } });
+    let resource = json!({ "uri": "test://r", "mimeType": "text/plain", "blob": BASE64 });
+    let found = denial(&bench, "says", says(json!({ "type": "resource", "resource": resource })));
+    let found = found.await;
+    assert_eq!(found["reason"], DETECTED);
+    assert_eq!(found["error"]["details"]["pointer"], "/content/0/resource/blob");
+    let image = json!({ "type": "image", "mimeType": "image/png", "data": format!("of {MAIL}") });
+    let result = bench.call("a", "says", says(image)).await.result();
+    assert_eq!(result["content"][0]["data"], "of [redacted:contact]");
+    let image = json!({ "type": "image", "mimeType": "image/png", "data": "aGVsbG8=" });
+    assert_eq!(denial(&bench, "says", says(image)).await, Value::Null);
+}
+
+#[tokio::test]
 async fn message_and_data_of_an_error_are_redacted() {
     let redact = json!({ "results": { "contact": "redact" } });
     let bench = scripted(redact, |received| {
@@ -307,6 +413,7 @@ async fn progress_and_log_messages_are_redacted() {
             tell("notifications/progress", progress),
             tell("notifications/message", json!({ "level": "error", "data": { "to": MAIL } })),
             tell("notifications/message", json!({ "level": "error", "data": secret })),
+            tell("notifications/message", json!({ "level": "error", "data": "x".repeat(300_000) })),
             json!({ "jsonrpc": "2.0", "id": id, "result": result }),
         ]))
     })
@@ -315,7 +422,7 @@ async fn progress_and_log_messages_are_redacted() {
     let call = json!({ "name": "mail", "arguments": {}, "_meta": meta });
     let got = bench.got(Ask::modern("tools/call", call).by("a").build()).await;
     let received = messages(&got.text);
-    assert_eq!(received.len(), 3, "the blocked message is dropped: {got:?}");
+    assert_eq!(received.len(), 3, "the blocked and the long message are dropped: {got:?}");
     assert_eq!(received[0]["params"]["message"], "asks [redacted:contact]");
     assert_eq!(received[1]["params"]["data"], json!({ "to": "[redacted:contact]" }));
 }

@@ -339,7 +339,7 @@ async fn task_ids_are_sealed_per_caller() {
 }
 
 /// A stateless request of a client with tasks.
-pub(super) fn knowing(method: &str, params: Value) -> Ask {
+pub(crate) fn knowing(method: &str, params: Value) -> Ask {
     let mut ask = Ask::modern(method, params).by("a");
     ask.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
         json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });

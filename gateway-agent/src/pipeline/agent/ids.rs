@@ -54,7 +54,7 @@ pub(super) enum IdKind {
 
 /// The seals of one caller's ids.
 #[derive(Debug)]
-struct Seals {
+pub(super) struct Seals {
     sealer: Arc<Sealer>,
     task: Vec<u8>,
     context: Vec<u8>,
@@ -100,13 +100,7 @@ impl OpenedRequest {
         agent: &Name,
         mut request: Request,
     ) -> Result<Self, Box<Failure>> {
-        let owner = |purpose| task::owner(purpose, caller);
-        let seals = Seals {
-            sealer: Arc::clone(gateway.sealer()),
-            task: owner(TASK),
-            context: owner(CONTEXT),
-            chosen_context: owner(CHOSEN_CONTEXT),
-        };
+        let seals = Seals::of(gateway, caller);
         let mut requested = Vec::new();
         let task = match request.task_id().map(str::to_owned) {
             Some(known) if !request.operation.sends_message() => {
@@ -146,8 +140,23 @@ impl OpenedRequest {
 }
 
 impl Seals {
+    pub(super) fn of(gateway: &Gateway, caller: &CallerIdentity) -> Self {
+        let owner = |purpose| task::owner(purpose, caller);
+        Self {
+            sealer: Arc::clone(gateway.sealer()),
+            task: owner(TASK),
+            context: owner(CONTEXT),
+            chosen_context: owner(CHOSEN_CONTEXT),
+        }
+    }
+
+    /// The caller's id of a task.
+    pub(super) fn known_task(&self, task: &AgentTask) -> String {
+        self.seal(&self.task, task)
+    }
+
     /// The task of a caller's id. A task of another caller or agent does not exist.
-    fn task_of(&self, agent: &Name, known: &str) -> Result<AgentTask, Box<Failure>> {
+    pub(super) fn task_of(&self, agent: &Name, known: &str) -> Result<AgentTask, Box<Failure>> {
         let task = self.sealer.open(&self.task, known);
         let task = task.and_then(|task| serde_json::from_slice::<AgentTask>(&task).ok());
         task.filter(|task| task.agent.name == *agent)
@@ -212,7 +221,7 @@ impl AnswerIds<'_> {
         let new = || {
             let (agent, skill) = (self.agent.clone(), self.skill.into());
             let task = AgentTask { agent, skill, id: own.into() };
-            self.ids.seals.seal(&self.ids.seals.task, &task)
+            self.ids.seals.known_task(&task)
         };
         self.ids.requested(own).unwrap_or_else(new)
     }

@@ -3,10 +3,10 @@
 use a2a::{
     Request,
     model::Message,
-    skill::{DataPart, artifact_data, data_parts},
+    skill::{DataPart, arguments, artifact_data, data_parts},
 };
 use serde_json::{
-    Value, json,
+    Value,
     value::{RawValue, to_raw_value},
 };
 
@@ -27,12 +27,12 @@ pub(super) struct PolicyMessage {
 pub(super) fn read_arguments(request: &Request) -> PolicyMessage {
     let Some(message) = request.message() else { return PolicyMessage::default() };
     let data = data_parts(message, "");
-    let arguments = match data.as_slice() {
-        [] => Some(json!({ "text": message.text() })),
-        [only] if only.data.is_object() => Some(only.data.clone()),
-        _ => None,
-    };
+    let arguments = arguments(message, &data);
     let mut rest = Value::Object(request.params.clone());
+    // It is that of the gateway.
+    if let Some(configuration) = rest.get_mut("configuration").and_then(Value::as_object_mut) {
+        configuration.remove("taskPushNotificationConfig");
+    }
     if let Some(sent) = rest.get_mut("message") {
         ids::message(sent, &mut |_, id| *id = Value::Null);
         if arguments.is_some()

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use a2a::{
-    ErrorKind, Failure, Request,
+    ErrorKind, Failure, Operation, Request,
     skill::{check_input_modes, check_output_modes, select},
 };
 use gateway_policy::{CallerIdentity, Denial, RuntimeValidation, Standing, check_standing};
@@ -15,12 +15,13 @@ use serde_json::Value;
 
 use super::{
     super::{
-        AgentCall, Error, Gateway,
+        AgentCall, Error, Gateway, PushRole,
         invocation::RequestedAgent,
         route::{AgentRoute, ResolvedTool, undeclared},
         validate,
     },
     ids::{AgentTask, OpenedRequest},
+    push,
 };
 use crate::{
     identity::Caller,
@@ -40,7 +41,7 @@ pub(in super::super) fn find_route(
     // The tenant of the caller's request selected the agent.
     request.set_tenant(None);
     check_supported(call, &skills)?;
-    let opened = OpenedRequest::open(gateway, claim, &call.agent.name, request)?;
+    let mut opened = OpenedRequest::open(gateway, claim, &call.agent.name, request)?;
     let resolved = match &opened.task {
         Some(task) => skill_of_task(skills, task, call)?,
         None => selected(gateway, skills, &opened.request)?,
@@ -52,6 +53,10 @@ pub(in super::super) fn find_route(
         check_output_modes(agent, agent.skill(skill), &opened.request)?;
     }
     let agent = opened.task.as_ref().map_or(resolved.served.key(), |task| &task.agent).clone();
+    if let PushRole::Register(endpoint) = &call.push {
+        let skill = resolved.served.skill().map_or("", |(_, skill)| skill);
+        push::register(gateway.sealer(), (endpoint, &agent, skill), &mut opened.request)?;
+    }
     Ok(AgentRoute { resolved, agent, opened })
 }
 
@@ -92,17 +97,22 @@ fn visible_skills(
 
 /// Checks that the agent and the gateway support the operation of any skill.
 fn check_supported(call: &AgentCall, skills: &[ResolvedTool]) -> Result<(), Failure> {
-    let AgentCall { request, extensions, .. } = call;
+    let AgentCall { request, extensions, push, .. } = call;
     let operation = request.operation;
-    if request.push_config().is_some() || operation.is_push_config() {
-        let message = "the gateway does not support push notifications; subscribe to the task";
-        return Err(Failure::new(ErrorKind::PushNotificationNotSupported, message));
+    let has_push = request.push_config().is_some() || operation.is_push_config();
+    let is_handled =
+        matches!(push, PushRole::Register(_)) || operation == Operation::DeletePushConfig;
+    if has_push && !is_handled {
+        return Err(push::not_supported("the gateway"));
     }
     let Some((agent, _)) = skills.first().and_then(|skill| skill.served.skill()) else {
         return Ok(());
     };
+    if has_push && agent.capabilities.push_notifications != Some(true) {
+        return Err(push::not_supported("the agent"));
+    }
     let is_about_task = !operation.sends_message() && request.task_id().is_some();
-    let streams = agent.capabilities.streaming == Some(true);
+    let streams = agent.capabilities.streaming == Some(true) || push.is_notification();
     if !(operation.sends_message() || is_about_task) || (operation.is_streaming() && !streams) {
         let message = format!("the agent does not support {}", operation.name());
         return Err(Failure::new(ErrorKind::UnsupportedOperation, message));

@@ -1,12 +1,15 @@
 //! Inspects the messages between an upstream and the caller while a request runs. Each message is
-//! inspected by itself.
+//! inspected by itself, on the thread of the connection.
 
 use gateway_protocol::{jsonrpc::code, mcp::RpcError};
 use gateway_upstream::{ClientAnswer, MessageFilter};
 use policy::{Finding, Reason};
 use serde_json::value::RawValue;
 
-use crate::inspection::{Inspected, Inspection, InspectionLog};
+use crate::inspection::{Form, Inspected, Inspection, InspectionLog};
+
+/// Maximum size of an inspected message, in bytes: about 4 ms.
+const MAX_MESSAGE_BYTES: usize = 256 * 1024;
 
 /// The filter of one request.
 #[derive(Debug)]
@@ -23,9 +26,12 @@ impl Filter {
         &self,
         inspection: Option<&Inspection>,
         message: &RawValue,
+        opaque: &[&str],
     ) -> Result<Box<RawValue>, RpcError> {
         let Some(inspection) = inspection else { return Ok(message.to_owned()) };
-        let Inspected { changed, violation, actions, .. } = inspection.json(message.get(), "");
+        check_size(message.get().len())?;
+        let Inspected { changed, violation, actions, .. } =
+            inspection.json(message.get(), Form::Message { opaque });
         self.log.add(&actions);
         match (violation, changed) {
             (Some(finding), _) => Err(blocked(&finding)),
@@ -39,9 +45,13 @@ impl Filter {
     /// The error of a client for the upstream. Arguments are never changed, only blocked.
     fn error(&self, error: RpcError) -> RpcError {
         let Some(inspection) = &self.arguments else { return error };
+        let data_bytes = error.data.as_ref().map_or(0, |data| data.get().len());
+        if let Err(too_long) = check_size(error.message.len() + data_bytes) {
+            return too_long;
+        }
         let mut found = inspection.text(&error.message, "/message");
         if let Some(data) = &error.data {
-            found.merge(inspection.json(data.get(), "/data"));
+            found.merge(inspection.json(data.get(), Form::Part("/data")));
         }
         self.log.add(&found.actions);
         found.violation.map_or(error, |finding| blocked(&finding))
@@ -49,20 +59,35 @@ impl Filter {
 }
 
 impl MessageFilter for Filter {
-    fn notification(&self, params: &RawValue) -> Option<Box<RawValue>> {
-        self.inspected(self.results.as_ref(), params).ok()
+    fn notification(&self, method: &str, params: &RawValue) -> Option<Box<RawValue>> {
+        // Clients return ids of tasks, and recognize their own tokens.
+        let opaque: &[&str] = match method {
+            "notifications/progress" => &["/progressToken"],
+            "notifications/tasks" | "notifications/tasks/status" => &["/taskId"],
+            _ => &[],
+        };
+        self.inspected(self.results.as_ref(), params, opaque).ok()
     }
 
     fn question(&self, params: &RawValue) -> Result<Box<RawValue>, RpcError> {
-        self.inspected(self.results.as_ref(), params)
+        self.inspected(self.results.as_ref(), params, &[])
     }
 
     fn answer(&self, answer: ClientAnswer) -> ClientAnswer {
         match answer {
-            Ok(answer) => self.inspected(self.arguments.as_ref(), &answer),
+            Ok(answer) => self.inspected(self.arguments.as_ref(), &answer, &[]),
             Err(error) => Err(self.error(error)),
         }
     }
+}
+
+fn check_size(bytes: usize) -> Result<(), RpcError> {
+    if bytes <= MAX_MESSAGE_BYTES {
+        return Ok(());
+    }
+    let message =
+        format!("a policy inspects this message, which exceeds {MAX_MESSAGE_BYTES} bytes");
+    Err(RpcError { code: code::INVALID_PARAMS, message, data: None })
 }
 
 /// The error for the upstream. It has no values.

@@ -76,10 +76,15 @@ fn budget_exceeded(tool: &str, policy: &str, shortage: &BudgetShortage) -> Strin
         Some(budget) => format!("the budget {budget} of the policy {policy}"),
         None => format!("the cost limit of the policy {policy} for one trace"),
     };
-    let remedy = match (shortage.resets_at, shortage.is_unavailable) {
-        (_, true) => "The gateway cannot reach the ledger; retry later.".to_owned(),
-        (Some(at), false) => format!("The next window starts at {at}."),
-        (None, false) => "Ask the owner of the policy if you need more.".to_owned(),
+    let remedy = match shortage.resets_at {
+        _ if shortage.is_unavailable => {
+            "The gateway cannot reach the ledger; retry later.".to_owned()
+        }
+        _ if shortage.is_timeout => {
+            "The ledger granted nothing in time; retry the call.".to_owned()
+        }
+        Some(at) => format!("The next window starts at {at}."),
+        None => "Ask the owner of the policy if you need more.".to_owned(),
     };
     format!(
         "{tool} was not called: the call costs {requested}, and {subject} has {spent} of {limit} \

@@ -32,7 +32,7 @@ const MAX_ALERTS: usize = 100;
 pub enum Error {
     /// A relay, whose budgets are those of its upstream registry.
     #[error(
-        "this server is a relay without budgets of its own; use its upstream: `registryctl --registry {0}`"
+        "this server is a relay without budgets and usage of its own; use its upstream: `registryctl --registry {0}`"
     )]
     Relay(String),
     /// No policy in force has the budget, and it has no spending.

@@ -16,31 +16,34 @@ use crate::{
 /// The version of a target for all versions.
 const ANY: &str = "*";
 
-/// A live server.
+/// A live server or agent.
 pub(super) struct DriftTarget {
+    pub(super) kind: Kind,
     name: Name,
     /// The registered version that it serves. `None`: every version without its own target.
     version: Option<Version>,
     pub(super) live: Target,
+    /// The URL, if the target has one.
+    pub(super) url: String,
 }
 
 impl DriftTarget {
     /// The name in results, such as `server/files@*`.
     pub(super) fn label(&self) -> String {
         let version = self.version.as_ref().map_or_else(|| ANY.to_owned(), Version::to_string);
-        format!("{}/{}@{version}", Kind::Server, self.name)
+        format!("{}/{}@{version}", self.kind, self.name)
     }
 
     /// The registered versions that it serves.
     pub(super) fn served(&self, catalog: &Catalog, all: &[Self]) -> Vec<Key> {
         if let Some(version) = &self.version {
-            return vec![Key::new(Kind::Server, self.name.clone(), version.clone())];
+            return vec![Key::new(self.kind, self.name.clone(), version.clone())];
         }
         let has_own = |key: &Key| {
             let is_own = |other: &Self| other.version.as_ref() == Some(&key.version);
-            all.iter().any(|other| other.name == key.name && is_own(other))
+            all.iter().any(|o| (o.kind, &o.name) == (key.kind, &key.name) && is_own(o))
         };
-        let versions = catalog.versions(Kind::Server, &self.name);
+        let versions = catalog.versions(self.kind, &self.name);
         let served = versions.filter(|(key, record)| {
             record.lifecycle.state != LifecycleState::Retired && !has_own(key)
         });
@@ -53,12 +56,12 @@ pub(super) fn collect(args: &DriftArgs) -> Result<Vec<DriftTarget>, Failure> {
     let mut targets = Vec::new();
     for LiveTarget { server, address } in &args.targets {
         let endpoint = match address.strip_prefix("stdio:") {
-            Some(command) => Endpoint::command(command)?,
-            None => Endpoint::url(address)?,
+            Some(command) if server.kind == Kind::Server => Endpoint::command(command)?,
+            _ => Endpoint::url(address)?,
         };
         let (name, version) = (server.name.clone(), Some(server.version.clone()));
         let live = Target::new(endpoint, &args.reach)?;
-        targets.push(DriftTarget { name, version, live });
+        targets.push(DriftTarget { kind: server.kind, name, version, live, url: address.clone() });
     }
     if let Some(path) = &args.config {
         let source = Source::read(path)?;
@@ -67,9 +70,7 @@ pub(super) fn collect(args: &DriftArgs) -> Result<Vec<DriftTarget>, Failure> {
         let Some(Value::Array(configured)) = config.get("targets") else {
             return Err(invalid("the file has no list `targets`".to_owned()));
         };
-        // Agents have no list of tools to compare.
-        let servers = configured.iter().enumerate().filter(|(_, item)| item["agent"].is_null());
-        for (i, target) in servers {
+        for (i, target) in configured.iter().enumerate() {
             let target = configured_target(target, &args.reach);
             targets.push(target.map_err(|reason| invalid(format!("targets[{i}]: {reason}")))?);
         }
@@ -79,7 +80,11 @@ pub(super) fn collect(args: &DriftArgs) -> Result<Vec<DriftTarget>, Failure> {
 
 fn configured_target(item: &Value, reach: &LiveArgs) -> Result<DriftTarget, String> {
     let text = |name: &str| item[name].as_str().ok_or_else(|| format!("`{name}` is not a string"));
-    let name = Name::parse(Kind::Server, text("server")?).map_err(|e| e.to_string())?;
+    let (kind, name) = match item["agent"].as_str() {
+        Some(agent) => (Kind::Agent, agent),
+        None => (Kind::Server, text("server")?),
+    };
+    let name = Name::parse(kind, name).map_err(|e| e.to_string())?;
     let version = match text("version")? {
         ANY => None,
         exact => Some(Version::parse(exact).map_err(|e| e.to_string())?),
@@ -101,7 +106,8 @@ fn configured_target(item: &Value, reach: &LiveArgs) -> Result<DriftTarget, Stri
     };
     let endpoint = endpoint.map_err(|e| e.to_string())?;
     let live = Target::new(endpoint, &reach).map_err(|e| e.to_string())?;
-    Ok(DriftTarget { name, version, live })
+    let url = item["http"].as_str().unwrap_or_default().to_owned();
+    Ok(DriftTarget { kind, name, version, live, url })
 }
 
 fn pairs(map: &Value) -> impl Iterator<Item = (String, String)> {

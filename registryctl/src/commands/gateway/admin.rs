@@ -107,7 +107,7 @@ impl Admin {
 }
 
 /// Causes of a failed connection, with their remedies.
-const CAUSES: [(&str, &str); 5] = [
+const CAUSES: [(&str, &str); 6] = [
     (
         "Connection refused",
         "set `admin` in the gateway's configuration, and pass that address with --admin or \
@@ -116,6 +116,10 @@ const CAUSES: [(&str, &str); 5] = [
     ("invalid HTTP version", "the gateway may use TLS; write https:// in --admin"),
     ("InvalidContentType", "the gateway uses plain HTTP; write http:// in --admin"),
     ("UnknownIssuer", "pass the CA of the gateway's certificate with --ca-cert FILE"),
+    (
+        "CaUsedAsEndEntity",
+        "the gateway's certificate is a CA certificate; issue one with basicConstraints=CA:FALSE",
+    ),
     (
         "CertificateRequired",
         "the gateway requires a client certificate; pass --client-cert and --client-key",

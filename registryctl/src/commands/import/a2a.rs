@@ -34,7 +34,7 @@ pub(super) async fn import(args: &ImportA2aArgs) -> Result<Imported, Failure> {
 }
 
 /// The first card found below the URL or at the root of its host.
-async fn card(target: &Target, url: &str) -> Result<Value, Failure> {
+pub(in super::super) async fn card(target: &Target, url: &str) -> Result<Value, Failure> {
     if without_query(url).to_ascii_lowercase().ends_with(".json") {
         let found = get_json(target, url).await?;
         return found.ok_or_else(|| target.invalid_response("no card at this URL"));

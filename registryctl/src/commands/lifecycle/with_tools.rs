@@ -5,7 +5,7 @@ use registry_core::{
 };
 use registry_proto::v1;
 
-use super::super::{Session, commit, list, lock::at, review};
+use super::super::{Session, commit, list, lock::at, missing, review};
 use crate::{
     cli::{RetireArgs, Versions},
     client::{Client, request},
@@ -30,9 +30,6 @@ pub(super) async fn run(session: &Session, args: RetireArgs) -> Result<(), Failu
             return Err(Failure::Usage(message));
         }
     };
-    if servers.is_empty() {
-        return Err(Failure::Rejected("the server has no version that is not retired".to_owned()));
-    }
     let tools = tools(&client, &servers, revision).await?;
     let notice =
         Notice { message: message.clone(), replacement: None, sunset_date, force_reason: force };
@@ -50,11 +47,17 @@ pub(super) async fn run(session: &Session, args: RetireArgs) -> Result<(), Failu
 /// The versions of a server that are not retired at a revision.
 async fn in_use(client: &Client, name: &Name, revision: u64) -> Result<Vec<Key>, Failure> {
     let at = Some(PointInTime::Revision(Revision(revision)));
-    let records = list::versions(client, Kind::Server, name, at).await?.into_iter();
-    let records = records.filter(|record| record.lifecycle.state != "retired");
-    records
-        .map(|record| record.key.to_string().parse().map_err(Failure::invalid_response))
-        .collect()
+    let records = list::versions(client, Kind::Server, name, at).await?;
+    if records.is_empty() {
+        return Err(missing::not_registered(client, Kind::Server, name, None, None).await);
+    }
+    let records = records.into_iter().filter(|record| record.lifecycle.state != "retired");
+    let keys = records.map(|record| record.key.to_string().parse::<Key>());
+    let keys: Vec<Key> = keys.collect::<Result<_, _>>().map_err(Failure::invalid_response)?;
+    if keys.is_empty() {
+        return Err(Failure::Rejected(format!("all versions of server/{name} are retired")));
+    }
+    Ok(keys)
 }
 
 /// The tools of these servers that are not retired at a revision.

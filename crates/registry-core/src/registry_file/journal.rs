@@ -1,5 +1,5 @@
-//! The journal of a large snapshot: later commits, so that the snapshot need not be rewritten for
-//! each.
+//! The journal of a large export: later commits, so that the cache of a gateway need not be rewritten
+//! for each. It is the file `PATH.log` next to the export.
 //!
 //! A frame is the length of its body (4 bytes, little-endian), the SHA-256 of the body, and the
 //! body: the chain hash, then the commit and each document with a 4-byte length, then, if the
@@ -9,13 +9,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use registry_core::{
-    Action, Attestation, Catalog, ChainHash, Change, Digest, Document, Revision, SealedCommit,
-    Timestamp,
-    catalog::ApplyError,
-    commit::{InvalidCommit, UnverifiedCommit},
-    document::InvalidDocument,
+
+use crate::{
+    attestation::Attestation,
+    catalog::{ApplyError, Catalog},
+    chain::{ChainHash, Revision},
+    commit::{Action, Change, InvalidCommit, SealedCommit, UnverifiedCommit},
+    document::{Digest, Document, InvalidDocument},
+    timestamp::Timestamp,
 };
+
+/// The suffix of the path of a journal.
+pub const SUFFIX: &str = ".log";
 
 const LENGTH: usize = 4;
 const HASH: usize = 32;
@@ -24,7 +29,7 @@ const ATTESTATION: usize = 8 + 64;
 
 /// Why the rest of a journal is rejected.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum JournalError {
+pub enum JournalError {
     /// The file ends within a frame.
     #[error("the last frame is incomplete")]
     Torn,
@@ -46,7 +51,7 @@ pub(super) enum JournalError {
 }
 
 /// Appends the frame of a commit, with the signature of the state after it, if any.
-pub(super) fn append(
+pub fn append(
     out: &mut Vec<u8>,
     commit: &SealedCommit,
     attestation: Option<&Attestation>,
@@ -75,7 +80,7 @@ fn push_part(body: &mut Vec<u8>, part: &[u8]) -> Result<(), JournalError> {
 }
 
 /// Applies the frames that follow the catalog, and skips older ones.
-pub(super) fn replay(catalog: &mut Catalog, journal: Bytes) -> Result<(), JournalError> {
+pub fn replay(catalog: &mut Catalog, journal: Bytes) -> Result<(), JournalError> {
     let mut rest = journal;
     while !rest.is_empty() {
         let body = take_frame(&mut rest)?;
@@ -155,7 +160,7 @@ fn documents(changes: &[Change], body: &mut Bytes) -> Result<Vec<Arc<Document>>,
 }
 
 /// Whether the commits are consecutive from one revision to another.
-pub(super) fn are_consecutive(commits: &[SealedCommit], from: Revision, to: Revision) -> bool {
+pub fn are_consecutive(commits: &[SealedCommit], from: Revision, to: Revision) -> bool {
     let mut at = from;
     commits.iter().all(|commit| {
         let follows = commit.revision() == at.next();

@@ -1,0 +1,128 @@
+//! The gRPC binding, which exists in 1.0: requests, answers and the status of calls. Each body has
+//! length-prefixed messages, and their JSON form is the internal one.
+
+use a2a_grpc::{InvalidFrame, status};
+use bytes::Bytes;
+use http::HeaderMap;
+use serde_json::{Value, json};
+
+pub use a2a_grpc::{SERVICE, status::success};
+
+use crate::{
+    error::{ErrorKind, Failure},
+    operation::Operation,
+    request::Request,
+    translate::{self, Untranslatable},
+    version::{Dialect, Version},
+};
+
+/// The media type of bodies.
+pub const MEDIA_TYPE: &str = "application/grpc";
+
+/// Whether the media type of a request is one of the binding.
+pub fn accepts_media_type(content_type: Option<&str>) -> bool {
+    let text = content_type.unwrap_or_default();
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    [MEDIA_TYPE, "application/grpc+proto"].iter().any(|known| essence.eq_ignore_ascii_case(known))
+}
+
+/// Reads the request of a client. Protocol Buffers limit the nesting of messages to 100.
+pub fn read_call(method: &str, body: &[u8]) -> Result<Request, Failure> {
+    let operation = Operation::of_method(Version::V1, method).ok_or_else(|| {
+        let shown: String = method.chars().take(64).collect();
+        let message = format!("method {shown:?} does not exist in {SERVICE}");
+        Failure::new(ErrorKind::MethodNotFound, message)
+    })?;
+    let message = a2a_grpc::message(body).map_err(|error| match error {
+        // gRPC requires `UNIMPLEMENTED`.
+        InvalidFrame::Compressed => Failure::new(ErrorKind::MethodNotFound, error.to_string()),
+        InvalidFrame::Length => Failure::new(ErrorKind::InvalidRequest, error.to_string()),
+    })?;
+    let params = a2a_grpc::decode_request(operation.name(), message)
+        .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;
+    let request = translate::request_in(Dialect::grpc(), operation, params)
+        .map_err(Untranslatable::into_request_failure)?;
+    request.check()?;
+    Ok(request)
+}
+
+/// Writes a successful answer, or an event of a stream.
+pub fn write_answer(operation: Operation, answer: &Value) -> Result<Bytes, Failure> {
+    let empty = json!({});
+    // A deleted configuration has no answer in JSON-RPC and an empty message in gRPC.
+    let answer = if answer.is_null() { &empty } else { answer };
+    let message = a2a_grpc::encode_response(operation.name(), answer).map_err(|error| {
+        let message = format!("the agent's answer has no form in gRPC: {error}");
+        Failure::new(ErrorKind::InvalidAgentResponse, message)
+    })?;
+    Ok(a2a_grpc::frame(&message).into())
+}
+
+/// Writes an error as the trailers of its call.
+pub fn write_failure(failure: &Failure) -> HeaderMap {
+    let shape = failure.to_grpc();
+    status::failure(shape.code as i32, &shape.message, &shape.details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(method: &str, params: &Value) -> Result<Request, Failure> {
+        let message = a2a_grpc::encode_request(method, params).unwrap();
+        read_call(method, &a2a_grpc::frame(&message))
+    }
+
+    #[test]
+    fn request_has_the_internal_form() {
+        let params = json!({ "tenant": "office/helper", "message": { "messageId": "m",
+            "role": "ROLE_USER", "parts": [{ "data": { "n": 1 } }] } });
+        let request = read("SendMessage", &params).unwrap();
+        assert_eq!(request.operation, Operation::SendMessage);
+        assert_eq!(Value::Object(request.params), params);
+        let page = json!({ "status": "TASK_STATE_WORKING", "pageSize": 2 });
+        assert_eq!(Value::Object(read("ListTasks", &page).unwrap().params), page);
+    }
+
+    #[test]
+    fn invalid_request_is_rejected() {
+        for (method, body, expected) in [
+            ("GetTask", &[0, 0, 0, 0, 0][..], ErrorKind::InvalidParams),
+            ("GetTask", &[0; 4], ErrorKind::InvalidRequest),
+            ("GetTask", &[0, 0, 0, 0, 1, 255], ErrorKind::InvalidRequest),
+            ("GetTask", &[1, 0, 0, 0, 0], ErrorKind::MethodNotFound),
+            ("Other", &[0, 0, 0, 0, 0], ErrorKind::MethodNotFound),
+        ] {
+            assert_eq!(read_call(method, body).unwrap_err().kind, expected, "{method} {body:?}");
+        }
+    }
+
+    #[test]
+    fn every_operation_is_a_method() {
+        for operation in Operation::ALL {
+            for empty in [json!({}), Value::Null] {
+                let written = write_answer(operation, &empty).unwrap();
+                assert_eq!(written, &[0; 5][..], "{operation:?}");
+            }
+        }
+        let failure = write_answer(Operation::GetTask, &json!({ "id": [] })).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::InvalidAgentResponse);
+    }
+
+    #[test]
+    fn error_has_the_code_of_its_kind() {
+        let trailers = write_failure(&Failure::task_not_found("t"));
+        assert_eq!(trailers[status::STATUS], "5");
+        assert_eq!(success()[status::STATUS], "0");
+    }
+
+    #[test]
+    fn media_types_of_grpc_are_accepted() {
+        for accepted in ["application/grpc", "application/grpc+proto", "Application/GRPC;x=1"] {
+            assert!(accepts_media_type(Some(accepted)), "{accepted}");
+        }
+        for other in [None, Some("application/json"), Some("application/grpc-web")] {
+            assert!(!accepts_media_type(other), "{other:?}");
+        }
+    }
+}

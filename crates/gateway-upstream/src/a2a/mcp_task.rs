@@ -1,0 +1,149 @@
+//! Tasks of agents as tasks of MCP 2026-07-28, for clients that declare the extension.
+
+use a2a::{
+    Operation, TaskState,
+    tool::{self, Task, Text},
+};
+use gateway_protocol::{
+    jsonrpc::{ObjectWriter, code},
+    mcp::RpcError,
+};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+use super::{
+    AgentLink, RequestMeta,
+    exchange::Outbound,
+    pending::{about, is_final},
+};
+use crate::{
+    error::{Error, ProtocolViolation},
+    reply::Reply,
+    send_state::SendState,
+};
+
+/// The suggested time between polls, in milliseconds.
+const POLL_INTERVAL_MS: &str = "1000";
+
+impl AgentLink {
+    /// Requests the state of a task, or its cancellation.
+    pub(super) async fn task_request(
+        &self,
+        (operation, task): (Operation, &str),
+        meta: &RequestMeta,
+        send_state: &SendState,
+    ) -> Result<Reply, Error> {
+        let request = about(operation, task);
+        let outbound = Outbound { request: &request, meta, send_state, sink: None };
+        let answer = match Box::pin(self.call(outbound)).await {
+            Ok(answer) => answer,
+            Err(Error::Agent(failure))
+                if operation == Operation::CancelTask || is_final(failure.kind) =>
+            {
+                let (code, message) = (code::INVALID_PARAMS, failure.message);
+                return Ok(Reply::Error(RpcError { code, message, data: None }));
+            }
+            Err(error) => return Err(error),
+        };
+        if operation == Operation::CancelTask {
+            return reply(json!({ "resultType": "complete" }).to_string());
+        }
+        let current = read(&answer).ok_or(ProtocolViolation::Shape("GetTask"))?;
+        if current.state().is_interrupted() {
+            self.cancel(task, meta);
+        }
+        reply(state(&current))
+    }
+}
+
+fn read(answer: &Value) -> Option<Task> {
+    Task::read(&to_raw_value(answer).ok()?)
+}
+
+pub(super) fn reply(result: String) -> Result<Reply, Error> {
+    // The writers produce JSON.
+    let raw = RawValue::from_string(result);
+    Ok(Reply::Result(raw.map_err(|_| ProtocolViolation::Shape("SendMessage"))?))
+}
+
+/// The result of a call that has started a task.
+pub(super) fn started(task: &Task) -> String {
+    described("task", "working", task).finish_string()
+}
+
+/// The state of a task. A failed one has a result with `isError`, like a failed call.
+fn state(task: &Task) -> String {
+    let status = match task.state() {
+        TaskState::Submitted | TaskState::Working | TaskState::Unspecified => "working",
+        TaskState::Canceled => "cancelled",
+        TaskState::Completed | TaskState::Failed | TaskState::Rejected => "completed",
+        TaskState::InputRequired | TaskState::AuthRequired => "failed",
+    };
+    let mut out = described("complete", status, task);
+    if status == "completed" || status == "failed" {
+        match tool::of_task(task, Text::MayBeJson) {
+            Ok(result) => out.raw("result", &result),
+            Err(open) => {
+                let error = json!({ "code": code::INTERNAL_ERROR, "message": open.why });
+                out.raw("error", &error.to_string())
+            }
+        };
+    }
+    out.finish_string()
+}
+
+fn described(result_type: &str, status: &str, task: &Task) -> ObjectWriter {
+    let mut out = ObjectWriter::with_capacity(512);
+    out.string("resultType", result_type).string("taskId", &task.id).string("status", status);
+    let words = task.words();
+    if !words.is_empty() {
+        out.string("statusMessage", &words);
+    }
+    // A2A has no time of creation.
+    if let Some(at) = task.timestamp() {
+        out.string("createdAt", at).string("lastUpdatedAt", at);
+    }
+    out.raw("ttlMs", "null").raw("pollIntervalMs", POLL_INTERVAL_MS);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state_of(state: &str) -> Value {
+        let task = json!({ "id": "t", "status": { "state": state,
+            "timestamp": "2026-01-01T00:00:00Z",
+            "message": { "parts": [{ "text": "words" }] } },
+            "artifacts": [{ "parts": [{ "data": { "n": 1 } }] }] });
+        serde_json::from_str(&super::state(&read(&task).unwrap())).unwrap()
+    }
+
+    #[test]
+    fn task_has_status_and_outcome() {
+        let working = state_of("TASK_STATE_WORKING");
+        assert_eq!(
+            working,
+            json!({ "resultType": "complete", "taskId": "t", "status": "working",
+                "statusMessage": "words", "createdAt": "2026-01-01T00:00:00Z",
+                "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": null, "pollIntervalMs": 1_000 })
+        );
+        let completed = state_of("TASK_STATE_COMPLETED");
+        assert_eq!(completed["status"], "completed");
+        assert_eq!(completed["result"]["structuredContent"], json!({ "n": 1 }));
+        let failed = state_of("TASK_STATE_FAILED");
+        assert_eq!(
+            (&failed["status"], &failed["result"]["isError"]),
+            (&json!("completed"), &json!(true))
+        );
+        let asking = state_of("TASK_STATE_INPUT_REQUIRED");
+        assert_eq!(
+            (&asking["status"], &asking["error"]["code"]),
+            (&json!("failed"), &json!(-32603))
+        );
+        let canceled = state_of("TASK_STATE_CANCELED");
+        assert_eq!((&canceled["status"], canceled.get("result")), (&json!("cancelled"), None));
+    }
+}

@@ -1,0 +1,308 @@
+//! The gateway's own agent: composed tools as skills (`agents.ofTools`). Requests to [`super::PREFIX`]
+//! that name no agent are for it.
+//!
+//! A message is a call of the tool through the pipeline, and its result is the artifact of a task.
+//! Tasks are in memory: they end with the process.
+
+mod task;
+
+use std::sync::Arc;
+
+use a2a::{
+    ErrorKind, Failure, Operation, Request,
+    model::Message,
+    skill::{DataPart, arguments, data_parts},
+    tool::{parts_of_result, text_of_result},
+};
+use axum::response::Response;
+use gateway_protocol::mcp::ResultType;
+use gateway_upstream::{ClientChannel, InterimMessage, RequestContext};
+use registry_core::{Kind, Name};
+use serde_json::{Value, json, value::to_raw_value};
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+pub(super) use self::task::OwnTasks;
+use self::task::{OwnTask, Status};
+use super::{
+    Served,
+    answer::{AnswerForm, Step},
+    calls::open_stream,
+    era,
+    failure::Refusal,
+    task_index::Owner,
+};
+use crate::{
+    audit::CallRecord,
+    identity::authenticator::Authentication,
+    pipeline::{
+        self, Directory, Error, Gateway, InputHandling, Invocation, Output, Target, ToolCall,
+    },
+    view::ServedTool,
+};
+
+/// The composed tools that a caller may use, as skills of a card.
+pub(super) fn skills(gateway: &Gateway, caller: &Authentication) -> Vec<Value> {
+    Directory::of(gateway, caller).composed_tools().iter().map(|served| skill(served)).collect()
+}
+
+fn skill(served: &ServedTool) -> Value {
+    let (tool, name) = (served.tool(), served.name().as_str());
+    let schema = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+    let mut skill = json!({
+        "id": name,
+        "name": tool.title.as_deref().unwrap_or(name),
+        "description": tool.description.as_deref().unwrap_or(name),
+        "tags": ["tool"],
+        "inputSchema": schema(&served.input().schema.text),
+    });
+    if let Some(output) = served.output() {
+        skill["outputSchema"] = schema(&output.text);
+    }
+    skill
+}
+
+/// An operation of the gateway's own agent.
+pub(super) struct OwnOperation<'a> {
+    pub(super) served: &'a Served<'a>,
+    pub(super) request: Request,
+    pub(super) context: RequestContext,
+}
+
+/// The call of a tool.
+struct Call {
+    tool: Box<str>,
+    /// The pointer of the arguments in the message, for errors about them.
+    pointer: String,
+    invocation: Invocation,
+    client: mpsc::Receiver<InterimMessage>,
+    record: CallRecord,
+}
+
+impl OwnOperation<'_> {
+    /// Serves the operation to its client.
+    pub(super) async fn serve(self, form: AnswerForm) -> Result<Response, Refusal> {
+        let operation = self.request.operation;
+        if self.request.push_config().is_some() || operation.is_push_config() {
+            let message = "the gateway does not support push notifications; subscribe to the task";
+            return Err(Failure::new(ErrorKind::PushNotificationNotSupported, message).into());
+        }
+        match operation {
+            Operation::SendMessage => {
+                let returns_immediately = self.request.returns_immediately();
+                let task = self.start()?;
+                if !returns_immediately {
+                    task.ended().await?;
+                }
+                Ok(form.result(operation, json!({ "task": task.now() })).0)
+            }
+            Operation::GetTask => Ok(form.result(operation, self.known()?.now()).0),
+            Operation::CancelTask => {
+                let task = self.known()?;
+                task.cancel()?;
+                // A canceled call has no result.
+                let _ = task.ended().await;
+                Ok(form.result(operation, task.now()).0)
+            }
+            Operation::SendStreamingMessage => {
+                let task = self.start()?;
+                self.stream(task, form).await
+            }
+            Operation::SubscribeToTask => {
+                let task = self.known()?;
+                if task.has_ended() {
+                    let message = "the task has ended; get it instead";
+                    return Err(Failure::new(ErrorKind::UnsupportedOperation, message).into());
+                }
+                self.stream(task, form).await
+            }
+            _ => {
+                let message = format!("the gateway's agent does not support {}", operation.name());
+                Err(Failure::new(ErrorKind::UnsupportedOperation, message).into())
+            }
+        }
+    }
+
+    async fn stream(&self, task: Arc<OwnTask>, form: AnswerForm) -> Result<Response, Refusal> {
+        let Served { a2a, gateway, caller, .. } = self.served;
+        let written = form.clone();
+        let follow = |client| follow(task, written, client);
+        open_stream(a2a, Arc::clone(gateway), (caller.payer.clone(), form), follow).await
+    }
+
+    /// The task of a request, if the caller started it.
+    fn known(&self) -> Result<Arc<OwnTask>, Failure> {
+        self.find(self.request.task_id().unwrap_or_default())
+    }
+
+    fn find(&self, id: &str) -> Result<Arc<OwnTask>, Failure> {
+        let owner = Owner::of(&self.served.caller.claim);
+        let found = owner.and_then(|owner| self.served.a2a.state.own_tasks.find(owner, id));
+        found.ok_or_else(|| Failure::task_not_found(id))
+    }
+
+    /// Starts the call of a message. It continues without its client.
+    fn start(&self) -> Result<Arc<OwnTask>, Refusal> {
+        let served = self.served;
+        if let Some(id) = self.request.task_id() {
+            self.find(id)?;
+            let message = "the tasks of the gateway's agent take no further messages";
+            return Err(Failure::new(ErrorKind::UnsupportedOperation, message).into());
+        }
+        let tool = self.selected()?;
+        let context = self.request.message().and_then(Message::context_id);
+        let context = context.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
+        let call = self.call(&tool)?;
+        let caller = &served.caller;
+        let task = OwnTask::new(Owner::of(&caller.claim), caller.payer.clone(), context);
+        served.a2a.state.own_tasks.add(&task)?;
+        let gateway = Arc::clone(&served.gateway);
+        let (a2a, run) = (served.a2a, Arc::clone(&task));
+        let finished = a2a.clone();
+        drop(a2a.running().run(async move {
+            let _ended = run.ends();
+            Box::pin(call.run(&gateway, &run)).await;
+            finished.state.own_tasks.shrink();
+        }));
+        Ok(task)
+    }
+
+    /// The tool that a message selects.
+    fn selected(&self) -> Result<Arc<ServedTool>, Failure> {
+        const SKILL: &str = "/message/metadata/skillId";
+        let directory = Directory::of(&self.served.gateway, &self.served.caller);
+        let Some(id) = self.request.skill_id() else {
+            let mut tools = directory.composed_tools();
+            let only = (tools.len() == 1).then(|| tools.remove(0));
+            return only.ok_or_else(|| {
+                let problem = "the message does not select one skill: set it to the id of a skill \
+                               in the gateway's card, or name another agent as tenant";
+                Failure::invalid_params(SKILL, problem)
+            });
+        };
+        let name = Name::parse(Kind::Tool, id).ok();
+        name.and_then(|name| directory.composed_tool(&name)).ok_or_else(|| {
+            let shown: String = id.chars().take(128).collect();
+            let problem = format!("the gateway has no skill {shown:?}");
+            Failure::invalid_params(SKILL, problem).with_reason("SKILL_NOT_FOUND")
+        })
+    }
+
+    fn call(&self, tool: &ServedTool) -> Result<Call, Failure> {
+        let Self { served, request, context } = self;
+        let message = request
+            .message()
+            .ok_or_else(|| Failure::invalid_params("/message", "a message is required"))?;
+        let data: Vec<DataPart<'_>> = data_parts(message, "/message");
+        let arguments = arguments(message, &data).ok_or_else(|| {
+            let problem = "send the arguments as one data part with an object, or only text";
+            Failure::invalid_params("/message/parts", problem)
+        })?;
+        let pointer = data.first().map(|part| part.pointer.clone()).unwrap_or_default();
+        let name: Box<str> = tool.name().as_str().into();
+        let span = served.gateway.tracer().begin(&context.trace);
+        let (event, era) = (request.operation.name(), era(served.version));
+        let record = CallRecord::begin(event, era, &name, served.bytes, span)
+            .of_request(&served.parts.headers);
+        let (side, client) = ClientChannel::open();
+        let invocation = Invocation {
+            caller: served.caller.clone(),
+            target: Target::Tool(ToolCall {
+                name: name.clone(),
+                // JSON values always serialize.
+                arguments: to_raw_value(&arguments).ok(),
+                mcp_headers: None,
+                takes_tasks: false,
+            }),
+            params: Vec::new(),
+            context: context.clone(),
+            client: Some(side),
+            input: InputHandling::ReturnToClient,
+        };
+        Ok(Call { tool: name, pointer, invocation, client, record })
+    }
+}
+
+impl Call {
+    /// Runs the call to its end, or until its task is canceled.
+    async fn run(self, gateway: &Arc<Gateway>, task: &OwnTask) {
+        let Self { tool, pointer, mut invocation, mut client, mut record } = self;
+        let outcome = {
+            let mut invoked = Box::pin(pipeline::invoke(gateway, &mut invocation, &mut record));
+            loop {
+                tokio::select! {
+                    biased;
+                    outcome = &mut invoked => break outcome,
+                    () = task.canceled() => return task.end(Status::canceled()),
+                    // An unanswered question of a step fails its step.
+                    Some(message) = client.recv() => task.report(progress_of(&message)),
+                }
+            }
+        };
+        match outcome.and_then(Output::into_result) {
+            Ok(outcome) => {
+                let result = &outcome.result;
+                record.answered(result.result.get().len());
+                let value = serde_json::from_str(result.result.get()).unwrap_or_default();
+                task.end(if result.is_error {
+                    Status::failed(text_of_result(&value))
+                } else if result.result_type == ResultType::InputRequired {
+                    Status::failed("the tool requires input, which skills do not support".into())
+                } else {
+                    Status::completed(parts_of_result(&value))
+                });
+            }
+            Err(mut error) => {
+                if let Error::InvalidInput { violations } = &mut error {
+                    for violation in violations {
+                        violation.pointer.insert_str(0, &pointer);
+                    }
+                }
+                task.end(Status::refused(Refusal::of_operation(&tool, &error)));
+            }
+        }
+    }
+}
+
+/// The text of a progress notification.
+fn progress_of(message: &InterimMessage) -> Option<String> {
+    let InterimMessage::Notification { method, params } = message else { return None };
+    let params = params.as_deref().filter(|_| **method == *"notifications/progress")?;
+    let params: Value = serde_json::from_str(params.get()).ok()?;
+    params["message"].as_str().map(str::to_owned)
+}
+
+/// Sends the task and its changes to a client.
+async fn follow(task: Arc<OwnTask>, form: AnswerForm, client: mpsc::Sender<Step>) {
+    let mut changes = task.subscribe();
+    let mut status = changes.borrow_and_update().clone();
+    let mut events = if status.refusal.is_some() {
+        Vec::new()
+    } else {
+        vec![json!({ "task": task.shown(&status) })]
+    };
+    loop {
+        for event in events {
+            let step = match form.event(event) {
+                Ok(event) => Step::Event(event),
+                Err(failure) => Step::Failed(Box::new(failure.into())),
+            };
+            if client.send(step).await.is_err() {
+                return;
+            }
+        }
+        if let Some(refusal) = &status.refusal {
+            let _ = client.send(Step::Failed(refusal.clone())).await;
+            return;
+        }
+        if status.state.is_terminal() {
+            return;
+        }
+        tokio::select! {
+            outcome = changes.changed() => if outcome.is_err() { return },
+            () = client.closed() => return,
+        }
+        status = changes.borrow_and_update().clone();
+        events = if status.refusal.is_some() { Vec::new() } else { task.updates(&status) };
+    }
+}

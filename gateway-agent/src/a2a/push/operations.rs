@@ -1,0 +1,142 @@
+//! The operations on configurations.
+
+use std::sync::Arc;
+
+use a2a::{ErrorKind, Failure, Operation, Request, extensions::Extensions};
+use axum::response::Response;
+use gateway_upstream::RequestContext;
+use serde_json::{Map, Value, json};
+
+use super::{
+    super::{Served, address::AgentName, answer::AnswerForm, failure::Refusal, task_index::Owner},
+    PATH,
+    config::{ClientConfig, Registration},
+    store::{Full, PendingConfig},
+};
+use crate::{
+    clock,
+    pipeline::{PushAddress, PushEndpoint, PushRole},
+    random::random_text,
+};
+
+impl Served<'_> {
+    /// Registers the configuration in a request. A gateway without push notifications does not; the
+    /// pipeline then rejects the request.
+    pub(in super::super) fn register_push(
+        &self,
+        agent: &AgentName,
+        request: &Request,
+    ) -> Result<Option<(PushRole, Arc<PendingConfig>)>, Refusal> {
+        let Some(config) = request.push_config() else { return Ok(None) };
+        let Some((base, settings)) = self.gateway.settings().push() else { return Ok(None) };
+        self.owner()?;
+        let pointer = if request.operation == Operation::CreatePushConfig {
+            ""
+        } else {
+            "/configuration/taskPushNotificationConfig"
+        };
+        let no_randomness = |_| Refusal::from(Failure::new(ErrorKind::Internal, "no random bytes"));
+        let id = random_text().map_err(no_randomness)?;
+        let token = random_text().map_err(no_randomness)?;
+        let now = clock::timestamp();
+        let registration = Registration {
+            client: ClientConfig::read((config, pointer), self.version, &id, settings)?,
+            id: id.into(),
+            caller: self.caller.claim.clone(),
+            agent: agent.name.as_str().into(),
+            task: request.task_id().map(Into::into),
+            token: token.into(),
+            created: now,
+            has_ended: false,
+        };
+        let inserted = self.a2a.state.push.configs.insert(registration, now);
+        let pending = inserted.map_err(|Full| Refusal::too_many_push_configs())?;
+        let endpoint = PushEndpoint {
+            id: pending.id.clone(),
+            base: format!("{base}{PATH}"),
+            token: pending.token.clone(),
+        };
+        Ok(Some((PushRole::Register(endpoint), Arc::new(pending))))
+    }
+
+    /// The caller of configurations. Webhooks of unknown callers would let anyone send requests.
+    fn owner(&self) -> Result<Owner, Failure> {
+        Owner::of(&self.caller.claim).ok_or_else(|| {
+            let message = "push notifications need an identified caller";
+            Failure::new(ErrorKind::Unauthenticated, message)
+        })
+    }
+
+    /// The answer of `GetTaskPushNotificationConfig` or `ListTaskPushNotificationConfigs`.
+    pub(in super::super) fn push_configs(
+        &self,
+        agent: &AgentName,
+        request: &Request,
+        form: &AnswerForm,
+    ) -> Result<Response, Refusal> {
+        self.check_scopes(request.operation)?;
+        let found = self.known_configs(agent, request)?;
+        let task = request.task_id().unwrap_or_default();
+        let answer = if request.operation == Operation::GetPushConfig {
+            let first = found.first().ok_or_else(|| {
+                let message = "the task has no push notification configuration with this id";
+                Failure::new(ErrorKind::TaskNotFound, message)
+            })?;
+            first.client.shown(task)
+        } else {
+            let shown = found.iter().map(|registration| registration.client.shown(task));
+            json!({ "configs": shown.collect::<Vec<_>>(), "nextPageToken": "" })
+        };
+        Ok(form.result(request.operation, answer).0)
+    }
+
+    /// Serves `DeleteTaskPushNotificationConfig`. The configuration of the gateway is removed also if
+    /// the agent's cannot be; its notifications are rejected from now on.
+    pub(in super::super) async fn delete_push_config(
+        &self,
+        agent: AgentName,
+        mut request: Request,
+        (context, extensions): (RequestContext, Extensions),
+        form: &AnswerForm,
+    ) -> Result<Response, Refusal> {
+        self.check_scopes(request.operation)?;
+        let operation = request.operation;
+        for registration in self.known_configs(&agent, &request)? {
+            self.a2a.state.push.configs.remove(&registration.id);
+            request.params.insert("id".to_owned(), Value::from(&*registration.id));
+            let call =
+                self.call(agent.clone(), request.clone(), (context.clone(), extensions.clone()));
+            let gateway = Arc::clone(&self.gateway);
+            let running = async move { Box::pin(call.run(&gateway, None)).await.0 };
+            match self.a2a.running().run(running).await {
+                // The agent may have forgotten it.
+                Some(Err(refusal)) if refusal.failure.kind.is_own() => return Err(refusal),
+                Some(_) => {}
+                None => return Err(Refusal::stopping()),
+            }
+        }
+        Ok(form.result(operation, Value::Object(Map::new())).0)
+    }
+
+    /// The configurations of the caller's task, or the requested one.
+    fn known_configs(
+        &self,
+        agent: &AgentName,
+        request: &Request,
+    ) -> Result<Vec<Arc<Registration>>, Refusal> {
+        let capabilities = self.visible(agent)?.agent().map(|agent| agent.capabilities);
+        let is_supported = capabilities.and_then(|found| found.push_notifications) == Some(true);
+        if !is_supported || self.gateway.settings().push().is_none() {
+            let message = "push notifications are not supported; subscribe to the task";
+            return Err(Failure::new(ErrorKind::PushNotificationNotSupported, message).into());
+        }
+        let owner = self.owner()?;
+        let task = request.task_id().unwrap_or_default();
+        PushAddress::check_task(&self.gateway, &self.caller.claim, (&agent.name, task))?;
+        let mut found = self.a2a.state.push.configs.of_task(owner, task);
+        if let Some(id) = request.push_config_id() {
+            found.retain(|registration| *registration.client.id == *id);
+        }
+        Ok(found)
+    }
+}
