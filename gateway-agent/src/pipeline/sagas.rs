@@ -38,11 +38,15 @@ impl SagaHost for Host {
         let caller = gateway.identify(&snapshot, identity, None);
         let quota_key = caller.principal(identity);
         let owner = RunOwner { identity: identity.clone(), quota_key };
+        // The composition counts. The hops before it are not in the journal.
+        let governance = snapshot.governance.as_ref();
+        let hops = governance.filter(|governance| governance.counts_hops()).map(|_| 1);
+        let caller_key = identity.quota_key();
         let runner = Runner {
             gateway: Arc::clone(gateway),
             composed: Arc::clone(composed),
             owner: owner.clone(),
-            context: RequestContext { caller: identity.quota_key(), ..RequestContext::default() },
+            context: RequestContext { caller: caller_key, hops, ..RequestContext::default() },
             client: None,
             parent: AuditParent::without_caller(tool, caller, snapshot.catalog.revision()),
         };
