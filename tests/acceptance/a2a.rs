@@ -70,7 +70,10 @@ impl Scene {
         let options = GatewayOptions {
             source: format!("file://{}", catalog.display()),
             targets: format!("targets:\n{targets}"),
-            runtime: Some("{ inputValidation: deny, outputValidation: deny }".to_owned()),
+            runtime: Some(
+                "{ undeclaredDependency: deny, inputValidation: deny, outputValidation: deny }"
+                    .to_owned(),
+            ),
             more: more.to_owned(),
         };
         let gateway = Gateway::start(&options);
