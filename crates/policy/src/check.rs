@@ -321,7 +321,7 @@ impl<'a> SelectableResources<'a> {
         let selected = self.select(selector).map(|(resource, tool, key)| Selected {
             kind: resource.kind,
             arguments: ArgumentType::of_tool(&|key| self.after.find(key), tool),
-            key: *key,
+            key,
             is_foreign: self.is_foreign(selector, (resource, &**tool), key),
         });
         let mut selected: Vec<_> = selected.collect();

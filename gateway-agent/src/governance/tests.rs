@@ -119,15 +119,15 @@ fn decisions(catalog: &Arc<Catalog>, claim: &CallerIdentity, subject: Subject<'_
     }
     let open = Decisions { denies: false, hides: false, rates: 0, is_stale: false };
     let Some(governance) = Governance::new(catalog, None) else { return open };
-    let called = match subject {
+    let target = match subject {
         Subject::Tool(tool) => {
             let document = &catalog.find(tool).unwrap().document;
             Called::Tool(document, document.entity().as_tool().unwrap())
         }
         Subject::Feature(kind, server) => Called::Feature(kind, server, "x"),
     };
-    let action = called.action();
-    let Some(policies) = governance.applicable_policies(caller.agent(), called) else {
+    let action = target.action();
+    let Some(policies) = governance.applicable_policies(caller.agent(), target) else {
         return open;
     };
     let context = CallContext {

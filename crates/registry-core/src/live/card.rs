@@ -190,6 +190,10 @@ mod tests {
         found.map(|one| (one.class, one.tool, one.pointer)).collect()
     }
 
+    type Change<'a> = &'a dyn Fn(&mut Value);
+    /// The class, skill and pointer of each difference.
+    type Found = Vec<(Class, String, String)>;
+
     #[test]
     fn differences_of_cards_have_classes() {
         assert!(found(&card()).is_empty());
@@ -205,8 +209,7 @@ mod tests {
             live["skills"][0].as_object_mut().unwrap().remove("inputSchema");
         };
         assert!(changed(&without_schema).is_empty(), "most cards have no schemas");
-        type Change<'a> = &'a dyn Fn(&mut Value);
-        let cases: [(Change<'_>, Vec<(Class, String, String)>); 5] = [
+        let cases: [(Change<'_>, Found); 5] = [
             (&|live| live["version"] = json!("1.1.0"), one(Class::Cosmetic, "", "/version")),
             (
                 &|live| live["capabilities"]["streaming"] = json!(false),
