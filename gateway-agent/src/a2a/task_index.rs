@@ -27,7 +27,7 @@ const MOST_PER_OWNER: usize = 1_000;
 const MOST: usize = 50_000;
 /// Maximum length of a kept id, in bytes. Tasks with longer ids are not listed.
 const ID_BYTES: usize = 2 * 1024;
-/// Time after its last change at which a task is dropped. Ids are valid longer.
+/// Time between the last change of a task and its removal. Ids are valid longer.
 const EXPIRY: Duration = Duration::from_hours(30 * 24);
 
 /// The principal of tasks. Callers without an identity have none, because they cannot be distinguished.
