@@ -27,7 +27,7 @@ const MOST_PER_OWNER: usize = 1_000;
 const MOST: usize = 50_000;
 /// Maximum length of a kept id, in bytes. Tasks with longer ids are not listed.
 const ID_BYTES: usize = 2 * 1024;
-/// Age after which a task is dropped. Ids are valid longer.
+/// Time between the last change of a task and its removal. Ids are valid longer.
 const EXPIRY: Duration = Duration::from_hours(30 * 24);
 
 /// The principal of tasks. Callers without an identity have none, because they cannot be distinguished.
@@ -56,12 +56,23 @@ pub(super) struct ListedTask {
 }
 
 impl ListedTask {
-    fn is_expired(&self, now: Timestamp) -> bool {
-        now.since(self.at) >= EXPIRY
-    }
-
     fn weighs_too_much(&self) -> bool {
         self.id.len() + self.context.len() > ID_BYTES
+    }
+}
+
+/// A task in the index.
+#[derive(Debug)]
+struct Entry {
+    task: ListedTask,
+    /// The time of the last change by the clock of the gateway. Clocks of agents can be wrong, so the
+    /// time of the status decides only the order of lists.
+    recorded: Timestamp,
+}
+
+impl Entry {
+    fn is_expired(&self, now: Timestamp) -> bool {
+        now.since(self.recorded) >= EXPIRY
     }
 }
 
@@ -75,7 +86,7 @@ pub(crate) struct TaskIndex {
 
 #[derive(Debug, Default)]
 struct State {
-    owners: HashMap<Owner, HashMap<Box<str>, ListedTask>>,
+    owners: HashMap<Owner, HashMap<Box<str>, Entry>>,
     count: usize,
     /// The changed tasks. `None` without a journal.
     pending: Option<HashSet<(Owner, Box<str>)>>,
@@ -92,15 +103,16 @@ impl TaskIndex {
 
     /// Adds or updates a task. A status that is older than the known one is ignored.
     pub(super) fn record(&self, owner: Owner, task: ListedTask, now: Timestamp) {
-        if task.weighs_too_much() || task.is_expired(now) {
+        if task.weighs_too_much() {
             return;
         }
         let mut state = self.state();
         let known = state.owners.get(&owner).and_then(|tasks| tasks.get(&task.id));
+        let known = known.filter(|entry| !entry.is_expired(now)).map(|entry| &entry.task);
         if known.is_some_and(|known| *known == task || known.at > task.at) {
             return;
         }
-        state.insert(owner, task);
+        state.insert(owner, Entry { task, recorded: now });
         drop(state);
         self.changed.notify_one();
     }
@@ -114,8 +126,9 @@ impl TaskIndex {
     /// The tasks of a principal, the latest status first.
     pub(super) fn tasks(&self, owner: Owner, now: Timestamp) -> Vec<ListedTask> {
         let state = self.state();
-        let tasks = state.owners.get(&owner).into_iter().flat_map(HashMap::values);
-        let mut tasks: Vec<_> = tasks.filter(|task| !task.is_expired(now)).cloned().collect();
+        let entries = state.owners.get(&owner).into_iter().flat_map(HashMap::values);
+        let entries = entries.filter(|entry| !entry.is_expired(now));
+        let mut tasks: Vec<_> = entries.map(|entry| entry.task.clone()).collect();
         drop(state);
         tasks.sort_unstable_by(|a, b| (b.at, &b.id).cmp(&(a.at, &a.id)));
         tasks
@@ -127,10 +140,10 @@ impl TaskIndex {
 }
 
 impl State {
-    fn insert(&mut self, owner: Owner, task: ListedTask) {
-        let id = task.id.clone();
+    fn insert(&mut self, owner: Owner, entry: Entry) {
+        let id = entry.task.id.clone();
         let tasks = self.owners.entry(owner).or_default();
-        let is_new = tasks.insert(id.clone(), task).is_none();
+        let is_new = tasks.insert(id.clone(), entry).is_none();
         let is_full = tasks.len() > MOST_PER_OWNER;
         self.mark(owner, id);
         self.count += usize::from(is_new);
@@ -146,8 +159,9 @@ impl State {
 
     fn remove_oldest(&mut self, owner: Owner) {
         let tasks = self.owners.get(&owner);
-        let oldest = tasks.and_then(|tasks| tasks.values().min_by_key(|task| task.at));
-        if let Some(id) = oldest.map(|task| task.id.clone()) {
+        let oldest = tasks
+            .and_then(|tasks| tasks.values().min_by_key(|entry| (entry.recorded, entry.task.at)));
+        if let Some(id) = oldest.map(|entry| entry.task.id.clone()) {
             self.remove(owner, &id);
         }
     }
@@ -164,7 +178,7 @@ impl State {
 
     fn remove_expired(&mut self, now: Timestamp) {
         for tasks in self.owners.values_mut() {
-            tasks.retain(|_, task| !task.is_expired(now));
+            tasks.retain(|_, entry| !entry.is_expired(now));
         }
         self.owners.retain(|_, tasks| !tasks.is_empty());
         self.count = self.owners.values().map(HashMap::len).sum();
@@ -193,6 +207,10 @@ mod tests {
 
     pub(super) fn at(seconds: i64) -> Timestamp {
         Timestamp::from_millis(1_000 * seconds)
+    }
+
+    fn days_after(days: i64, time: Timestamp) -> Timestamp {
+        Timestamp::from_millis(time.as_millis() + days * 24 * 3_600_000)
     }
 
     fn ids(index: &TaskIndex, owner: Owner, now: Timestamp) -> Vec<String> {
@@ -224,7 +242,30 @@ mod tests {
         assert_eq!((listed.len(), listed.last().unwrap().as_str()), (MOST_PER_OWNER, "1"));
         index.record(owner("a"), task(&"x".repeat(ID_BYTES), 1_999), now);
         assert_eq!(ids(&index, owner("a"), now)[0], "1000", "a long id is not kept");
-        let later = Timestamp::from_millis(now.as_millis() + 30 * 24 * 3_600_000);
+        assert_eq!(ids(&index, owner("a"), days_after(30, now)), [""; 0]);
+    }
+
+    #[test]
+    fn wrong_clock_of_agent_changes_no_expiry() {
+        let (index, now) = (TaskIndex::default(), days_after(100, at(0)));
+        index.record(owner("a"), task("slow", 1), now);
+        let fast = ListedTask { at: days_after(1_000, now), ..task("fast", 0) };
+        index.record(owner("a"), fast, now);
+        assert_eq!(ids(&index, owner("a"), days_after(29, now)), ["fast", "slow"]);
+        let later = days_after(30, now);
         assert_eq!(ids(&index, owner("a"), later), [""; 0]);
+        index.record(owner("a"), task("slow", 1), later);
+        assert_eq!(ids(&index, owner("a"), later), ["slow"], "a read task is listed again");
+    }
+
+    #[test]
+    fn eviction_ignores_the_clock_of_the_agent() {
+        let (index, now) = (TaskIndex::default(), at(2_000));
+        for second in 1..=1_000 {
+            index.record(owner("a"), task(&second.to_string(), second), now);
+        }
+        index.record(owner("a"), task("late", 0), at(2_001));
+        let listed = ids(&index, owner("a"), at(2_001));
+        assert_eq!((listed.len(), listed.last().unwrap().as_str()), (MOST_PER_OWNER, "late"));
     }
 }

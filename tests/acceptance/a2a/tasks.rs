@@ -10,7 +10,10 @@ use std::{
 };
 
 use acceptance::eventually;
-use futures_util::stream;
+use futures_util::{
+    future::{join_all, select_all},
+    stream,
+};
 use gateway_testkit::{Received, Reply, Server, empty};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -58,6 +61,7 @@ impl Office {
 }
 
 impl Desk {
+    /// A task of an agent with a slow clock.
     fn task(&self, id: &str) -> Value {
         let state = if *self.released.borrow() { COMPLETED } else { WORKING };
         json!({ "id": id, "contextId": "context-1",
@@ -242,35 +246,39 @@ async fn undeclared_agent_does_not_exist() {
     let stranger = scene.caller("stranger", "office");
     let absent = scene.caller("stranger", "absent");
     let refused = [&stranger, &absent].map(|caller| caller.send("work", "plan"));
-    let [one, other] = futures_util::future::join_all(refused).await.try_into().expect("two");
+    let [one, other] = join_all(refused).await.try_into().expect("two");
     assert!(one.message["error"].is_object(), "{one:?}");
     assert_eq!(one.status, other.status);
     assert_eq!(one.code(), other.code());
     assert_eq!(office.requests("SendMessage"), 0);
 }
 
+/// One caller has half of the running and half of the waiting requests.
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_of_one_caller_leave_room_for_others() {
-    let (office, scene, caller) = start("limits: { upstreamRequests: 8 }\n").await;
+    let limits = "limits: { upstreamRequests: 8, upstreamWaiting: 2 }\n";
+    let (office, scene, caller) = start(limits).await;
     let other = scene.caller("other", "office");
     let mut open = Vec::new();
-    let refused = loop {
+    for _ in 0..4 {
         let mut events = caller.stream("work", "plan").await;
         let first = events.next().await.expect("an answer");
-        if first.get("error").is_some() {
-            break (events.status, first);
-        }
+        assert!(first["result"]["task"].is_object(), "{first}");
         open.push(events);
-        assert!(open.len() < 8, "one caller has all requests to the agent");
-    };
-    let (status, error) = refused;
-    assert_eq!(error["error"]["code"], -32000, "{status}: {error}");
+    }
+    let two = [caller.stream("work", "plan"), caller.stream("work", "plan")].map(Box::pin);
+    let (mut rejected, _, waiting) = select_all(two).await;
+    let first = rejected.next().await.expect("an answer");
+    assert_eq!((rejected.status, &first["error"]["code"]), (503, &json!(-32000)), "{first}");
+    assert_eq!(office.requests("SendStreamingMessage"), 4, "the other one waits");
     let mut events = other.stream("work", "plan").await;
     let first = events.next().await.expect("an answer");
     assert!(first["result"]["task"].is_object(), "{first}");
     office.release();
+    open.extend(join_all(waiting).await);
     for events in open {
-        assert!(events.rest().await.pop().is_some(), "each stream ends");
+        let last = events.rest().await.pop().expect("the end");
+        assert!(last["result"].is_object(), "{last}");
     }
 }
 
@@ -285,7 +293,7 @@ async fn streams_beyond_the_quota_of_a_caller_are_rejected() {
         let first = events.next().await.expect("an answer");
         (events, first)
     });
-    let answers = futures_util::future::join_all(streams).await;
+    let answers = join_all(streams).await;
     let (mut open, rejected): (Vec<_>, Vec<_>) =
         answers.into_iter().partition(|(_, first)| first["result"]["task"].is_object());
     assert_eq!((open.len(), rejected.len()), (QUOTA, WANTED - QUOTA));

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::{task::spawn_blocking, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{ListedTask, Owner, State, TaskIndex};
+use super::{Entry, ListedTask, Owner, State, TaskIndex};
 use crate::clock;
 
 const FORMAT: &str = r#"{"format":"gateway-tasks-v1"}"#;
@@ -46,6 +46,7 @@ struct WrittenTask {
     agent: Box<str>,
     state: Box<str>,
     at: Timestamp,
+    recorded: Timestamp,
 }
 
 /// Keeps the index on disk.
@@ -150,15 +151,15 @@ impl Disk {
             state.remove_expired(now);
             batch.text.extend([FORMAT.as_bytes(), b"\n"].concat());
             for (owner, tasks) in &state.owners {
-                for task in tasks.values() {
-                    batch.push(*owner, &task.id, Some(task));
+                for (id, entry) in tasks {
+                    batch.push(*owner, id, Some(entry));
                 }
             }
             batch.lines += 1;
         } else {
             for (owner, id) in &pending {
-                let task = state.owners.get(owner).and_then(|tasks| tasks.get(id));
-                batch.push(*owner, id, task);
+                let entry = state.owners.get(owner).and_then(|tasks| tasks.get(id));
+                batch.push(*owner, id, entry);
             }
         }
         batch
@@ -189,12 +190,13 @@ impl Disk {
 }
 
 impl Batch {
-    fn push(&mut self, Owner(owner): Owner, id: &str, task: Option<&ListedTask>) {
-        let task = task.map(|task| WrittenTask {
+    fn push(&mut self, Owner(owner): Owner, id: &str, entry: Option<&Entry>) {
+        let task = entry.map(|Entry { task, recorded }| WrittenTask {
             context: task.context.clone(),
             agent: task.agent.clone(),
             state: task.state.name().into(),
             at: task.at,
+            recorded: *recorded,
         });
         let line = Line { owner, id: id.into(), task };
         // A line consists of texts, so serialization cannot fail.
@@ -230,9 +232,10 @@ fn read(file: File, state: &mut State) -> io::Result<()> {
         let owner = Owner(owner);
         match task {
             None => state.remove(owner, &id),
-            Some(WrittenTask { context, agent, state: name, at }) => {
+            Some(WrittenTask { context, agent, state: name, at, recorded }) => {
                 let known = TaskState::parse(&name).ok_or_else(|| invalid("the state is unknown"));
-                state.insert(owner, ListedTask { id, context, agent, state: known?, at });
+                let task = ListedTask { id, context, agent, state: known?, at };
+                state.insert(owner, Entry { task, recorded });
             }
         }
     }
@@ -326,7 +329,7 @@ mod tests {
         let cache = directory.path().join("registry.json");
         let file = directory.path().join("registry.json.tasks");
         let mut batch = Batch { text: Vec::new(), lines: 0, replaces: true };
-        batch.push(owner("a"), "t", Some(&task("t", 1)));
+        batch.push(owner("a"), "t", Some(&Entry { task: task("t", 1), recorded: at(1) }));
         let line = String::from_utf8(batch.text).unwrap();
         fs::write(&file, format!("{FORMAT}\n{line}{}", &line[..9])).unwrap();
         let (index, _) = TaskIndex::open(&cache, at(100)).unwrap();
