@@ -574,7 +574,7 @@ const HOMES: &[Home] = &[
     Home {
         text: "Client::alone",
         within: "gateway-agent/src/",
-        homes: &["gateway-agent/src/bridge/endpoint.rs"],
+        homes: &["gateway-agent/src/bridge/endpoint.rs", "gateway-agent/src/a2a/push/delivery.rs"],
     },
     Home { text: "HttpConnector", within: "gateway-agent/src/", homes: &[] },
     Home { text: "CommandWrap", within: "gateway-agent/src/", homes: &[] },

@@ -287,7 +287,9 @@ fn reference_of_gateway_errors_is_current() {
     let failure = scan::read("gateway-agent/src/a2a/failure.rs");
     let literals = failure.split('"').skip(1).step_by(2);
     let is_reason = |word: &str| {
-        word.contains('_') && word.chars().all(|char| char.is_ascii_uppercase() || char == '_')
+        word.contains('_')
+            && word.starts_with(|char: char| char.is_ascii_uppercase())
+            && word.chars().all(|char| char.is_ascii_uppercase() || char == '_')
             || word == "QUARANTINED"
     };
     let mut found: Vec<_> = literals.filter(|word| is_reason(word)).map(str::to_owned).collect();

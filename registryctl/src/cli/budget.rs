@@ -71,7 +71,7 @@ pub(crate) struct ReclaimBudgetArgs {
     /// Principal of the lost gateway
     #[arg(long, value_name = "ID")]
     pub(crate) gateway: String,
-    /// Epoch of one account [default: those of all processes that spend nothing more]
+    /// Epoch of one account [default: of all processes that ended]
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) epoch: String,
     /// Reason, recorded with the budget

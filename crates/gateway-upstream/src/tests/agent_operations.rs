@@ -17,6 +17,9 @@ use super::{
 };
 
 /// The dialects, as operators see them.
+/// The message of an error of the agent.
+const SAID: &str = "it has ended";
+
 const DIALECTS: [&str; 4] = ["a2a-1.0", "a2a-0.3", "a2a-1.0-http-json", "a2a-0.3-http-json"];
 
 /// A request as an agent of a dialect reads it.
@@ -202,7 +205,7 @@ async fn blocking_message_returns_running_task_at_time_limit() {
 async fn error_of_agent_is_returned_with_its_kind() {
     for dialect in DIALECTS {
         let (_server, upstreams) = start(dialect, move |_, seen| {
-            let failure = ::a2a::Failure::new(ErrorKind::TaskNotCancelable, "it has ended");
+            let failure = ::a2a::Failure::new(ErrorKind::TaskNotCancelable, SAID);
             if dialect.ends_with("http-json") {
                 json_reply(400, &failure.to_rest(::a2a::Version::V1).body)
             } else {
@@ -213,7 +216,7 @@ async fn error_of_agent_is_returned_with_its_kind() {
         let cancel = operate(&upstreams, Operation::CancelTask, json!({ "id": "t" }), None).await;
         let Err(Error::Agent(failure)) = cancel else { panic!("{cancel:?}") };
         assert_eq!(failure.kind, ErrorKind::TaskNotCancelable, "{dialect}");
-        assert_eq!(failure.message, "it has ended");
+        assert_eq!(failure.message, SAID);
         upstreams.shutdown().await;
     }
 }

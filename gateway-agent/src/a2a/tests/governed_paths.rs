@@ -17,8 +17,10 @@ use crate::{
     testing::{Registered, policy},
 };
 
-/// The id of a push notification configuration.
+/// The ids of push notification configurations. A deletion stops the notifications even if it is denied
+/// at the agent.
 const CONFIG: &str = "config";
+const CONFIG_OF_GRPC: &str = "config-of-grpc";
 
 /// Denies each action on each agent.
 fn closed() -> Registered {
@@ -52,14 +54,19 @@ async fn every_operation_that_reaches_an_agent_is_governed() {
     let setup = Setup { push: Some(push), a2a_url, ..Setup::default() };
     let bench = A2aBench::start_with(setup, []).await;
     let task = bench.started_task().await["id"].clone();
-    let config = json!({ "taskId": task, "id": CONFIG, "url": "https://client.example/hook" });
-    bench.rpc("a", "CreateTaskPushNotificationConfig", config).await.result();
+    for id in [CONFIG, CONFIG_OF_GRPC] {
+        let config = json!({ "taskId": task, "id": id, "url": "https://client.example/hook" });
+        bench.rpc("a", "CreateTaskPushNotificationConfig", config).await.result();
+    }
     bench.bench.publish(2, vec![pushing_helper(), caller(), closed()]);
     let before = bench.agent.all_seen().len();
     for operation in Operation::ALL {
         let Some(params) = params(operation, &task) else { continue };
         let mut addressed = params.clone();
         addressed["tenant"] = json!("office/helper");
+        if operation == Operation::DeletePushConfig {
+            addressed["id"] = json!(CONFIG_OF_GRPC);
+        }
         let client = GrpcClient::new(&bench, "a");
         let status = if operation.is_streaming() {
             client.open(operation.name(), addressed).await.unwrap_err()
