@@ -30,7 +30,7 @@ pub fn request_in(
         // Operations without required parameters may omit them.
         (_, Value::Null) => Value::Object(serde_json::Map::new()),
         (Version::V1, params) => params,
-        (Version::V03, params) => inbound::params(operation, params)?,
+        (Version::V03, params) => inbound::params(dialect.binding, operation, params)?,
     };
     match params {
         Value::Object(params) => Ok(Request::new(operation, params)),

@@ -188,13 +188,17 @@ impl ErrorKind {
         known.find(|kind| kind.names()[1] == name)
     }
 
+    /// The SDK 0.3 for Python has no other mark of an error than its status.
     fn of_status(status: u16) -> Self {
         match status {
-            400 | 413 | 415 | 422 => Self::InvalidRequest,
+            400 | 413 => Self::InvalidRequest,
             401 => Self::Unauthenticated,
             403 => Self::PermissionDenied,
             404 | 405 | 501 => Self::MethodNotFound,
             408 | 504 => Self::DeadlineExceeded,
+            409 => Self::TaskNotCancelable,
+            415 => Self::ContentTypeNotSupported,
+            422 => Self::InvalidParams,
             429 => Self::ResourceExhausted,
             502 | 503 => Self::Unavailable,
             _ => Self::Internal,

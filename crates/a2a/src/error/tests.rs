@@ -69,8 +69,14 @@ fn foreign_errors_are_bounded_and_keep_their_code() {
     let failure = Failure::of_json_rpc(-32050, &long, Some(&json!("text")));
     assert_eq!((failure.kind, failure.kind.code()), (ErrorKind::Other(-32050), -32050));
     assert_eq!(failure.message.len(), 4096);
-    let failure = Failure::of_rest(502, &json!("<html>"));
-    assert_eq!(failure.kind, ErrorKind::Unavailable);
+    for (status, kind) in [
+        (409, ErrorKind::TaskNotCancelable),
+        (415, ErrorKind::ContentTypeNotSupported),
+        (422, ErrorKind::InvalidParams),
+        (502, ErrorKind::Unavailable),
+    ] {
+        assert_eq!(Failure::of_rest(status, &json!("<html>")).kind, kind);
+    }
     let details = vec![json!({ "@type": "x" }); 1000];
     assert_eq!(Failure::of_json_rpc(-32603, "", Some(&details.into())).details.len(), 32);
 }

@@ -9,6 +9,7 @@ use crate::{
     model::TaskState,
     operation::Operation,
     untranslatable::{Problem, Untranslatable},
+    version::Binding,
 };
 
 /// Members that some clients of HTTP+JSON write with their names in the Protocol Buffers.
@@ -48,13 +49,16 @@ fn model(value: Value) -> Translated<Object> {
 }
 
 /// The parameters of a request.
-pub(crate) fn params(operation: Operation, value: Value) -> Translated<Value> {
+pub(crate) fn params(binding: Binding, operation: Operation, value: Value) -> Translated<Value> {
     let mut params = model(value)?;
     match operation {
         Operation::SendMessage | Operation::SendStreamingMessage => {
             rename(&mut params, "request", "message");
             member(&mut params, "message", message)?;
-            member(&mut params, "configuration", send_configuration)?;
+            // Protocol Buffers omit `false`.
+            let omits_false = binding == Binding::HttpJson && operation == Operation::SendMessage;
+            let blocking = omits_false.then_some(false);
+            member(&mut params, "configuration", |value| send_configuration(blocking, value))?;
         }
         Operation::ListTasks => {
             member(&mut params, "status", |value| state(&value))?;
@@ -285,9 +289,11 @@ fn artifact_update(value: Value) -> Translated<Value> {
     Ok(update.into())
 }
 
-fn send_configuration(value: Value) -> Translated<Value> {
+/// `blocking` is the value of a missing member.
+fn send_configuration(blocking: Option<bool>, value: Value) -> Translated<Value> {
     let mut configuration = model(value)?;
-    if let Some(blocking) = configuration.remove("blocking").as_ref().and_then(Value::as_bool) {
+    let sent = configuration.remove("blocking").as_ref().and_then(Value::as_bool);
+    if let Some(blocking) = sent.or(blocking) {
         configuration.insert("returnImmediately".to_owned(), (!blocking).into());
     }
     rename(&mut configuration, "pushNotification", "pushNotificationConfig");

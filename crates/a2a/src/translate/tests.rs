@@ -296,6 +296,20 @@ fn clients_of_0_3_may_write_either_form() {
 }
 
 #[test]
+fn missing_blocking_is_false_in_http_json() {
+    let read = |binding, configuration: Value| {
+        let params = json!({ "message": { "role": "user" }, "configuration": configuration });
+        let dialect = Dialect { version: Version::V03, binding };
+        let request = request_in(dialect, Operation::SendMessage, params).unwrap();
+        request.params.get("configuration")?.get("returnImmediately")?.as_bool()
+    };
+    assert_eq!(read(Binding::HttpJson, json!({})), Some(true));
+    assert_eq!(read(Binding::HttpJson, json!({ "blocking": true })), Some(false));
+    assert_eq!(read(Binding::HttpJson, Value::Null), None);
+    assert_eq!(read(Binding::JsonRpc, json!({})), None);
+}
+
+#[test]
 fn untranslatable_values_name_their_place() {
     let dialect = Dialect::json_rpc(Version::V03);
     let message = |role: &str, part: Value| {
