@@ -34,11 +34,11 @@ fuzz_target!(|input: (&str, &[u8])| {
         }
         for operation in Operation::ALL {
             let _ = grpc::read_call(operation.name(), body);
-            let _ = rpc::read_answer(version, operation, body, limits);
+            let _ = rpc::read_answer(version, operation, 1, body, limits);
             let _ = rest::read_answer(version, operation, 200, body, limits);
         }
         for dialect in [Dialect::json_rpc(version), Dialect::http_json(version)] {
-            let mut reader = EventReader::new(dialect, limits);
+            let mut reader = EventReader::new(dialect, 1, limits);
             if reader.push(body).is_ok() {
                 while reader.next_event().is_some() {}
             }

@@ -94,28 +94,34 @@ pub fn write_failure(id: Option<Id<'_>>, failure: &Failure) -> Bytes {
     message.finish()
 }
 
-/// Reads the answer of an agent.
+/// Reads the answer of an agent to the request with this id.
 pub fn read_answer(
     version: Version,
     operation: Operation,
+    id: u64,
     body: &[u8],
     limits: Limits,
 ) -> Result<Value, Failure> {
-    let answer = read_result(body, limits)?;
+    let answer = read_result(id, body, limits)?;
     translate::answer_in(Dialect::json_rpc(version), operation, answer)
         .map_err(Untranslatable::into_answer_failure)
 }
 
 /// Reads the result of a response in its version, or its error.
-pub(crate) fn read_result(body: &[u8], limits: Limits) -> Result<Value, Failure> {
+pub(crate) fn read_result(id: u64, body: &[u8], limits: Limits) -> Result<Value, Failure> {
     let invalid = |what: String| {
         let message = format!("the agent's answer is invalid: {what}");
         Failure::new(ErrorKind::InvalidAgentResponse, message)
     };
     let message = jsonrpc::parse(body, limits).map_err(|error| invalid(error.to_string()))?;
-    let Message::Response(Response { outcome, .. }) = message else {
+    let Message::Response(Response { id: answered, outcome }) = message else {
         return Err(invalid("the message is not a response".to_owned()));
     };
+    // The error about a request that the agent cannot read has no id.
+    let is_error = matches!(outcome, ResponsePayload::Error(_));
+    if !answered.map_or(is_error, |answered| answered.as_raw() == id.to_string()) {
+        return Err(invalid("the response has the id of another request".to_owned()));
+    }
     match outcome {
         ResponsePayload::Result(raw) => {
             value(raw, limits).map_err(|failure| invalid(failure.message))

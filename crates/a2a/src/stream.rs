@@ -26,14 +26,17 @@ pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 #[derive(Debug)]
 pub struct EventReader {
     dialect: Dialect,
+    /// The id of the JSON-RPC request.
+    id: u64,
     limits: Limits,
     events: Events,
 }
 
 impl EventReader {
-    /// Creates a reader. The limits apply to each event.
-    pub fn new(dialect: Dialect, limits: Limits) -> Self {
-        Self { dialect, limits, events: Events::new(limits.bytes) }
+    /// Creates a reader of the answer to the request with this id. Only JSON-RPC has ids. The limits
+    /// apply to each event.
+    pub fn new(dialect: Dialect, id: u64, limits: Limits) -> Self {
+        Self { dialect, id, limits, events: Events::new(limits.bytes) }
     }
 
     /// Adds the next bytes. Take all events before the next chunk, so that the memory is bounded by
@@ -59,7 +62,7 @@ impl EventReader {
 
     fn read(&self, data: &[u8]) -> Result<Value, Failure> {
         let event = if self.dialect.binding == Binding::JsonRpc {
-            rpc::read_result(data, self.limits)?
+            rpc::read_result(self.id, data, self.limits)?
         } else {
             let event = body::parse(data, self.limits).map_err(|failure| {
                 let message = format!("the agent's event is invalid: {}", failure.message);

@@ -76,13 +76,15 @@ fn answers_and_errors_are_read() {
     let id = Id::parse("1").unwrap();
     let message = json!({ "message": { "messageId": "m", "role": "ROLE_AGENT", "parts": [] } });
     for version in Version::ALL {
-        let read = |body: &[u8]| read_answer(version, Operation::SendMessage, body, limits());
+        let read = |body: &[u8]| read_answer(version, Operation::SendMessage, 1, body, limits());
         let body = write_answer(version, id, Operation::SendMessage, message.clone()).unwrap();
         assert_eq!(read(&body), Ok(message.clone()));
         let failure = Failure::task_not_found("t");
         assert_eq!(read(&write_failure(Some(id), &failure)), Err(failure));
         let odd = [
             r#"{"jsonrpc":"2.0","id":1,"result":7}"#,
+            r#"{"jsonrpc":"2.0","id":2,"result":{"message":{}}}"#,
+            r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32001,"message":"no"}}"#,
             "{}",
             "<html>",
             r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#,

@@ -39,7 +39,7 @@ proptest! {
             }
             let failure = Failure::task_not_found("t");
             text.extend(write_failure(dialect.version, id, &failure));
-            let mut reader = EventReader::new(dialect, limits());
+            let mut reader = EventReader::new(dialect, 1, limits());
             let mut read = Vec::new();
             for chunk in text.chunks(size) {
                 reader.push(chunk).unwrap();
@@ -54,7 +54,7 @@ proptest! {
     #[test]
     fn arbitrary_streams_never_panic(bytes in "(data: \\PC{0,30}\n{1,2}){0,5}") {
         for (dialect, _) in dialects() {
-            let mut reader = EventReader::new(dialect, limits());
+            let mut reader = EventReader::new(dialect, 1, limits());
             reader.push(bytes.as_bytes()).unwrap();
             while reader.next_event().is_some() {}
         }
@@ -63,7 +63,7 @@ proptest! {
 
 #[test]
 fn long_events_are_rejected() {
-    let mut reader = EventReader::new(Dialect::http_json(Version::V1), limits());
+    let mut reader = EventReader::new(Dialect::http_json(Version::V1), 1, limits());
     let long = format!("data: {}\n\n", "x".repeat(5000));
     assert_eq!(reader.push(long.as_bytes()).unwrap_err().kind, ErrorKind::InvalidAgentResponse);
 }

@@ -42,9 +42,19 @@ pub(super) struct Outbound<'a> {
     pub(super) sink: Option<&'a EventSink<'a>>,
 }
 
+/// A request in a dialect.
+#[derive(Debug)]
+pub(super) struct WrittenRequest {
+    /// The id of the JSON-RPC request.
+    pub(super) id: u64,
+    pub(super) request: http::Request<Body>,
+}
+
 /// A response that is not an event stream.
 #[derive(Debug)]
 pub(super) struct HttpAnswer {
+    /// The id of the JSON-RPC request.
+    id: u64,
     pub(super) status: StatusCode,
     pub(super) body: Bytes,
 }
@@ -88,24 +98,25 @@ impl AgentLink {
 
     async fn call_in(&self, dialect: Dialect, outbound: Outbound<'_>) -> Result<Value, Error> {
         let Outbound { request, meta, send_state, sink } = outbound;
-        let mut http_request = self.written(dialect, request, meta)?;
-        http_request.body_mut().track(send_state);
+        let mut written = self.written(dialect, request, meta)?;
+        written.request.body_mut().track(send_state);
         let Some(sink) = sink else {
-            let answer = self.exchange(http_request, meta).await?;
+            let answer = self.exchange(written, meta).await?;
             return self.read(dialect, request.operation, &answer);
         };
+        let WrittenRequest { id, request: http_request } = written;
         let started = Instant::now();
         let head = timeout(sink.limit, self.transport.send(http_request, &meta.subject)).await;
         let response = head.unwrap_or_else(|_| Err(timed_out(send_state, sink.limit)))?;
         if response.status().is_success() && is_event_stream(response.headers()) {
             let limit_bytes = self.transport.client.limits().response_bytes;
             let buffered = meta.buffered.as_deref();
-            let stream = EventStream::new((dialect, response), limit_bytes, buffered);
+            let stream = EventStream::new((dialect, id, response), limit_bytes, buffered);
             return Box::pin(stream.read(sink)).await.map(|()| Value::Null);
         }
         // Agents reject a stream with an error that is no event.
         let left = sink.limit.saturating_sub(started.elapsed());
-        let answer = timeout(left, self.read_body(response, meta)).await;
+        let answer = timeout(left, self.read_body(id, response, meta)).await;
         let answer = answer.unwrap_or_else(|_| Err(timed_out(send_state, sink.limit)))?;
         self.read(dialect, request.operation, &answer)?;
         Err(ProtocolViolation::ContentType.into())
@@ -114,15 +125,17 @@ impl AgentLink {
     /// Sends a request and reads the whole response.
     pub(super) async fn exchange(
         &self,
-        request: http::Request<Body>,
+        written: WrittenRequest,
         meta: &RequestMeta,
     ) -> Result<HttpAnswer, Error> {
+        let WrittenRequest { id, request } = written;
         let response = self.transport.send(request, &meta.subject).await?;
-        self.read_body(response, meta).await
+        self.read_body(id, response, meta).await
     }
 
     async fn read_body(
         &self,
+        id: u64,
         response: http::Response<Incoming>,
         meta: &RequestMeta,
     ) -> Result<HttpAnswer, Error> {
@@ -139,7 +152,7 @@ impl AgentLink {
         if let (Some(buffered), Ok(text)) = (buffered, std::str::from_utf8(&body)) {
             buffered.reserve(content::tree_bytes(text))?;
         }
-        Ok(HttpAnswer { status: head.status, body })
+        Ok(HttpAnswer { id, status: head.status, body })
     }
 
     /// The answer in its internal form, or the error of the agent.
@@ -149,13 +162,13 @@ impl AgentLink {
         operation: Operation,
         answer: &HttpAnswer,
     ) -> Result<Value, Error> {
-        let HttpAnswer { status, body } = answer;
+        let HttpAnswer { id, status, body } = answer;
         let (version, limits) = (dialect.version, self.limits());
         if dialect.binding == Binding::JsonRpc {
             if !status.is_success() && !is_rpc_error(body, limits) {
                 return Err(status_error(*status));
             }
-            return Ok(rpc::read_answer(version, operation, body, limits)?);
+            return Ok(rpc::read_answer(version, operation, *id, body, limits)?);
         }
         // Errors of proxies in front of an agent have no form of A2A.
         let is_error_of_agent = || {
@@ -173,13 +186,14 @@ impl AgentLink {
         Limits::with_max_bytes(self.transport.client.limits().response_bytes)
     }
 
-    /// The HTTP request in a dialect.
+    /// Writes a request in a dialect.
     pub(super) fn written(
         &self,
         dialect: Dialect,
         request: &Request,
         meta: &RequestMeta,
-    ) -> Result<http::Request<Body>, Error> {
+    ) -> Result<WrittenRequest, Error> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let address = &self.transport.address;
         let mut headers: HeaderMap = address.headers.clone();
         let accepted = match (dialect.binding, request.operation.is_streaming()) {
@@ -200,10 +214,10 @@ impl AgentLink {
         headers.extend(meta.trace.iter().cloned());
         let invalid = |error: Untranslatable| Error::from(error.into_request_failure());
         if dialect.binding == Binding::JsonRpc {
-            let id = self.next_id.fetch_add(1, Ordering::Relaxed).to_string();
-            let id = Id::parse(&id).map_err(ProtocolViolation::from)?;
-            let body = rpc::write_call(dialect.version, id, request).map_err(invalid)?;
-            return Ok(address.post(headers, body));
+            let text = id.to_string();
+            let rpc_id = Id::parse(&text).map_err(ProtocolViolation::from)?;
+            let body = rpc::write_call(dialect.version, rpc_id, request).map_err(invalid)?;
+            return Ok(WrittenRequest { id, request: address.post(headers, body) });
         }
         let rest::Outgoing { method, path, body } =
             rest::write_call(dialect.version, request).map_err(invalid)?;
@@ -211,10 +225,11 @@ impl AgentLink {
             headers.remove(CONTENT_TYPE);
         }
         let body = body.unwrap_or_default().into();
-        address.request_below(&path, method, headers, body).ok_or_else(|| {
+        let request = address.request_below(&path, method, headers, body).ok_or_else(|| {
             let problem = "the id is too long for a URL, which the binding of the agent needs";
-            Failure::invalid_params("/id", problem).into()
-        })
+            Failure::invalid_params("/id", problem)
+        })?;
+        Ok(WrittenRequest { id, request })
     }
 }
 

@@ -134,8 +134,8 @@ impl AgentLink {
     pub(super) fn cancel(&self, task: &str, meta: &RequestMeta) {
         let cancel = about(Operation::CancelTask, task);
         let Some(dialect) = self.known() else { return };
-        if let Ok(request) = self.written(dialect, &cancel, meta) {
-            self.transport.send_in_background(request, meta.subject.clone(), ());
+        if let Ok(written) = self.written(dialect, &cancel, meta) {
+            self.transport.send_in_background(written.request, meta.subject.clone(), ());
         }
     }
 

@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{
     AgentLink, EventSink, RequestMeta,
+    check::check_answer,
     exchange::{Outbound, timed_out},
     pending::{POLL_TIMEOUT, PollDelay, is_final},
 };
@@ -44,6 +45,7 @@ impl AgentLink {
         let within = if sink.is_some() { MAX_STREAM_TIME } else { limit };
         let answer = timeout(within, Box::pin(self.call_with_retry(outbound))).await;
         let answer = answer.unwrap_or_else(|_| Err(timed_out(&send_state, within)))?;
+        check_answer(request.operation, &answer)?;
         if request.operation != Operation::SendMessage || request.returns_immediately() {
             return Ok(answer);
         }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use a2a::{Dialect, model::Event, stream::EventReader};
+use a2a::{Dialect, Operation, model::Event, stream::EventReader};
 use gateway_policy::BufferReservation;
 use gateway_protocol::{content, jsonrpc::Limits};
 use http::Response;
@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::{sync::mpsc, time::timeout};
 
+use super::check::{check_answer, invalid};
 use crate::{
     breaker::BreakerPermit,
     error::{Error, Phase, ProtocolViolation},
@@ -67,11 +68,11 @@ pub(super) struct EventStream<'a> {
 
 impl<'a> EventStream<'a> {
     pub(super) fn new(
-        (dialect, response): (Dialect, Response<Incoming>),
+        (dialect, id, response): (Dialect, u64, Response<Incoming>),
         limit_bytes: usize,
         buffered: Option<&'a BufferReservation>,
     ) -> Self {
-        let reader = EventReader::new(dialect, Limits::with_max_bytes(limit_bytes));
+        let reader = EventReader::new(dialect, id, Limits::with_max_bytes(limit_bytes));
         Self { body: response.into_body(), reader, limit_bytes, buffered, reserved: 0 }
     }
 
@@ -81,6 +82,7 @@ impl<'a> EventStream<'a> {
         let after_ms = u64::try_from(sink.limit.as_millis()).unwrap_or(u64::MAX);
         // Whether the stream may end after the events so far.
         let mut may_end = false;
+        let mut task: Option<String> = None;
         loop {
             let chunk = timeout(sink.limit, next_chunk(&mut self.body)).await;
             let chunk = chunk.map_err(|_| Error::Timeout { phase: Phase::Call, after_ms })??;
@@ -91,6 +93,13 @@ impl<'a> EventStream<'a> {
             self.reader.push(&chunk).map_err(|_| Error::TooLarge { limit_bytes })?;
             while let Some(event) = self.reader.next_event() {
                 let event = event?;
+                check_answer(Operation::SubscribeToTask, &event)?;
+                if let Some(id) = Event::of(&event).and_then(Event::task_id) {
+                    if task.as_deref().is_some_and(|task| task != id) {
+                        return Err(invalid("an event belongs to another task").into());
+                    }
+                    task.get_or_insert_with(|| id.to_owned());
+                }
                 let is_last;
                 (is_last, may_end) = end_of(&event);
                 sink.send(event).await?;
