@@ -44,7 +44,7 @@ const REFUSED: &str = "the server may have rejected the client certificate, or m
                        expiry and its authority; the server's log has the reason (`certificate-rejected`)";
 /// The likely cause if a connection without TLS breaks.
 const WANTS_TLS: &str = "if the server expects TLS, write grpcs://; otherwise check that the port is that of a \
-                         registry (default 7070) and not that of a gateway";
+                         registry (default 7070)";
 /// The message of tonic for an HTTP response that is not of gRPC.
 const NOT_GRPC: &str = "grpc-status header missing";
 /// The cause of such a response with the status 404.

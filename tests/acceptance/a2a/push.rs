@@ -45,6 +45,7 @@ async fn agents_of_sdks_push_through_the_gateway() {
     let more = format!("a2a: {{ url: \"{}\", {push} }}\n", scene.gateway.url());
     let GatewayOptions { source, targets, runtime, .. } = &scene.options;
     let (source, targets, runtime) = (source.clone(), targets.clone(), runtime.clone());
+    scene.gateway.process.kill_9();
     scene.gateway.restart(&GatewayOptions { source, targets, runtime, more });
     scene.gateway.ready().await;
     scene.gateway.upstreams_up(agents.len()).await;

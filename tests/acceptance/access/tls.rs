@@ -296,7 +296,7 @@ async fn broken_connection_names_possible_causes() {
             "may have rejected the client certificate",
         ),
         (format!("grpc://{secure}"), "if the server expects TLS, write grpcs://"),
-        (format!("grpc://{}", other.address), "not that of a gateway"),
+        (format!("grpc://{}", other.address), "the server is not a registry"),
         (format!("grpcs://{}\n  caFile: {ca}", open.address), "does not use TLS, write grpc://"),
     ] {
         let gateway = Gateway::start(&options(&source));
