@@ -2,7 +2,7 @@
 //!
 //! The internal form of every request, answer and event is the JSON of A2A 1.0. [`rpc`], [`rest`]
 //! and [`stream`] read and write a [`Dialect`], that is a version and a binding; [`translate`]
-//! converts single values. Members that the protocol does not define are kept.
+//! converts single values. Members that no version of the protocol defines are kept.
 //!
 //! | module | content |
 //! |---|---|
@@ -21,6 +21,7 @@ mod body;
 pub mod card;
 pub mod error;
 pub mod extensions;
+mod fields;
 pub mod grpc;
 mod json;
 mod legacy;

@@ -15,6 +15,7 @@ pub use self::route::{Route, route};
 use crate::{
     body,
     error::{ErrorKind, Failure},
+    fields::is_same,
     json::Object,
     operation::Operation,
     request::Request,
@@ -93,10 +94,10 @@ fn read_query(query: &str, params: &mut Object) -> Result<(), Failure> {
             continue;
         }
         let at = || format!("/{name}");
-        let value = if INTEGERS.contains(&&*name) {
+        let value = if INTEGERS.iter().any(|known| is_same(&name, known)) {
             let number = value.parse::<i64>();
             number.map_err(|_| Failure::invalid_params(&at(), "an integer is required"))?.into()
-        } else if BOOLEANS.contains(&&*name) {
+        } else if BOOLEANS.iter().any(|known| is_same(&name, known)) {
             let flag = value.parse::<bool>();
             flag.map_err(|_| Failure::invalid_params(&at(), "true or false is required"))?.into()
         } else {

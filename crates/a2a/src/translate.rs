@@ -1,12 +1,13 @@
 //! Conversion between the internal form, which is the JSON of A2A 1.0, and a dialect.
 //!
-//! Members that neither version defines are kept. The following is lost, because the other version
+//! Members that no version defines are kept. Other spellings of a name become that name, and members
+//! of another version than the one of the peer are removed. The following is lost, because the other version
 //! has no place for it:
 //!
 //! - to 0.3: `tenant`; `pageSize` of lists of push notification configurations; over HTTP+JSON
 //!   also `referenceTaskIds`, and the media type and file name of text and data
 //! - from 0.3: `final` of status events, which follows from the state; empty context ids; the
-//!   time zone of timestamps
+//!   time zone of timestamps; unknown members of `file`
 //!
 //! Everything else that cannot be expressed is an [`Untranslatable`] value.
 
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 pub use crate::untranslatable::{Problem, Untranslatable};
 use crate::{
+    fields,
     legacy::{inbound, outbound},
     operation::Operation,
     request::Request,
@@ -26,12 +28,13 @@ pub fn request_in(
     operation: Operation,
     params: Value,
 ) -> Result<Request, Untranslatable> {
-    let params = match (dialect.version, params) {
+    let mut params = match (dialect.version, params) {
         // Operations without required parameters may omit them.
         (_, Value::Null) => Value::Object(serde_json::Map::new()),
         (Version::V1, params) => params,
         (Version::V03, params) => inbound::params(dialect.binding, operation, params)?,
     };
+    fields::params(operation).normalize(&mut params)?;
     match params {
         Value::Object(params) => Ok(Request::new(operation, params)),
         _ => Err(Untranslatable::new(Problem::Type("an object"))),
@@ -54,11 +57,12 @@ pub fn answer_in(
     operation: Operation,
     answer: Value,
 ) -> Result<Value, Untranslatable> {
-    let answer = match (dialect.version, operation) {
+    let mut answer = match (dialect.version, operation) {
         (_, Operation::DeletePushConfig) => Value::Object(serde_json::Map::new()),
         (Version::V1, _) => answer,
         (Version::V03, _) => inbound::answer(operation, answer)?,
     };
+    fields::answer(operation).normalize(&mut answer)?;
     if !answer.is_object() {
         return Err(Untranslatable::new(Problem::Type("an object")));
     }
@@ -83,10 +87,11 @@ pub fn answer_out(
 
 /// Converts an event of a stream, or the body of a push notification, from a dialect.
 pub fn event_in(dialect: Dialect, event: Value) -> Result<Value, Untranslatable> {
-    let event = match dialect.version {
+    let mut event = match dialect.version {
         Version::V1 => event,
         Version::V03 => inbound::event(event)?,
     };
+    fields::EVENT.normalize(&mut event)?;
     let payloads = ["task", "message", "statusUpdate", "artifactUpdate"];
     if payloads.iter().any(|name| event.get(*name).is_some_and(Value::is_object)) {
         return Ok(event);

@@ -30,6 +30,9 @@ pub enum Problem {
     /// The answer or event is neither a task nor a message nor an update.
     #[error("the value is neither a task nor a message nor an update")]
     Payload,
+    /// The object also has the member under its usual name.
+    #[error("the member is {0} under another name, which the object has, too; send {0} only")]
+    Alias(&'static str),
     /// The other version has no place for the value.
     #[error("A2A 0.3 cannot express {0}")]
     Inexpressible(&'static str),

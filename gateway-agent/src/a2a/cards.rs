@@ -238,9 +238,10 @@ impl CardSource<'_> {
         base_url(self.gateway, self.parts)
     }
 
-    /// The card with the signature of `covered`.
+    /// The card with the signature of `covered`. A card with the address of `Host` is not signed: its
+    /// client could choose the address, and show the card to others.
     fn signed(&self, mut card: Value, covered: Value) -> Value {
-        let Ok(base) = self.base() else { return card };
+        let Some(base) = &self.gateway.settings().a2a_url else { return card };
         let keys_url = format!("{base}{KEYS_PATH}");
         let signers = &self.a2a.state.signers;
         let Some(signer) = signers.current(self.gateway.sealer(), &keys_url) else { return card };

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Translated, WRAPPED, card, items, list, member, object};
 use crate::{
+    fields::{self, Shape},
     json::{Object, rename, text},
     model::TaskState,
     operation::Operation,
@@ -12,45 +13,17 @@ use crate::{
     version::Binding,
 };
 
-/// Members that some clients of HTTP+JSON write with their names in the Protocol Buffers.
-const SNAKE_CASE: [(&str, &str); 20] = [
-    ("message_id", "messageId"),
-    ("context_id", "contextId"),
-    ("task_id", "taskId"),
-    ("reference_task_ids", "referenceTaskIds"),
-    ("artifact_id", "artifactId"),
-    ("accepted_output_modes", "acceptedOutputModes"),
-    ("push_notification", "pushNotification"),
-    ("push_notification_config", "pushNotificationConfig"),
-    ("history_length", "historyLength"),
-    ("file_with_uri", "fileWithUri"),
-    ("file_with_bytes", "fileWithBytes"),
-    ("mime_type", "mimeType"),
-    ("media_type", "mediaType"),
-    ("status_update", "statusUpdate"),
-    ("artifact_update", "artifactUpdate"),
-    ("last_chunk", "lastChunk"),
-    ("next_page_token", "nextPageToken"),
-    ("page_size", "pageSize"),
-    ("page_token", "pageToken"),
-    ("config_id", "configId"),
-];
-
-/// Takes an object of the protocol, without `kind` and with the names of JSON.
-fn model(value: Value) -> Translated<Object> {
+/// Takes an object of the protocol, without `kind` and with the usual names of its members.
+fn model(shape: &Shape, value: Value) -> Translated<Object> {
     let mut object = object(value)?;
+    shape.rename_aliases(&mut object)?;
     object.remove("kind");
-    if object.keys().any(|name| name.contains('_')) {
-        for (from, to) in SNAKE_CASE {
-            rename(&mut object, from, to);
-        }
-    }
     Ok(object)
 }
 
 /// The parameters of a request.
 pub(crate) fn params(binding: Binding, operation: Operation, value: Value) -> Translated<Value> {
-    let mut params = model(value)?;
+    let mut params = model(fields::params(operation), value)?;
     match operation {
         Operation::SendMessage | Operation::SendStreamingMessage => {
             rename(&mut params, "request", "message");
@@ -90,7 +63,7 @@ pub(crate) fn answer(operation: Operation, value: Value) -> Translated<Value> {
         Operation::ListTasks => {
             let mut page = match value {
                 Value::Array(tasks) => Object::from_iter([("tasks".to_owned(), tasks.into())]),
-                page => model(page)?,
+                page => model(fields::answer(operation), page)?,
             };
             items(&mut page, "tasks", task)?;
             page.entry("tasks").or_insert_with(|| json!([]));
@@ -101,7 +74,10 @@ pub(crate) fn answer(operation: Operation, value: Value) -> Translated<Value> {
         Operation::ListPushConfigs => {
             let configs = match value {
                 Value::Array(configs) => configs.into(),
-                page => model(page)?.remove("configs").unwrap_or_else(|| json!([])),
+                page => {
+                    let mut page = model(fields::answer(operation), page)?;
+                    page.remove("configs").unwrap_or_else(|| json!([]))
+                }
             };
             let configs = list(configs, task_push_config).map_err(|error| error.at("configs"))?;
             Ok(json!({ "configs": configs, "nextPageToken": "" }))
@@ -121,7 +97,7 @@ pub(crate) fn event(value: Value) -> Translated<Value> {
         Some("artifact-update") => ("artifactUpdate", artifact_update(value)?),
         Some(_) => return Err(Untranslatable::new(Problem::Payload).at("kind")),
         None => {
-            let mut event = model(value)?;
+            let mut event = model(&fields::EVENT, value)?;
             rename(&mut event, "msg", "message");
             member(&mut event, "task", task)?;
             member(&mut event, "message", message)?;
@@ -134,7 +110,7 @@ pub(crate) fn event(value: Value) -> Translated<Value> {
 }
 
 fn message(value: Value) -> Translated<Value> {
-    let mut message = model(value)?;
+    let mut message = model(&fields::MESSAGE, value)?;
     rename(&mut message, "content", "parts");
     member(&mut message, "role", |value| role(&value))?;
     items(&mut message, "parts", part)?;
@@ -156,7 +132,7 @@ fn state(value: &Value) -> Translated<Value> {
 
 fn part(value: Value) -> Translated<Value> {
     let kind = value.get("kind").and_then(Value::as_str).map(str::to_owned);
-    let mut part = model(value)?;
+    let mut part = model(&fields::PART, value)?;
     let has = |name: &str| part.get(name).is_some_and(|value| !value.is_null());
     let names = ["text", "file", "data"].into_iter().filter(|name| has(name));
     let names: Vec<_> = names.collect();
@@ -175,10 +151,10 @@ fn part(value: Value) -> Translated<Value> {
     Ok(part.into())
 }
 
-/// Moves the members of `file` to the part. Unknown ones stay in `file`.
+/// Moves the members of `file` to the part. Unknown ones are lost.
 fn file(part: &mut Object) -> Translated<()> {
     let file = part.remove("file").unwrap_or_default();
-    let mut file = model(file).map_err(|error| error.at("file"))?;
+    let mut file = model(&fields::FILE, file).map_err(|error| error.at("file"))?;
     rename(&mut file, "fileWithBytes", "bytes");
     rename(&mut file, "fileWithUri", "uri");
     rename(&mut file, "mimeType", "mediaType");
@@ -198,9 +174,6 @@ fn file(part: &mut Object) -> Translated<()> {
             Some(value) if value.is_string() => drop(part.insert(name.to_owned(), value)),
             Some(_) => return Err(Untranslatable::new(Problem::Type("a string")).at("file")),
         }
-    }
-    if !file.is_empty() {
-        part.insert("file".to_owned(), file.into());
     }
     Ok(())
 }
@@ -231,7 +204,7 @@ fn data(part: &mut Object, is_proto: bool) {
 
 /// A task.
 pub(crate) fn task(value: Value) -> Translated<Value> {
-    let mut task = model(value)?;
+    let mut task = model(&fields::TASK, value)?;
     member(&mut task, "status", status)?;
     items(&mut task, "artifacts", artifact)?;
     items(&mut task, "history", message)?;
@@ -247,7 +220,7 @@ fn without_empty_context(object: &mut Object) {
 }
 
 fn status(value: Value) -> Translated<Value> {
-    let mut status = model(value)?;
+    let mut status = model(&fields::STATUS, value)?;
     rename(&mut status, "update", "message");
     member(&mut status, "state", |value| state(&value))?;
     member(&mut status, "message", message)?;
@@ -271,27 +244,27 @@ fn timestamp(text: &str) -> Option<String> {
 }
 
 fn artifact(value: Value) -> Translated<Value> {
-    let mut artifact = model(value)?;
+    let mut artifact = model(&fields::ARTIFACT, value)?;
     items(&mut artifact, "parts", part)?;
     Ok(artifact.into())
 }
 
 fn status_update(value: Value) -> Translated<Value> {
-    let mut update = model(value)?;
+    let mut update = model(&fields::STATUS_UPDATE, value)?;
     update.remove("final");
     member(&mut update, "status", status)?;
     Ok(update.into())
 }
 
 fn artifact_update(value: Value) -> Translated<Value> {
-    let mut update = model(value)?;
+    let mut update = model(&fields::ARTIFACT_UPDATE, value)?;
     member(&mut update, "artifact", artifact)?;
     Ok(update.into())
 }
 
 /// `blocking` is the value of a missing member.
 fn send_configuration(blocking: Option<bool>, value: Value) -> Translated<Value> {
-    let mut configuration = model(value)?;
+    let mut configuration = model(&fields::CONFIGURATION, value)?;
     let sent = configuration.remove("blocking").as_ref().and_then(Value::as_bool);
     if let Some(blocking) = sent.or(blocking) {
         configuration.insert("returnImmediately".to_owned(), (!blocking).into());
@@ -305,9 +278,9 @@ fn send_configuration(blocking: Option<bool>, value: Value) -> Translated<Value>
 }
 
 fn push_config(value: Value) -> Translated<Object> {
-    let mut config = model(value)?;
+    let mut config = model(&fields::PUSH_CONFIG, value)?;
     member(&mut config, "authentication", |value| {
-        let mut authentication = object(value)?;
+        let mut authentication = model(&fields::AUTHENTICATION, value)?;
         let schemes = authentication.get("schemes").and_then(Value::as_array);
         let first = schemes.and_then(|schemes| schemes.first()).cloned();
         // Further schemes are kept as an unknown member.
@@ -325,9 +298,10 @@ fn push_config(value: Value) -> Translated<Object> {
 /// A configuration with its task: `taskId` over JSON-RPC, `name` in the Protocol Buffers, and a
 /// `parent` in the body of HTTP+JSON.
 fn task_push_config(value: Value) -> Translated<Value> {
-    let mut outer = model(value)?;
+    let mut outer = model(&fields::PUSH_CONFIG, value)?;
     if let Some(Value::Object(inner)) = outer.remove("config") {
-        outer.extend(model(inner.into())?);
+        let inner = model(&fields::PUSH_CONFIG, inner.into());
+        outer.extend(inner.map_err(|error| error.at("config"))?);
     }
     let config = outer.remove("pushNotificationConfig").unwrap_or_else(|| json!({}));
     let mut config = push_config(config).map_err(|error| error.at("pushNotificationConfig"))?;

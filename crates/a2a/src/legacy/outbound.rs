@@ -148,7 +148,7 @@ fn part(binding: Binding, value: Value) -> Translated<Value> {
     let [name] = names[..] else { return Err(Untranslatable::new(Problem::Part)) };
     let kind = match name {
         "raw" | "url" => {
-            file(binding, &mut part, name)?;
+            file(binding, &mut part, name);
             "file"
         }
         "data" => {
@@ -165,11 +165,8 @@ fn part(binding: Binding, value: Value) -> Translated<Value> {
     Ok(marked(binding, kind, part))
 }
 
-fn file(binding: Binding, part: &mut Object, name: &str) -> Translated<()> {
-    let mut file = match part.remove("file") {
-        None => Object::new(),
-        Some(rest) => object(rest).map_err(|error| error.at("file"))?,
-    };
+fn file(binding: Binding, part: &mut Object, name: &str) {
+    let mut file = Object::new();
     let content = match (is_proto(binding), name) {
         (true, "raw") => "fileWithBytes",
         (true, _) => "fileWithUri",
@@ -182,7 +179,6 @@ fn file(binding: Binding, part: &mut Object, name: &str) -> Translated<()> {
         }
     }
     part.insert("file".to_owned(), file.into());
-    Ok(())
 }
 
 /// Data is an object in 0.3.
@@ -281,8 +277,12 @@ fn push_config(mut config: Object) -> Translated<Value> {
     member(&mut config, "authentication", |value| {
         let mut authentication = object(value)?;
         let scheme = authentication.remove("scheme");
-        let schemes = || scheme.into_iter().collect::<Vec<_>>().into();
-        authentication.entry("schemes").or_insert_with(schemes);
+        let kept = authentication.get("schemes").and_then(|schemes| schemes.get(0));
+        // Callers of 1.0 may send other schemes than the one that the gateway uses.
+        if kept.is_none() || kept != scheme.as_ref() {
+            let schemes: Vec<_> = scheme.into_iter().collect();
+            authentication.insert("schemes".to_owned(), schemes.into());
+        }
         Ok(authentication.into())
     })?;
     Ok(config.into())

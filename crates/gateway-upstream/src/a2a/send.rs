@@ -107,7 +107,10 @@ pub(super) fn permitted(request: &Request, subject: &str, hops: Option<u32>) -> 
         request.set_task_id(subject);
         return request;
     }
-    // A2A has no field for the skill.
+    // A2A has no field for the skill. An agent may read it from the metadata of the request, too.
+    if let Some(Value::Object(metadata)) = request.params.get_mut("metadata") {
+        metadata.remove(SKILL_ID);
+    }
     if let Some(message) = request.params.get_mut("message") {
         set_metadata(message, SKILL_ID, subject.into());
     }

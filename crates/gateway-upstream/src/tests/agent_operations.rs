@@ -146,7 +146,9 @@ async fn operations_reach_agents_of_all_dialects() {
         let TargetState::Up { speaks } = upstreams.state() else { panic!("{dialect}") };
         assert_eq!(speaks, dialect);
         let task = task("a2a-1.0", "completed");
-        let sent = operate(&upstreams, Operation::SendMessage, message(), None).await;
+        let mut params = message();
+        params["metadata"] = json!({ "skillId": "other", "note": 1 });
+        let sent = operate(&upstreams, Operation::SendMessage, params, None).await;
         assert_eq!(sent.unwrap(), json!({ "task": task }), "{dialect}");
         for operation in [Operation::GetTask, Operation::CancelTask] {
             let got = operate(&upstreams, operation, json!({ "id": "other" }), None).await;
@@ -160,7 +162,7 @@ async fn operations_reach_agents_of_all_dialects() {
         let metadata =
             if metadata.is_null() { &sent.params["request"]["metadata"] } else { metadata };
         assert_eq!(metadata["skillId"], "skill", "the permitted skill");
-        assert_eq!(sent.params["metadata"]["registry/hops"], 3);
+        assert_eq!(sent.params["metadata"], json!({ "note": 1, "registry/hops": 3 }));
         let is_other = |asked: &&Asked| asked.params["id"] == "other";
         assert_eq!(asked.iter().filter(is_other).count(), 0, "the permit names the task");
         upstreams.shutdown().await;

@@ -67,7 +67,8 @@ async fn card_has_the_shape_of_its_version() {
 
 #[tokio::test]
 async fn card_is_cached_by_tag_and_signed() {
-    let bench = A2aBench::start([]).await;
+    let url = Some("https://gateway.example".to_owned());
+    let bench = A2aBench::start_with(Setup { a2a_url: url, ..Setup::default() }, []).await;
     let first = card(&bench, "a", (CARD, Some("1.0"))).await;
     let tag = first.headers["etag"].clone();
     assert!(first.headers.contains_key("last-modified"));
@@ -81,6 +82,18 @@ async fn card_is_cached_by_tag_and_signed() {
     let mut changed = first.json();
     changed["description"] = json!("Other.");
     assert!(signature::verify(&changed, &keys).is_err());
+}
+
+#[tokio::test]
+async fn card_with_address_of_host_is_unsigned() {
+    let bench = A2aBench::start([]).await;
+    for (caller, path) in [("a", CARD), ("", "/.well-known/agent-card.json")] {
+        for version in [Some("1.0"), Some("0.3"), None] {
+            let got = card(&bench, caller, (path, version)).await;
+            assert_eq!(got.status, 200, "{got:?}");
+            assert!(got.json().get("signatures").is_none(), "{path} {version:?}");
+        }
+    }
 }
 
 #[tokio::test]
