@@ -122,7 +122,7 @@ fn phase_one_file_without_source_is_rejected() {
         registry.ctl(&["apply", "-f", path, "--yes"]),
     ] {
         assert_eq!(refused.code, 1, "{refused:?}");
-        let remedy = format!("registryctl import registry {path} --apply");
+        let remedy = format!("registryctl import registry {path} --out NEW.json");
         assert_eq!(refused.stderr.matches(&remedy).count(), 1, "{refused:?}");
     }
     let partly = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
@@ -165,7 +165,7 @@ fn migration_files_name_repairing_import() {
         std::fs::write(path, format!("{phase:#}")).expect("written");
         let refused = ctl("http://127.0.0.1:1", &["validate", "-f", path]);
         assert_eq!(refused.code, 1, "{refused:?}");
-        let remedy = format!("registryctl import registry {path} --apply");
+        let remedy = format!("registryctl import registry {path} --out NEW.json");
         assert_eq!(refused.stderr.matches(&remedy).count(), 1, "phase {}: {refused:?}", i + 1);
         let registry = Registry::start();
         let done = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
@@ -187,7 +187,7 @@ async fn gateway_names_import_for_migration_files() {
         more: String::new(),
     });
     gateway.ready().await;
-    let remedy = format!("registryctl import registry {} --apply", path.display());
+    let remedy = format!("registryctl import registry {} --", path.display());
     let phases = migration_phases().into_iter().chain([first_phase_as_written()]);
     for (i, phase) in phases.enumerate() {
         std::fs::write(&path, phase.to_string()).expect("written");
