@@ -59,6 +59,8 @@ const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 
 /// Maximum start time of an embedded gateway, whose client waits for the catalog and the upstreams.
 const EMBEDDED_START: Duration = Duration::from_secs(5);
+/// The same if the lists of the last run are known.
+const EMBEDDED_RESTART: Duration = Duration::from_secs(3);
 /// Maximum wait for the comparison of the first lists with the contracts.
 const EMBEDDED_COMPARISON: Duration = Duration::from_secs(1);
 /// Polling interval of both waits.
@@ -602,7 +604,8 @@ struct EmbeddedStart {
 impl EmbeddedStart {
     fn begin((upstreams, contracts): (&Arc<Upstreams>, &Arc<Contracts>), is_cached: bool) -> Self {
         let (upstreams, contracts) = (Arc::clone(upstreams), Arc::clone(contracts));
-        Self { deadline: Instant::now() + EMBEDDED_START, upstreams, contracts, is_cached }
+        let limit = if is_cached { EMBEDDED_RESTART } else { EMBEDDED_START };
+        Self { deadline: Instant::now() + limit, upstreams, contracts, is_cached }
     }
 
     /// Sends the routes when the gateway is ready or the deadline passes.

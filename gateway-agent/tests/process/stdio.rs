@@ -91,7 +91,7 @@ fn hanging_server_delays_only_first_start() {
     let dir = tempfile::tempdir().expect("a directory");
     let servers = r#"{"mcpServers":{"slow":{"command":"sleep","args":["60"]}}}"#;
     fs::write(dir.path().join("servers.json"), servers).expect("a file");
-    for limit in [8, 3].map(Duration::from_secs) {
+    for limit in [8, 4].map(Duration::from_secs) {
         let begin = Instant::now();
         let mut child = start(dir.path(), &["--mcp-servers", "servers.json"]);
         let mut input = child.stdin.take().expect("piped");

@@ -304,7 +304,7 @@ fn answers_of_agents_have_usual_names() {
         };
         let body = body.to_string().into_bytes();
         let failure = if dialect.binding == Binding::JsonRpc {
-            rpc::read_answer(dialect.version, Operation::GetTask, &body, limits).unwrap_err()
+            rpc::read_answer(dialect.version, Operation::GetTask, 1, &body, limits).unwrap_err()
         } else {
             rest::read_answer(dialect.version, Operation::GetTask, 200, &body, limits).unwrap_err()
         };
