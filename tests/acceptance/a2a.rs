@@ -230,6 +230,7 @@ impl Events {
             self.searched = self.buffer.len();
             let Ok(Some(chunk)) = self.response.chunk().await else {
                 // An answer that is no stream has no line ends.
+                self.searched = 0;
                 return serde_json::from_slice(&std::mem::take(&mut self.buffer)).ok();
             };
             self.buffer.extend_from_slice(&chunk);
