@@ -282,7 +282,7 @@ const LAYERS: &[Layers] = &[
     Layers {
         sources: "gateway-agent/src/",
         order: "
-            clock files logging metric_table origin random tls_metrics capacity
+            clock files batched_file logging metric_table origin random tls_metrics capacity
             workers buffers trace identity seal
             findings startup catalog_verifier cache freshness feed sync source contract governance
             inspection spending usage view health audit pipeline ingress

@@ -25,6 +25,7 @@ use registry_core::{
     Name,
     entity::policy::{DataClass, InspectionAction, Mode},
 };
+use schema_compat::pointer::{escape, unescape};
 
 use self::{
     binary::BinaryContent,
@@ -506,10 +507,7 @@ impl Inspection {
     /// A JSON pointer without values of any class. Each name is searched alone, because a number in a
     /// path is no finding.
     pub(crate) fn pointer_without_values(&self, pointer: &str) -> String {
-        let shown = |name: &str| {
-            let name = self.without_values(&name.replace("~1", "/").replace("~0", "~"));
-            name.replace('~', "~0").replace('/', "~1")
-        };
+        let shown = |name: &str| escape(&self.without_values(&unescape(name)));
         pointer.split('/').map(shown).collect::<Vec<_>>().join("/")
     }
 

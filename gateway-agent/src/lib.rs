@@ -4,6 +4,7 @@
 mod a2a;
 pub mod admin;
 pub mod audit;
+mod batched_file;
 pub mod bridge;
 mod buffers;
 pub mod cache;

@@ -33,7 +33,7 @@ use foldhash::{HashMap, HashSet};
 use gateway_policy::CallerIdentity;
 use gateway_upstream::Definitions;
 use registry_core::{
-    Catalog, Entity, Key, Kind, Name,
+    Catalog, Entity, Key, Kind, Name, Version,
     entity::{Agent, Dependency, DependencyTarget, Skill},
 };
 use tokio::sync::watch;
@@ -444,6 +444,15 @@ pub struct ToolLookup<'a> {
     snapshot: &'a Snapshot,
 }
 
+/// The version of an agent that a caller addresses.
+#[derive(Debug)]
+pub struct AddressedAgent {
+    /// The agent.
+    pub key: Key,
+    /// The skills that the caller declares. Empty: it declares none of this version.
+    pub declared: Vec<Dependency>,
+}
+
 impl ToolLookup<'_> {
     /// The version that an agent declares.
     pub fn declared(&self, agent: &Key, name: &Name) -> Option<Arc<ServedTool>> {
@@ -464,6 +473,23 @@ impl ToolLookup<'_> {
             dependency.target == DependencyTarget::Agent && dependency.name == *agent
         };
         depends.iter().filter(is_of).cloned().collect()
+    }
+
+    /// The version of an agent that a caller addresses: the requested one, else the newest that the
+    /// caller declares, else the newest.
+    pub fn addressed_agent(
+        &self,
+        caller: Option<&Key>,
+        name: &Name,
+        requested: Option<&Version>,
+    ) -> Option<AddressedAgent> {
+        let declared = caller.map(|caller| self.declared_skills(caller, name));
+        let mut declared = declared.unwrap_or_default();
+        let newest_declared = declared.iter().map(|skill| &skill.version).max();
+        let version = requested.or(newest_declared).cloned();
+        let version = version.or_else(|| Some(self.newest_agent(name)?.version))?;
+        declared.retain(|skill| skill.version == version);
+        Some(AddressedAgent { key: Key::new(Kind::Agent, name.clone(), version), declared })
     }
 
     /// All skills of an agent version.

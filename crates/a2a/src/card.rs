@@ -9,7 +9,6 @@ use gateway_protocol::jsonrpc::nests_within;
 use registry_core::{
     document::{Digest, canonical_bytes, parse_json},
     entity::agent::Agent,
-    timestamp::Timestamp,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -107,22 +106,6 @@ pub struct Capabilities {
     pub push_notifications: bool,
     /// Whether the agent has an extended card.
     pub extended_card: bool,
-}
-
-/// The origin of a card that was fetched and verified.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Provenance {
-    /// The URL of the card.
-    pub source_url: String,
-    /// The digest of the bytes as received.
-    pub sha256: Digest,
-    /// The id of the key of the verified signature.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub verified_kid: Option<String>,
-    /// The time of the verification.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub verified_at: Option<Timestamp>,
 }
 
 /// An agent card as received.
@@ -232,11 +215,6 @@ impl Card {
         all.find(|interface| interface.binding == binding && interface.version == version)
     }
 
-    /// The first interface in the order of the wanted bindings and versions.
-    pub fn best_interface(&self, wanted: &[(Binding, Version)]) -> Option<Interface> {
-        wanted.iter().find_map(|(binding, version)| self.interface(*binding, *version))
-    }
-
     /// The optional features.
     pub fn capabilities(&self) -> Capabilities {
         let flag =
@@ -247,14 +225,6 @@ impl Card {
             push_notifications: flag("pushNotifications"),
             extended_card: flag("extendedAgentCard") || legacy,
         }
-    }
-
-    /// The URIs of extensions that clients must support.
-    pub fn required_extensions(&self) -> Vec<&str> {
-        let extensions = self.0.get("capabilities").and_then(|c| c.get("extensions"));
-        let extensions = extensions.and_then(Value::as_array).into_iter().flatten();
-        let required = extensions.filter(|extension| extension["required"] == true);
-        required.filter_map(|extension| extension["uri"].as_str()).collect()
     }
 
     /// The card in the shape of 1.0, with the agent's own interfaces and without signatures, which

@@ -7,7 +7,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use serde_json::{Value, json};
 
@@ -99,6 +99,12 @@ impl Failure {
         let shown: String = id.chars().take(128).collect();
         Self::new(ErrorKind::TaskNotFound, format!("task {shown:?} is not found"))
             .with_metadata("taskId", shown)
+    }
+
+    /// The error of an answer of an agent that violates the protocol.
+    pub fn invalid_answer(problem: impl fmt::Display) -> Self {
+        let message = format!("the agent's answer is invalid: {problem}");
+        Self::new(ErrorKind::InvalidAgentResponse, message)
     }
 
     /// `InvalidParams` with the JSON pointer of the invalid value.

@@ -231,10 +231,7 @@ pub fn read_answer(
         }
         Ok(body) => Err(Failure::of_rest(status, &body)),
         Err(_) if !is_success => Err(Failure::of_rest(status, &Value::Null)),
-        Err(failure) => {
-            let message = format!("the agent's answer is invalid: {}", failure.message);
-            Err(Failure::new(ErrorKind::InvalidAgentResponse, message))
-        }
+        Err(failure) => Err(Failure::invalid_answer(failure)),
     }
 }
 

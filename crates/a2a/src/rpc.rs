@@ -109,23 +109,17 @@ pub fn read_answer(
 
 /// Reads the result of a response in its version, or its error.
 pub(crate) fn read_result(id: u64, body: &[u8], limits: Limits) -> Result<Value, Failure> {
-    let invalid = |what: String| {
-        let message = format!("the agent's answer is invalid: {what}");
-        Failure::new(ErrorKind::InvalidAgentResponse, message)
-    };
-    let message = jsonrpc::parse(body, limits).map_err(|error| invalid(error.to_string()))?;
+    let message = jsonrpc::parse(body, limits).map_err(Failure::invalid_answer)?;
     let Message::Response(Response { id: answered, outcome }) = message else {
-        return Err(invalid("the message is not a response".to_owned()));
+        return Err(Failure::invalid_answer("the message is not a response"));
     };
     // The error about a request that the agent cannot read has no id.
     let is_error = matches!(outcome, ResponsePayload::Error(_));
     if !answered.map_or(is_error, |answered| answered.as_raw() == id.to_string()) {
-        return Err(invalid("the response has the id of another request".to_owned()));
+        return Err(Failure::invalid_answer("the response has the id of another request"));
     }
     match outcome {
-        ResponsePayload::Result(raw) => {
-            value(raw, limits).map_err(|failure| invalid(failure.message))
-        }
+        ResponsePayload::Result(raw) => value(raw, limits).map_err(Failure::invalid_answer),
         ResponsePayload::Error(error) => {
             let data = error.data.and_then(|raw| value(raw, limits).ok());
             Err(Failure::of_json_rpc(error.code, &error.message, data.as_ref()))

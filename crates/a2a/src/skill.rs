@@ -82,12 +82,6 @@ pub fn artifact_data(task: &Object) -> Vec<DataPart<'_>> {
     data.flatten().collect()
 }
 
-/// The error of data that does not match a schema. `pointer` is the one of the [`DataPart`] and
-/// `within` the one inside of the data.
-pub fn schema_mismatch(pointer: &str, within: &str, problem: &str) -> Failure {
-    Failure::invalid_params(&format!("{pointer}{within}"), problem).with_reason("SCHEMA_MISMATCH")
-}
-
 /// Fails with `ContentTypeNotSupported` if the skill does not accept the media type of a part.
 /// Without a skill, every type that the agent or a skill accepts is allowed.
 pub fn check_input_modes(

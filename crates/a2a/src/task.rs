@@ -1,4 +1,4 @@
-//! Lists of tasks and their page tokens, and ids that name their agent.
+//! Lists of tasks and their page tokens.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ use crate::{error::Failure, json::Object, model::Task, request::Request};
 const DEFAULT_PAGE_SIZE: usize = 50;
 /// The largest page size.
 const MAX_PAGE_SIZE: usize = 100;
-/// Maximum length of a page token or a bound id, in bytes.
+/// Maximum length of a page token, in bytes.
 const MAX_TOKEN_BYTES: usize = 2048;
 
 /// The place of a task in lists: the latest status first, then by id.
@@ -156,32 +156,6 @@ pub fn shorten_history(task: &mut Object, length: Option<usize>) {
         task.remove("history");
     } else if let Some(Value::Array(history)) = task.get_mut("history") {
         history.drain(..history.len().saturating_sub(length));
-    }
-}
-
-/// An id of a task or context with the agent that created it, for cards with several agents.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct BoundId {
-    /// The agent.
-    pub agent: String,
-    /// The agent's own id.
-    pub id: String,
-}
-
-impl BoundId {
-    /// The opaque id for clients.
-    pub fn to_text(&self) -> String {
-        format!("{}.{}", BASE64.encode(&self.agent), BASE64.encode(&self.id))
-    }
-
-    /// Reads an id of a client. `None`: the gateway did not create it.
-    pub fn parse(text: &str) -> Option<Self> {
-        if text.len() > MAX_TOKEN_BYTES {
-            return None;
-        }
-        let decode = |text| String::from_utf8(BASE64.decode(text).ok()?).ok();
-        let (agent, id) = text.split_once('.')?;
-        Some(Self { agent: decode(agent)?, id: decode(id)? })
     }
 }
 

@@ -62,8 +62,6 @@ impl Untranslatable {
 
     /// The error of an agent's answer or event.
     pub fn into_answer_failure(self) -> Failure {
-        let message = format!("the agent's answer is invalid: {self}");
-        Failure::new(ErrorKind::InvalidAgentResponse, message)
-            .with_metadata("pointer", self.pointer)
+        Failure::invalid_answer(&self).with_metadata("pointer", self.pointer)
     }
 }

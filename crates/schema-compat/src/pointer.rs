@@ -55,6 +55,11 @@ pub fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
+/// The member name of an escaped step of a JSON pointer.
+pub fn unescape(step: &str) -> String {
+    step.replace("~1", "/").replace("~0", "~")
+}
+
 /// Appends a member name to a JSON pointer.
 pub fn pointer_join(pointer: &str, member: &str) -> String {
     format!("{pointer}/{}", escape(member))

@@ -6,11 +6,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{Cache, DiskState, disk::Disk};
+use crate::batched_file::{BATCH_DELAY, RETRY, pause};
 
-/// Delay that combines bursts of changes.
-const BATCH_DELAY: Duration = Duration::from_millis(200);
-/// Delay before a failed write is retried.
-const RETRY: Duration = Duration::from_secs(5);
 /// Interval of updates to the files' modification times.
 const TIME_UPDATE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -101,13 +98,5 @@ impl Writer {
                 RETRY.as_secs(),
             );
         }
-    }
-}
-
-/// Waits, unless stopped.
-async fn pause(time: Duration, stop: &CancellationToken) {
-    tokio::select! {
-        () = sleep(time) => {}
-        () = stop.cancelled() => {}
     }
 }

@@ -5,6 +5,7 @@
 
 use std::{borrow::Cow, collections::HashSet};
 
+use schema_compat::pointer::pointer_join;
 use serde_json::value::RawValue;
 
 use super::members::{each_item, each_member};
@@ -148,8 +149,7 @@ fn result(value: &RawValue, at: &str, search: &mut Search<'_>) {
     let at = format!("{at}/inputRequests");
     for requests in requests {
         let read = each_member(requests, |name, request| {
-            let name = name.replace('~', "~0").replace('/', "~1");
-            question(request, &format!("{at}/{name}"), search);
+            question(request, &pointer_join(&at, name), search);
         });
         if read.is_err() {
             search.add(at.clone());

@@ -15,7 +15,7 @@ use registry_core::{
 use super::{Gateway, route};
 use crate::{
     identity::{Caller, authenticator::Authentication},
-    view::{Audience, ServedTool, Snapshot, ToolLookup, View},
+    view::{AddressedAgent, Audience, ServedTool, Snapshot, ToolLookup, View},
 };
 
 /// The agents of one caller at one moment.
@@ -81,18 +81,12 @@ impl<'a> Directory<'a> {
     /// caller declared, else the newest.
     pub(crate) fn find(&self, name: &Name, version: Option<&Version>) -> Option<VisibleAgent> {
         let lookup = self.lookup();
-        let caller = self.caller.agent();
-        let mut declared = caller.map(|c| lookup.declared_skills(c, name)).unwrap_or_default();
-        declared.retain(|skill| version.is_none_or(|version| *version == skill.version));
-        if let Some(newest) = declared.iter().map(Dependency::key).max() {
-            declared.retain(|skill| skill.version == newest.version);
-            return self.served(&newest, declared);
+        let AddressedAgent { key, declared } =
+            lookup.addressed_agent(self.caller.agent(), name, version)?;
+        if !declared.is_empty() {
+            return self.served(&key, declared);
         }
         check_standing(self.gateway.policy(), route::undeclared(&self.caller)).ok()?;
-        let key = match version {
-            Some(version) => Key::new(Kind::Agent, name.clone(), version.clone()),
-            None => lookup.newest_agent(name)?,
-        };
         self.served(&key, lookup.skills_of(&key))
     }
 
@@ -160,10 +154,7 @@ impl VisibleAgent {
 
     /// The extensions of A2A that the agent declares.
     pub(crate) fn extensions(&self) -> impl Iterator<Item = &Extension> {
-        let agent = self.entity().into_iter();
-        let extensions = agent.flat_map(|agent| &agent.capabilities.extensions);
-        // Dependencies are for the registry, not for callers.
-        extensions.filter(|extension| extension.uri != SBOM_EXTENSION)
+        self.entity().into_iter().flat_map(Agent::protocol_extensions)
     }
 
     /// The registered agent as callers see it: the visible skills, and no dependencies.

@@ -21,7 +21,7 @@ use gateway_protocol::{
 use gateway_upstream::ClientChannel;
 use policy::{ApplicablePolicies, Direction, Finding, InspectionRules};
 use registry_core::{Key, Name};
-use schema_compat::schema_compile::Violation;
+use schema_compat::{pointer::pointer_join, schema_compile::Violation};
 use serde_json::{
     Value,
     value::{RawValue, to_raw_value},
@@ -174,7 +174,7 @@ impl CallInspection {
             add(inspection, &format!("/{}", param.name), ArgumentText::Json(&param.value));
         }
         for param in &call.context.meta {
-            let place = format!("/_meta/{}", param.name.replace('~', "~0").replace('/', "~1"));
+            let place = pointer_join("/_meta", &param.name);
             add(inspection, &place, ArgumentText::Json(&param.value));
         }
         let TraceContext { state, baggage, .. } = &call.context.trace;

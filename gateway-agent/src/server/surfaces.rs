@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     a2a::{A2a, PushConfigs, PushFile, TaskIndex, TaskJournal},
+    batched_file::write_batches,
     mcp::Mcp,
     pipeline::GatewayHandle,
 };
@@ -32,7 +33,7 @@ impl Surfaces {
         let stop_files = CancellationToken::new();
         let stop = stop_files.clone();
         let files = tokio::spawn(async move {
-            tokio::join!(journal.run(stop.clone()), file.run(stop));
+            tokio::join!(write_batches(journal, stop.clone()), write_batches(file, stop));
         });
         Self { mcp, a2a, files, stop_files }
     }

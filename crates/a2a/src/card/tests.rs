@@ -83,8 +83,8 @@ fn interfaces_are_those_of_known_bindings() {
     assert_eq!(url(Binding::JsonRpc, Version::V1).as_deref(), Some("https://c.example"));
     assert_eq!(url(Binding::JsonRpc, Version::V03).as_deref(), Some("https://b.example"));
     assert_eq!(url(Binding::HttpJson, Version::V1), None);
-    let wanted = [(Binding::HttpJson, Version::V1), (Binding::JsonRpc, Version::V03)];
-    assert_eq!(new.best_interface(&wanted).unwrap().tenant.as_deref(), Some("t"));
+    let legacy = new.interface(Binding::JsonRpc, Version::V03).unwrap();
+    assert_eq!(legacy.tenant.as_deref(), Some("t"));
 }
 
 #[test]

@@ -110,6 +110,4 @@ fn data_parts_have_pointers() {
     let task = json!({ "artifacts": [7, { "parts": [{ "data": 1 }] }] });
     let parts = artifact_data(task.as_object().unwrap());
     assert_eq!(parts[0].pointer, "/artifacts/1/parts/0/data");
-    let failure = schema_mismatch(&parts[0].pointer, "/n", "must be a number");
-    assert_eq!(failure.metadata["pointer"], "/artifacts/1/parts/0/data/n");
 }

@@ -75,9 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn bound_ids_survive(agent in "\\PC{0,20}", id in "\\PC{0,20}", odd in "\\PC{0,20}") {
-        let bound = BoundId { agent, id };
-        prop_assert_eq!(BoundId::parse(&bound.to_text()), Some(bound));
-        let _ = (BoundId::parse(&odd), Place::of_token(&odd));
+    fn arbitrary_page_tokens_never_panic(odd in "\\PC{0,20}") {
+        let _ = Place::of_token(&odd);
     }
 }

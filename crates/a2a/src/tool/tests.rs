@@ -7,53 +7,6 @@ use serde_json::{Value, json, value::to_raw_value};
 
 use super::*;
 
-/// The parameters of a message with these arguments.
-fn sent(version: Version, arguments: &Value, as_text: bool) -> (&'static str, Value) {
-    let arguments = arguments.to_string();
-    let call = SkillCall { id: "m", skill: "s", arguments: &arguments, as_text };
-    named(Call::send_message(version, &call))
-}
-
-fn named(Call { method, params }: Call) -> (&'static str, Value) {
-    (method, serde_json::from_str(&params).unwrap())
-}
-
-#[test]
-fn arguments_are_sent_as_data_or_text() {
-    let data = json!({ "text": "x", "n": 1 });
-    let message = json!({ "messageId": "m", "role": "ROLE_USER", "metadata": { "skillId": "s" },
-        "parts": [{ "data": data }] });
-    let params = json!({ "message": message, "configuration": { "returnImmediately": true } });
-    assert_eq!(sent(Version::V1, &data, false), ("SendMessage", params));
-    let message = json!({ "kind": "message", "messageId": "m", "role": "user",
-        "metadata": { "skillId": "s" }, "parts": [{ "kind": "text", "text": "a \"b\"" }] });
-    let params = json!({ "message": message, "configuration": { "blocking": false } });
-    assert_eq!(sent(Version::V03, &json!({ "text": "a \"b\"" }), true), ("message/send", params));
-    let part = |version, as_text| {
-        let (_, params) = sent(version, &json!({ "text": "t" }), as_text);
-        params["message"]["parts"].clone()
-    };
-    assert_eq!(part(Version::V1, true), json!([{ "text": "t" }]));
-    assert_eq!(
-        part(Version::V03, false),
-        json!([{ "kind": "data", "data": { "text": "t" } }]),
-        "a skill that takes data gets data, even if it is named text"
-    );
-    // Invalid arguments pass if validation is off.
-    let (_, odd) = sent(Version::V1, &json!({ "text": 7 }), true);
-    assert_eq!(odd["message"]["parts"], json!([{ "data": { "text": 7 } }]));
-}
-
-#[test]
-fn tasks_are_polled_and_canceled_by_id() {
-    let get = json!({ "id": "t\"1", "historyLength": 0 });
-    let cancel = json!({ "id": "t\"1" });
-    assert_eq!(named(Call::get_task(Version::V1, "t\"1")), ("GetTask", get.clone()));
-    assert_eq!(named(Call::get_task(Version::V03, "t\"1")), ("tasks/get", get));
-    assert_eq!(named(Call::cancel_task(Version::V1, "t\"1")), ("CancelTask", cancel.clone()));
-    assert_eq!(named(Call::cancel_task(Version::V03, "t\"1")), ("tasks/cancel", cancel));
-}
-
 /// The structured content of a response and whether it is an error; or the reason of an unknown
 /// outcome.
 fn outcome(answer: &Value, text: Text) -> Option<Result<(Value, bool), String>> {

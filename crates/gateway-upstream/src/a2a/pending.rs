@@ -257,3 +257,17 @@ fn lost(error: Option<&Error>, said: Option<String>) -> Error {
     let error = error.map(|error| format!(": {error}")).unwrap_or_default();
     Error::OpenTask { why: format!("the outcome of the agent's task is unknown{error}"), said }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn tasks_are_polled_and_canceled_by_id() {
+        let params = |operation| Value::from(about(operation, "t\"1").params);
+        assert_eq!(params(Operation::GetTask), json!({ "id": "t\"1", "historyLength": 0 }));
+        assert_eq!(params(Operation::CancelTask), json!({ "id": "t\"1" }));
+    }
+}

@@ -119,3 +119,28 @@ pub(super) fn read_response(answer: &Value) -> Result<SendResponse, Error> {
     let response = raw.and_then(|raw| SendResponse::read(&raw));
     response.ok_or_else(|| ProtocolViolation::Shape("SendMessage").into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(arguments: &Value, takes_text: bool) -> Value {
+        let request = message(&arguments.to_string(), takes_text).unwrap();
+        assert_eq!(request.params["configuration"], json!({ "returnImmediately": true }));
+        request.params["message"]["parts"].clone()
+    }
+
+    #[test]
+    fn arguments_are_sent_as_data_or_text() {
+        let data = json!({ "text": "x", "n": 1 });
+        assert_eq!(parts(&data, false), json!([{ "data": data }]));
+        assert_eq!(parts(&json!({ "text": "a \"b\"" }), true), json!([{ "text": "a \"b\"" }]));
+        assert_eq!(
+            parts(&json!({ "text": "t" }), false),
+            json!([{ "data": { "text": "t" } }]),
+            "a skill that takes data gets data, even if it is named text"
+        );
+        // Invalid arguments pass if validation is off.
+        assert_eq!(parts(&json!({ "text": 7 }), true), json!([{ "data": { "text": 7 } }]));
+    }
+}

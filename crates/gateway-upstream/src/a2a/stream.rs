@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use a2a::{Dialect, Operation, model::Event, stream::EventReader};
+use a2a::{Dialect, Failure, model::Event, stream::EventReader};
 use gateway_policy::BufferReservation;
 use gateway_protocol::{content, jsonrpc::Limits};
 use http::Response;
@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::{sync::mpsc, time::timeout};
 
-use super::check::{check_answer, invalid};
+use super::check::check_event;
 use crate::{
     breaker::BreakerPermit,
     error::{Error, Phase, ProtocolViolation},
@@ -93,15 +93,14 @@ impl<'a> EventStream<'a> {
             self.reader.push(&chunk).map_err(|_| Error::TooLarge { limit_bytes })?;
             while let Some(event) = self.reader.next_event() {
                 let event = event?;
-                check_answer(Operation::SubscribeToTask, &event)?;
-                if let Some(id) = Event::of(&event).and_then(Event::task_id) {
-                    if task.as_deref().is_some_and(|task| task != id) {
-                        return Err(invalid("an event belongs to another task").into());
-                    }
-                    task.get_or_insert_with(|| id.to_owned());
+                let view = check_event(&event)?;
+                if let Some(id) = view.task_id()
+                    && task.get_or_insert_with(|| id.to_owned()) != id
+                {
+                    return Err(Failure::invalid_answer("an event belongs to another task").into());
                 }
-                let is_last;
-                (is_last, may_end) = end_of(&event);
+                let is_last = view.is_last();
+                may_end = is_last || is_waiting(view);
                 sink.send(event).await?;
                 if is_last {
                     read_rest(self.body);
@@ -122,14 +121,11 @@ impl<'a> EventStream<'a> {
     }
 }
 
-/// Whether the stream ends with an event, and whether it may end after it: the task has ended or waits
-/// for its caller.
-fn end_of(event: &Value) -> (bool, bool) {
-    let Some(event) = Event::of(event) else { return (false, false) };
-    let is_waiting = match event {
+/// Whether the task waits for its caller, so that the stream may end.
+fn is_waiting(event: Event<'_>) -> bool {
+    match event {
         Event::Task(task) => task.state().is_interrupted(),
         Event::Status { state, .. } => state.is_interrupted(),
         Event::Message(_) | Event::Artifact { .. } => false,
-    };
-    (event.is_last(), event.is_last() || is_waiting)
+    }
 }

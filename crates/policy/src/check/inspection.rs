@@ -8,6 +8,7 @@ use registry_core::{
     },
     suggest::closest,
 };
+use schema_compat::pointer::unescape;
 
 use super::{After, CANDIDATES, FINDINGS, SelectableResources, indexed::IndexedPolicies};
 use crate::{Direction, Resource, arguments::ArgumentType};
@@ -210,8 +211,7 @@ fn exception_without_tool(
         return Some(warning.with_help(help));
     }
     let segments = argument.split('/').skip(1);
-    let path: Vec<String> =
-        segments.map(|segment| segment.replace("~1", "/").replace("~0", "~")).collect();
+    let path: Vec<String> = segments.map(unescape).collect();
     let is_declared = selected.any(|(_, tool, _)| {
         ArgumentType::of_tool(&|key| resources.after.find(key), tool).can_have(&path)
     });

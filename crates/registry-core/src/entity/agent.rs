@@ -79,6 +79,11 @@ impl Agent {
             .unwrap_or_default()
     }
 
+    /// The extensions of A2A: all but the one with the dependencies, which is for the registry.
+    pub fn protocol_extensions(&self) -> impl Iterator<Item = &Extension> {
+        self.capabilities.extensions.iter().filter(|extension| extension.uri != SBOM_EXTENSION)
+    }
+
     /// Calls `found` with each list of dependencies and its location.
     pub(crate) fn each_dependency_list(&self, found: &mut dyn FnMut(&[Dependency], Location<'_>)) {
         self.capabilities.each_dependency_list(Location::ROOT.member("capabilities"), found);

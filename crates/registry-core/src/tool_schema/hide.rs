@@ -12,7 +12,7 @@ use std::{cell::Cell, collections::BTreeSet};
 
 use schema_compat::{
     json_schema::{MemberContent, each_object, member_content, reference_of},
-    pointer::pointer_join,
+    pointer::{pointer_join, unescape},
 };
 use serde_json::{Map, Value};
 
@@ -245,7 +245,7 @@ fn local_references(member: &str, value: &Value) -> Option<Vec<(String, String)>
         let Some(text) = reference_of(map) else { return };
         match text.strip_prefix("#/").map(|rest| rest.splitn(3, '/').collect::<Vec<_>>()) {
             Some(parts) if parts.len() > 1 => {
-                let name = parts[1].replace("~1", "/").replace("~0", "~");
+                let name = unescape(parts[1]);
                 found.push((parts[0].to_owned(), name));
             }
             _ => is_plain &= text == "#" || text.starts_with("#/"),

@@ -9,6 +9,8 @@ use std::borrow::Cow;
 
 use serde_json::{Number, value::RawValue};
 
+use crate::pointer::{escape, unescape};
+
 /// Maximum number of members of an object that lookups compare one by one.
 const NARROW: u32 = 16;
 /// Length of an array index in a JSON pointer, as an upper bound.
@@ -122,7 +124,7 @@ impl<'a> Instance<'a> {
     pub(super) fn find(&self, pointer: &str) -> Option<Part<'_>> {
         let mut part = self.root();
         for token in pointer.split('/').skip(1) {
-            let token = token.replace("~1", "/").replace("~0", "~");
+            let token = unescape(token);
             part = match part.kind() {
                 Kind::Array => part.items().nth(token.parse().ok()?)?,
                 Kind::Object => part.get(&token)?,
@@ -147,7 +149,7 @@ impl<'a> Instance<'a> {
                 Kind::Object => {
                     let found = part.members().find(|(_, member)| holds(member));
                     let Some((name, member)) = found else { break };
-                    (name.replace('~', "~0").replace('/', "~1"), member)
+                    (escape(&name), member)
                 }
                 _ => break,
             };

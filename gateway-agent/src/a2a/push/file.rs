@@ -6,24 +6,19 @@ use std::{
     io::{self, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use atomic_file::{Access, with_suffix};
 use registry_core::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio::{task::spawn_blocking, time::sleep};
-use tokio_util::sync::CancellationToken;
+use tokio::task::spawn_blocking;
 
 use super::{config::Registration, store::PushConfigs};
+use crate::batched_file::BatchedFile;
 
 const FORMAT: &str = "gateway-push-v1";
 /// Maximum size of the file, in bytes; above that of all configurations.
 const FILE_BYTES: u64 = 256 * 1024 * 1024;
-/// Delay that combines bursts of changes.
-const BATCH_DELAY: Duration = Duration::from_millis(200);
-/// Delay before a failed write is retried.
-const RETRY: Duration = Duration::from_secs(5);
 
 #[derive(Serialize)]
 struct Written<'a> {
@@ -43,7 +38,6 @@ struct Read {
 pub(crate) struct PushFile {
     path: PathBuf,
     configs: Arc<PushConfigs>,
-    is_failing: bool,
 }
 
 impl PushConfigs {
@@ -58,33 +52,25 @@ impl PushConfigs {
         }
         // The restored configurations are on disk.
         configs.take_changes();
-        let file = PushFile { path, configs: Arc::clone(&configs), is_failing: false };
+        let file = PushFile { path, configs: Arc::clone(&configs) };
         Ok((configs, file))
     }
 }
 
-impl PushFile {
-    /// Writes changes until `stop`, then flushes.
-    pub(crate) async fn run(mut self, stop: CancellationToken) {
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = self.configs.changed.notified() => {
-                    stop.run_until_cancelled(sleep(BATCH_DELAY)).await;
-                }
-            }
-            while !self.flush().await && !stop.is_cancelled() {
-                stop.run_until_cancelled(sleep(RETRY)).await;
-            }
-            if stop.is_cancelled() {
-                return;
-            }
-        }
+impl BatchedFile for PushFile {
+    const CONTENT: &'static str = "the push notification configurations";
+
+    fn path(&self) -> &Path {
+        &self.path
     }
 
-    /// Writes all configurations if one has changed. Returns whether the disk is up to date.
-    async fn flush(&mut self) -> bool {
-        let Some(configs) = self.configs.take_changes() else { return true };
+    async fn changed(&self) {
+        self.configs.changed.notified().await;
+    }
+
+    /// Writes all configurations if one has changed.
+    async fn write(&mut self) -> io::Result<()> {
+        let Some(configs) = self.configs.take_changes() else { return Ok(()) };
         let path = self.path.clone();
         let written = spawn_blocking(move || {
             let configs = configs.iter().map(|registration| &**registration).collect();
@@ -92,30 +78,10 @@ impl PushFile {
             atomic_file::replace(&path, &text, Access::OwnerOnly)
         });
         let outcome = written.await.unwrap_or_else(|e| std::panic::resume_unwind(e.into_panic()));
-        let path = self.path.display().to_string();
-        match outcome {
-            Ok(()) => {
-                if std::mem::take(&mut self.is_failing) {
-                    tracing::info!(
-                        path,
-                        "writing the push notification configurations works again"
-                    );
-                }
-                true
-            }
-            Err(e) => {
-                self.configs.write_again();
-                if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::error!(
-                        path,
-                        "cannot write the push notification configurations, a restart would forget \
-                         the latest ones; retrying every {} s: {e}",
-                        RETRY.as_secs(),
-                    );
-                }
-                false
-            }
+        if outcome.is_err() {
+            self.configs.write_again();
         }
+        outcome
     }
 }
 
@@ -137,10 +103,13 @@ fn read(file: fs::File) -> io::Result<Vec<Registration>> {
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::sync::CancellationToken;
+
     use super::{
         super::store::tests::{at, registration},
         *,
     };
+    use crate::batched_file::write_batches;
 
     #[tokio::test]
     async fn configurations_survive_a_restart_privately() {
@@ -153,7 +122,7 @@ mod tests {
         let _pending = configs.insert(unanswered, at(1)).unwrap();
         let stop = CancellationToken::new();
         stop.cancel();
-        file.run(stop).await;
+        write_batches(file, stop).await;
         let path = directory.path().join("registry.json.push");
         #[cfg(unix)]
         {

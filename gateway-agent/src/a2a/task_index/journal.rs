@@ -6,28 +6,22 @@ use std::{
     io::{self, BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use a2a::TaskState;
 use atomic_file::{Access, with_suffix};
 use registry_core::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
-use tokio::{task::spawn_blocking, time::sleep};
-use tokio_util::sync::CancellationToken;
+use tokio::task::spawn_blocking;
 
 use super::{Entry, ListedTask, Owner, State, TaskIndex};
-use crate::clock;
+use crate::{batched_file::BatchedFile, clock};
 
 const FORMAT: &str = r#"{"format":"gateway-tasks-v1"}"#;
 /// Maximum size of the file, in bytes; above that of all tasks with obsolete lines.
 const FILE_BYTES: u64 = 512 * 1024 * 1024;
 /// Obsolete lines that are always tolerated.
 const SLACK: usize = 1_000;
-/// Delay that combines bursts of changes.
-const BATCH_DELAY: Duration = Duration::from_millis(200);
-/// Delay before a failed write is retried.
-const RETRY: Duration = Duration::from_secs(5);
 
 /// A change of a task. Without a task, the task was removed.
 #[derive(Debug, Serialize, Deserialize)]
@@ -54,7 +48,6 @@ struct WrittenTask {
 pub(crate) struct TaskJournal {
     index: Arc<TaskIndex>,
     disk: Option<Disk>,
-    is_failing: bool,
 }
 
 #[derive(Debug)]
@@ -88,54 +81,32 @@ impl TaskJournal {
         state.remove_expired(now);
         drop(state);
         let disk = Disk { path, file: None, lines: 0, has_failed: false };
-        Ok(Self { index: Arc::clone(index), disk: Some(disk), is_failing: false })
+        Ok(Self { index: Arc::clone(index), disk: Some(disk) })
+    }
+}
+
+impl BatchedFile for TaskJournal {
+    const CONTENT: &'static str = "the list of A2A tasks";
+
+    fn path(&self) -> &Path {
+        self.disk.as_ref().map_or(Path::new(""), |disk| &disk.path)
     }
 
-    /// Writes changes until `stop`, then flushes.
-    pub(crate) async fn run(mut self, stop: CancellationToken) {
-        while !stop.is_cancelled() {
-            tokio::select! {
-                () = stop.cancelled() => break,
-                () = self.index.changed.notified() => pause(BATCH_DELAY, &stop).await,
-            }
-            while !self.flush().await && !stop.is_cancelled() {
-                pause(RETRY, &stop).await;
-            }
-        }
-        self.flush().await;
+    async fn changed(&self) {
+        self.index.changed.notified().await;
     }
 
-    /// Writes all changes. Returns whether the disk is up to date.
-    async fn flush(&mut self) -> bool {
-        let Some(disk) = self.disk.take() else { return true };
+    async fn write(&mut self) -> io::Result<()> {
+        let Some(disk) = self.disk.take() else { return Ok(()) };
         let batch = disk.batch(&mut self.index.state(), clock::timestamp());
         if batch.lines == 0 {
             self.disk = Some(disk);
-            return true;
+            return Ok(());
         }
         let written = spawn_blocking(move || disk.write(&batch)).await;
         let (disk, outcome) = written.unwrap_or_else(|e| std::panic::resume_unwind(e.into_panic()));
-        let path = disk.path.display().to_string();
         self.disk = Some(disk);
-        match outcome {
-            Ok(()) => {
-                if std::mem::take(&mut self.is_failing) {
-                    tracing::info!(path, "writing the list of A2A tasks works again");
-                }
-                true
-            }
-            Err(e) => {
-                if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::error!(
-                        path,
-                        "cannot write the list of A2A tasks, a restart would forget the latest ones; \
-                         retrying every {} s: {e}",
-                        RETRY.as_secs(),
-                    );
-                }
-                false
-            }
-        }
+        outcome
     }
 }
 
@@ -241,22 +212,17 @@ fn read(file: File, state: &mut State) -> io::Result<()> {
     }
 }
 
-/// Waits, unless stopped.
-async fn pause(time: Duration, stop: &CancellationToken) {
-    tokio::select! {
-        () = sleep(time) => {}
-        () = stop.cancelled() => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use tokio_util::sync::CancellationToken;
 
     use super::{
         super::tests::{at, owner, task},
         *,
     };
+    use crate::batched_file::write_batches;
 
     fn listed(index: &TaskIndex) -> Vec<ListedTask> {
         index.tasks(owner("a"), at(100))
@@ -266,7 +232,7 @@ mod tests {
     async fn stopped(journal: TaskJournal) {
         let stop = CancellationToken::new();
         stop.cancel();
-        journal.run(stop).await;
+        write_batches(journal, stop).await;
     }
 
     #[tokio::test]
@@ -278,9 +244,9 @@ mod tests {
         let (index, mut journal) = TaskIndex::open(&cache, now).unwrap();
         index.record(owner("a"), recent("kept"), now);
         index.record(owner("a"), recent("removed"), now);
-        assert!(journal.flush().await);
+        assert!(journal.write().await.is_ok());
         index.remove(owner("a"), "removed");
-        assert!(journal.flush().await);
+        assert!(journal.write().await.is_ok());
         index.record(owner("a"), recent("late"), now);
         stopped(journal).await;
         let file = directory.path().join("registry.json.tasks");
@@ -299,13 +265,13 @@ mod tests {
         let path = directory.path().join("registry.json.tasks");
         let lines = || fs::read_to_string(&path).unwrap().lines().count();
         index.record(owner("a"), ListedTask { at: now, ..task("t", 0) }, now);
-        assert!(journal.flush().await);
+        assert!(journal.write().await.is_ok());
         index.remove(owner("a"), "t");
-        assert!(journal.flush().await);
+        assert!(journal.write().await.is_ok());
         assert_eq!(lines(), 3);
         journal.disk.as_mut().unwrap().lines = 2 * SLACK;
         index.record(owner("a"), ListedTask { at: now, ..task("u", 0) }, now);
-        assert!(journal.flush().await);
+        assert!(journal.write().await.is_ok());
         assert_eq!(lines(), 2);
     }
 
@@ -316,9 +282,9 @@ mod tests {
         let now = clock::timestamp();
         let (index, mut journal) = TaskIndex::open(&cache, now).unwrap();
         index.record(owner("a"), ListedTask { at: now, ..task("t", 0) }, now);
-        assert!(!journal.flush().await && !journal.flush().await);
+        assert!(journal.write().await.is_err() && journal.write().await.is_err());
         fs::create_dir(cache.parent().unwrap()).unwrap();
-        assert!(journal.flush().await);
+        assert!(journal.write().await.is_ok());
         let again = TaskIndex::open(&cache, now).unwrap().0;
         assert_eq!(again.tasks(owner("a"), now).len(), 1);
     }

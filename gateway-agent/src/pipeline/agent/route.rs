@@ -7,10 +7,7 @@ use a2a::{
     skill::{check_input_modes, check_output_modes, select},
 };
 use gateway_policy::{CallerIdentity, Denial, RuntimeValidation, Standing, check_standing};
-use registry_core::{
-    Key, Kind,
-    entity::{Agent, Dependency, Skill, agent::SBOM_EXTENSION},
-};
+use registry_core::entity::{Agent, Dependency, Skill};
 use serde_json::Value;
 
 use super::{
@@ -69,19 +66,14 @@ fn visible_skills(
     requested: &RequestedAgent,
 ) -> Result<Vec<ResolvedTool>, Denial> {
     let RequestedAgent { name, version } = requested;
-    let declared = caller.agent().map(|agent| lookup.declared_skills(agent, name));
-    let mut declared = declared.unwrap_or_default();
-    let newest_declared = || declared.iter().map(|skill| &skill.version).max().cloned();
-    let newest = || lookup.newest_agent(name).map(|key| key.version);
-    let version = version.clone().or_else(newest_declared).or_else(newest);
-    declared.retain(|skill| Some(&skill.version) == version.as_ref());
-    let key = version.map(|version| Key::new(Kind::Agent, name.clone(), version));
+    let addressed = lookup.addressed_agent(caller.agent(), name, version.as_ref());
     let standing = undeclared(caller);
     let may_use_others = check_standing(policy, standing);
-    let others = match (&may_use_others, key) {
-        (Ok(_), Some(key)) => lookup.skills_of(&key),
+    let others = match (&may_use_others, &addressed) {
+        (Ok(_), Some(agent)) => lookup.skills_of(&agent.key),
         _ => Vec::new(),
     };
+    let declared = addressed.map(|agent| agent.declared).unwrap_or_default();
     let others = others.into_iter().filter(|skill| !declared.contains(skill));
     let resolve = |skill: &Dependency, standing| {
         lookup.skill(skill).map(|served| ResolvedTool { served, standing })
@@ -117,10 +109,7 @@ fn check_supported(call: &AgentCall, skills: &[ResolvedTool]) -> Result<(), Fail
         let message = format!("the agent does not support {}", operation.name());
         return Err(Failure::new(ErrorKind::UnsupportedOperation, message));
     }
-    let required =
-        agent.capabilities.extensions.iter().filter(|extension| {
-            extension.required == Some(true) && extension.uri != SBOM_EXTENSION
-        });
+    let required = agent.protocol_extensions().filter(|extension| extension.required == Some(true));
     extensions.require(required.map(|extension| extension.uri.as_str()))
 }
 
