@@ -31,8 +31,8 @@ use super::{
 };
 use crate::TransportConfig;
 
-/// Maximum abandoned messages of steps whose response is still read, to learn the task id and cancel
-/// it.
+/// Maximum messages without a waiting caller whose response is still read, to learn the task id: that
+/// of a step is canceled, that of a caller is listed.
 const MAX_ABANDONED: usize = 64;
 
 /// The link to one agent.

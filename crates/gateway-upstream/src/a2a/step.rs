@@ -77,10 +77,10 @@ impl AgentLink {
         let takes_task = !gives_text && request.context.capabilities.has_extension(TASKS);
         let mut pending = self.deliver(message, meta, send_state).await?;
         if takes_task && let Some(task) = pending.release() {
-            return Ok((reply(started(task))?, Era::Modern));
+            return Ok((reply(started(&task))?, Era::Modern));
         }
         let answer = Box::pin(pending.ended(request.channel)).await?;
-        Ok((reply(result_of(answer, text)?)?, Era::Modern))
+        Ok((reply(result_of(&answer, text)?)?, Era::Modern))
     }
 }
 
@@ -92,7 +92,7 @@ fn result_of(answer: &SendResponse, text: Text) -> Result<String, Error> {
     }
 }
 
-/// The message with these arguments, with an immediate response.
+/// The message with these arguments.
 fn message(arguments: &str, takes_text: bool) -> Result<Request, Error> {
     let shape = |_| Error::from(ProtocolViolation::Shape("SendMessage"));
     let arguments: Value = serde_json::from_str(arguments).map_err(shape)?;
@@ -106,10 +106,7 @@ fn message(arguments: &str, takes_text: bool) -> Result<Request, Error> {
         "role": "ROLE_USER",
         "parts": [part],
     });
-    let params = Map::from_iter([
-        ("message".to_owned(), message),
-        ("configuration".to_owned(), json!({ "returnImmediately": true })),
-    ]);
+    let params = Map::from_iter([("message".to_owned(), message)]);
     Ok(Request::new(Operation::SendMessage, params))
 }
 
@@ -126,7 +123,6 @@ mod tests {
 
     fn parts(arguments: &Value, takes_text: bool) -> Value {
         let request = message(&arguments.to_string(), takes_text).unwrap();
-        assert_eq!(request.params["configuration"], json!({ "returnImmediately": true }));
         request.params["message"]["parts"].clone()
     }
 

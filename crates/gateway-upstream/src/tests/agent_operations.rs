@@ -7,19 +7,20 @@ use std::sync::{
 
 use ::a2a::{ErrorKind, Operation, extensions::Extensions};
 use futures_util::StreamExt as _;
+use gateway_policy::BufferPool;
 use gateway_protocol::trace_context::TraceContext;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{SetOnce, mpsc};
 
 use super::{
     agents::{agent, start_at},
     *,
 };
 
-/// The dialects, as operators see them.
 /// The message of an error of the agent.
 const SAID: &str = "it has ended";
 
+/// The dialects, as operators see them.
 const DIALECTS: [&str; 4] = ["a2a-1.0", "a2a-0.3", "a2a-1.0-http-json", "a2a-0.3-http-json"];
 
 /// A request as an agent of a dialect reads it.
@@ -91,6 +92,42 @@ async fn start(
     (server, upstreams)
 }
 
+/// The context, limits and receivers of an operation.
+struct Setting<'a> {
+    context: RequestContext,
+    limit: Duration,
+    events: Option<&'a mpsc::Sender<Value>>,
+    late: Option<&'a SetOnce<Duration>>,
+}
+
+impl Default for Setting<'_> {
+    fn default() -> Self {
+        let context = RequestContext { hops: Some(2), ..RequestContext::default() };
+        Self { context, limit: Duration::from_millis(300), events: None, late: None }
+    }
+}
+
+async fn operate_in(
+    setting: &Setting<'_>,
+    upstreams: &Upstreams,
+    operation: Operation,
+    params: Value,
+) -> Result<Value, Error> {
+    let Value::Object(params) = params else { panic!("{params}") };
+    let subject = if operation.sends_message() { "skill" } else { "t" };
+    let request = AgentRequest {
+        request: &::a2a::Request::new(operation, params),
+        extensions: &Extensions::default(),
+        context: &setting.context,
+        timeout: Some(setting.limit),
+        trace: &TraceContext::default(),
+        quota_key: &None,
+        events: setting.events,
+        late: setting.late,
+    };
+    upstreams.send_to_agent(permit(&agent(), subject), request).await
+}
+
 /// Sends an operation with a time limit of 300 ms.
 async fn operate(
     upstreams: &Upstreams,
@@ -98,19 +135,8 @@ async fn operate(
     params: Value,
     events: Option<&mpsc::Sender<Value>>,
 ) -> Result<Value, Error> {
-    let Value::Object(params) = params else { panic!("{params}") };
-    let context = RequestContext { hops: Some(2), ..RequestContext::default() };
-    let subject = if operation.sends_message() { "skill" } else { "t" };
-    let request = AgentRequest {
-        request: &::a2a::Request::new(operation, params),
-        extensions: &Extensions::default(),
-        context: &context,
-        timeout: Some(Duration::from_millis(300)),
-        trace: &TraceContext::default(),
-        quota_key: &None,
-        events,
-    };
-    upstreams.send_to_agent(permit(&agent(), subject), request).await
+    let setting = Setting { events, ..Setting::default() };
+    operate_in(&setting, upstreams, operation, params).await
 }
 
 fn message() -> Value {
@@ -200,6 +226,85 @@ async fn blocking_message_returns_running_task_at_time_limit() {
     let sent = operate(&upstreams, Operation::SendMessage, message(), None).await.unwrap();
     assert_eq!(sent["task"]["status"]["state"], "TASK_STATE_WORKING");
     assert!(server.seen("CancelTask").is_empty());
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn agents_answer_all_messages_immediately() {
+    for dialect in DIALECTS {
+        let (server, upstreams) = start(dialect, move |_, seen| {
+            let task = task(dialect, "completed");
+            answer(
+                dialect,
+                seen,
+                &if dialect == "a2a-0.3" { task } else { json!({ "task": task }) },
+            )
+        })
+        .await;
+        let mut params = message();
+        params["configuration"] = json!({ "returnImmediately": false });
+        operate(&upstreams, Operation::SendMessage, params, None).await.unwrap();
+        let sent = server.all_seen();
+        let sent = sent.iter().filter_map(|seen| read(dialect, seen));
+        let sent = sent.filter(|asked| asked.operation == Operation::SendMessage).last().unwrap();
+        let configuration = &sent.params["configuration"];
+        // Protocol Buffers omit `false`.
+        let waits = match dialect {
+            "a2a-0.3" | "a2a-0.3-http-json" => configuration["blocking"] == true,
+            _ => configuration["returnImmediately"] != true,
+        };
+        assert!(!waits, "{dialect}: {configuration}");
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn late_answer_is_read_without_its_caller() {
+    let (server, upstreams) = start("a2a-1.0", |_, seen| {
+        late(
+            Duration::from_millis(600),
+            seen.result(&json!({ "task": task("a2a-1.0", "working") })),
+        )
+    })
+    .await;
+    let expired = SetOnce::new();
+    let setting = Setting { late: Some(&expired), ..Setting::default() };
+    let sent = operate_in(&setting, &upstreams, Operation::SendMessage, message()).await.unwrap();
+    assert_eq!(expired.get(), Some(&Duration::from_millis(300)));
+    assert_eq!(sent["task"]["id"], "t");
+    // Without a reader the message ends with the time limit.
+    let error = operate(&upstreams, Operation::SendMessage, message(), None).await.unwrap_err();
+    assert!(error.may_have_run(), "{error}");
+    assert_eq!(server.seen("SendMessage").len(), 2);
+    upstreams.shutdown().await;
+}
+
+/// Two states of the task fit into the quota of the caller, three do not.
+#[tokio::test]
+async fn polls_release_the_memory_of_earlier_states() {
+    let polls = AtomicUsize::new(0);
+    let (_server, upstreams) = start("a2a-1.0", move |asked, seen| {
+        let mut current = task("a2a-1.0", "working");
+        if asked.operation == Operation::SendMessage {
+            return seen.result(&json!({ "task": current }));
+        }
+        if polls.fetch_add(1, Ordering::Relaxed) == 3 {
+            current["status"]["state"] = "TASK_STATE_COMPLETED".into();
+        }
+        current["artifacts"] =
+            json!([{ "artifactId": "a", "parts": [{ "text": "x".repeat(40_000) }] }]);
+        seen.result(&current)
+    })
+    .await;
+    let pool = Arc::new(BufferPool::default());
+    let buffered = Arc::new(pool.open(None, 4 * 200_000));
+    let context = RequestContext { buffered: Some(buffered), ..RequestContext::default() };
+    let setting = Setting { context, limit: Duration::from_secs(5), ..Setting::default() };
+    let sent = operate_in(&setting, &upstreams, Operation::SendMessage, message()).await.unwrap();
+    assert_eq!(sent["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+    assert!(pool.total() > 80_000, "the answer counts until it has left the gateway");
+    drop(setting);
+    assert_eq!(pool.total(), 0);
     upstreams.shutdown().await;
 }
 
