@@ -4,6 +4,7 @@
 //! a skill, and its result is the reply or the result of the task. Upstream addresses come from the
 //! configuration, never from agent cards.
 
+mod assembly;
 mod check;
 mod exchange;
 mod mcp_task;

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use acceptance::eventually;
+use acceptance::{ModernClient, eventually};
 use futures_util::{
     future::{join_all, select_all},
     stream,
@@ -222,6 +222,21 @@ async fn task_of_late_answer_is_listed() {
     let task = listed[0]["id"].as_str().expect("an id");
     assert_eq!(caller.get(task).await.state(), COMPLETED);
     assert_eq!(office.requests("SendMessage"), 1);
+}
+
+/// A skill that is called as a tool takes the path of a step.
+#[tokio::test(flavor = "multi_thread")]
+async fn step_streams_from_an_agent_with_streams() {
+    let (office, scene, _caller) = start("agents: { asTools: true }\n").await;
+    let client = ModernClient::agent(&scene.gateway.mcp_url(), "caller", "1.0.0");
+    let arguments = json!({ "topic": "plan" });
+    let call = tokio::spawn(async move { client.call("agent__office__work", arguments).await });
+    eventually("the agent streams", || async { office.requests("SendStreamingMessage") == 1 })
+        .await;
+    office.release();
+    let answer = call.await.expect("an answer");
+    assert!(!answer.is_tool_error(), "{answer:?}");
+    assert_eq!((office.requests("SendMessage"), office.polls("task-1")), (0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,5 @@
-//! The tasks of messages: the polls until their end, and the response to the message of a step.
+//! The tasks of messages: the polls until their end, and the response to the message of a step, which
+//! is a stream if the agent has streams.
 //!
 //! The response of a step is read even if the step is abandoned, so that the task can be canceled.
 
@@ -10,16 +11,17 @@ use a2a::{
     tool::{SendResponse, Task},
 };
 use gateway_policy::BufferReservation;
-use gateway_protocol::jsonrpc::ObjectWriter;
+use gateway_protocol::{content, jsonrpc::ObjectWriter};
 use retry_backoff::jittered;
 use serde_json::{Map, Value, value::RawValue};
 use tokio::{
-    sync::{SemaphorePermit, oneshot},
+    sync::{SemaphorePermit, mpsc, oneshot},
     time::{Instant, sleep, timeout},
 };
 
 use super::{
-    AgentLink, RequestMeta,
+    AgentLink, EventSink, RequestMeta,
+    assembly::apply,
     exchange::{Outbound, timed_out},
     step::read_response,
 };
@@ -59,15 +61,16 @@ impl PollDelay {
 
 /// The status messages of a task as progress notifications.
 #[derive(Debug, Default)]
-struct Progress {
+pub(super) struct Progress<'a> {
+    channel: Option<&'a ClientChannel>,
     last: String,
     count: u32,
 }
 
-impl Progress {
+impl Progress<'_> {
     /// Reports the status message of a task, if it differs from the last one.
-    fn report(&mut self, channel: Option<&ClientChannel>, answer: &Value) {
-        let (Some(channel), Some(Event::Task(task))) = (channel, Event::of(answer)) else {
+    fn report(&mut self, answer: &Value) {
+        let (Some(channel), Some(Event::Task(task))) = (self.channel, Event::of(answer)) else {
             return;
         };
         let words = task.status_message().map(model::Message::text).unwrap_or_default();
@@ -93,22 +96,21 @@ pub(super) struct Poller<'a> {
     pub(super) request: Request,
     /// The end of the polls. `None`: the future is dropped at the end.
     pub(super) until: Option<Instant>,
-    /// Receives changes of the status message as progress.
-    pub(super) channel: Option<&'a ClientChannel>,
+    pub(super) progress: Progress<'a>,
 }
 
 impl Poller<'_> {
     /// Replaces an answer by the states of its task until the task ends, needs its caller, or the
     /// time is over. Fails if further polls are useless; the answer then has the last known state.
-    pub(super) async fn end(self, answer: &mut Value) -> Result<(), Error> {
-        let (mut delay, mut progress) = (PollDelay::default(), Progress::default());
+    pub(super) async fn end(mut self, answer: &mut Value) -> Result<(), Error> {
+        let mut delay = PollDelay::default();
         // Each state has memory of its own, which the next one releases.
         let mut held = None;
         let outcome = loop {
             if !is_running(answer) {
                 break Ok(());
             }
-            progress.report(self.channel, answer);
+            self.progress.report(answer);
             let wait = delay.next();
             if self.left().is_some_and(|left| left <= wait) {
                 break Ok(());
@@ -174,23 +176,26 @@ pub(super) struct PendingResponse {
     meta: RequestMeta,
     /// The task id of the first response, if it is a task.
     id: Option<String>,
-    /// The response in its internal form.
+    /// The response in its internal form, or what the events so far make up.
     answer: Value,
+    /// The further events of a stream.
+    events: Option<mpsc::Receiver<Value>>,
 }
 
 impl AgentLink {
-    /// Sends a message and waits for the response. If the step stops waiting, a detached task takes
-    /// over; a message that was not sent by then is never sent.
+    /// Sends a message and waits for the response, or for the first event if it `streams`. If the
+    /// step stops waiting, a detached task takes over; a message that was not sent by then is never
+    /// sent.
     pub(super) async fn deliver(
         self: &Arc<Self>,
-        message: Request,
+        (message, streams): (Request, bool),
         meta: RequestMeta,
         send_state: SendState,
     ) -> Result<PendingResponse, Error> {
         let (mut sender, receiver) = oneshot::channel();
         let link = Arc::clone(self);
         self.transport.client.spawn(async move {
-            let mut answer = std::pin::pin!(link.answer(&message, meta, &send_state));
+            let mut answer = std::pin::pin!(link.answer((&message, streams), meta, &send_state));
             let answer = tokio::select! {
                 answer = &mut answer => Some(answer),
                 () = sender.closed() => {
@@ -237,17 +242,62 @@ impl AgentLink {
 
     async fn answer(
         self: &Arc<Self>,
-        message: &Request,
+        (message, streams): (&Request, bool),
         meta: RequestMeta,
         send_state: &SendState,
     ) -> Result<PendingResponse, Error> {
-        let outbound = Outbound { request: message, meta: &meta, send_state, sink: None };
-        let answer = self.call(outbound).await?;
+        let first =
+            if streams { self.first_event(message, &meta, send_state).await? } else { None };
+        let (answer, events) = match first {
+            Some((answer, events)) => (answer, Some(events)),
+            None => {
+                let outbound = Outbound { request: message, meta: &meta, send_state, sink: None };
+                (self.call(outbound).await?, None)
+            }
+        };
         let id = match read_response(&answer)? {
             SendResponse::Message(_) => None,
             SendResponse::Task(task) => Some(task.id),
         };
-        Ok(PendingResponse { link: Arc::clone(self), meta, id, answer })
+        Ok(PendingResponse { link: Arc::clone(self), meta, id, answer, events })
+    }
+
+    /// Sends a message as a stream and waits for the first event. The stream is read until the end of
+    /// its receiver. `None`: the agent rejected the stream unprocessed.
+    async fn first_event(
+        self: &Arc<Self>,
+        message: &Request,
+        meta: &RequestMeta,
+        send_state: &SendState,
+    ) -> Result<Option<(Value, mpsc::Receiver<Value>)>, Error> {
+        let request = Request::new(Operation::SendStreamingMessage, message.params.clone());
+        let (link, meta, sent) = (Arc::clone(self), meta.clone(), send_state.clone());
+        let limit = Duration::from_millis(self.transport.client.limits().call_timeout_ms);
+        let (sender, mut events) = mpsc::channel(1);
+        let (ended, outcome) = oneshot::channel();
+        self.transport.client.spawn(async move {
+            let sink = EventSink::new(&sender, None, limit);
+            let (meta, sink) = (&meta, Some(&sink));
+            let outbound = Outbound { request: &request, meta, send_state: &sent, sink };
+            tokio::select! {
+                biased;
+                outcome = Box::pin(link.call(outbound)) => drop(ended.send(outcome)),
+                () = sender.closed() => {}
+            }
+        });
+        if let Some(event) = events.recv().await {
+            let mut answer = Value::Null;
+            apply(&mut answer, event);
+            return Ok(Some((answer, events)));
+        }
+        match outcome.await {
+            Ok(Err(Error::Agent(failure))) if has_no_streams(failure.kind) => {
+                send_state.reset();
+                Ok(None)
+            }
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(_)) | Err(_) => Err(ProtocolViolation::Closed.into()),
+        }
     }
 }
 
@@ -258,13 +308,43 @@ impl PendingResponse {
         &mut self,
         channel: Option<&ClientChannel>,
     ) -> Result<SendResponse, Error> {
+        let mut progress = Progress { channel, ..Progress::default() };
+        self.follow(&mut progress).await;
         if let Some(id) = &self.id {
             let request = about(Operation::GetTask, id);
             let (link, meta) = (&self.link, &self.meta);
-            let poller = Poller { link, meta, request, until: None, channel };
+            let poller = Poller { link, meta, request, until: None, progress };
             poller.end(&mut self.answer).await.map_err(lost)?;
         }
         read_response(&self.answer)
+    }
+
+    /// Applies the events of a stream. The polls continue after an interrupted stream. They also
+    /// decide about a task that is too large.
+    async fn follow(&mut self, progress: &mut Progress<'_>) {
+        let Some(mut events) = self.events.take() else { return };
+        let held = self.meta.buffered.as_ref().map(|buffered| buffered.part());
+        let mut bytes = 0;
+        while is_running(&self.answer) {
+            progress.report(&self.answer);
+            let Some(event) = events.recv().await else { break };
+            if let Some(Event::Artifact { .. }) = Event::of(&event) {
+                let text = event.to_string();
+                bytes += text.len();
+                let memory = held.as_ref().map(|held| held.reserve(content::tree_bytes(&text)));
+                let limit = self.link.transport.client.limits().response_bytes;
+                if bytes > limit || matches!(memory, Some(Err(_))) {
+                    if let Some(task) = self.answer["task"].as_object_mut() {
+                        task.remove("artifacts");
+                    }
+                    return;
+                }
+            }
+            apply(&mut self.answer, event);
+        }
+        if let (Some(buffered), Some(held)) = (&self.meta.buffered, held) {
+            buffered.absorb(&held);
+        }
     }
 
     /// The running task, which is then no longer canceled with this response.
@@ -297,6 +377,11 @@ impl Drop for PendingResponse {
             self.link.cancel(id, &self.meta);
         }
     }
+}
+
+/// Whether an agent rejects streams, although its card has them.
+fn has_no_streams(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::UnsupportedOperation | ErrorKind::MethodNotFound)
 }
 
 /// Whether an error is permanent.

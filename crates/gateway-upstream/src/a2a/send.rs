@@ -14,7 +14,7 @@ use super::{
     AgentLink, EventSink, RequestMeta,
     check::check_answer,
     exchange::{Outbound, timed_out},
-    pending::Poller,
+    pending::{Poller, Progress},
 };
 use crate::{error::Error, request::AgentRequest, send_state::SendState};
 
@@ -67,8 +67,8 @@ impl AgentLink {
         };
         if let Some(id) = id {
             let request = poll(id, wanted);
-            let poller =
-                Poller { link: self, meta: &meta, request, until: Some(until), channel: None };
+            let (until, progress) = (Some(until), Progress::default());
+            let poller = Poller { link: self, meta: &meta, request, until, progress };
             // An agent that has no such task leaves the caller the last known state.
             let _ = Box::pin(poller.end(&mut answer)).await;
             check_answer(operation, &answer)?;

@@ -1,4 +1,4 @@
-//! The event stream of an operation of a caller.
+//! The event stream of an operation of a caller, or of the message of a step.
 //!
 //! Events keep their order. The agent waits while the caller does not read. A stream without a last
 //! event ends with an error.
@@ -27,7 +27,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct EventSink<'a> {
     events: &'a mpsc::Sender<Value>,
-    breaker: &'a BreakerPermit,
+    /// `None`: the step counts its outcome.
+    breaker: Option<&'a BreakerPermit>,
     /// Maximum time before the head of the response, and between two chunks.
     pub(super) limit: Duration,
     has_events: AtomicBool,
@@ -36,7 +37,7 @@ pub(crate) struct EventSink<'a> {
 impl<'a> EventSink<'a> {
     pub(crate) fn new(
         events: &'a mpsc::Sender<Value>,
-        breaker: &'a BreakerPermit,
+        breaker: Option<&'a BreakerPermit>,
         limit: Duration,
     ) -> Self {
         Self { events, breaker, limit, has_events: AtomicBool::new(false) }
@@ -48,8 +49,9 @@ impl<'a> EventSink<'a> {
     }
 
     async fn send(&self, event: Value) -> Result<(), Error> {
-        if !self.has_events.swap(true, Ordering::Relaxed) {
-            self.breaker.record(false);
+        let is_first = !self.has_events.swap(true, Ordering::Relaxed);
+        if let Some(breaker) = self.breaker.filter(|_| is_first) {
+            breaker.record(false);
         }
         self.events.send(event).await.map_err(|_| ProtocolViolation::Closed.into())
     }

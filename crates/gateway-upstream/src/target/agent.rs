@@ -25,7 +25,8 @@ impl Target {
         let _place = self.wait_for_permit(request.quota_key, request.context, limit).await?;
         // Checked after the queue, because other requests may have failed meanwhile.
         let breaker_permit = self.breaker.acquire()?;
-        let sink = request.events.map(|events| EventSink::new(events, &breaker_permit, limit));
+        let sink =
+            request.events.map(|events| EventSink::new(events, Some(&breaker_permit), limit));
         let mut sending = Box::pin(link.send(permit.subject(), request, limit, sink.as_ref()));
         let stopped = self.stop.cancelled();
         let outcome = tokio::select! {
