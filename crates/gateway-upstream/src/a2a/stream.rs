@@ -9,18 +9,20 @@ use std::{
 };
 
 use a2a::{Dialect, Failure, model::Event, stream::EventReader};
+use bytes::Bytes;
 use gateway_policy::BufferReservation;
 use gateway_protocol::{content, jsonrpc::Limits};
-use http::Response;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::{sync::mpsc, time::timeout};
 
-use super::check::check_event;
+use super::{AgentLink, check::check_event};
 use crate::{
     breaker::BreakerPermit,
     error::{Error, Phase, ProtocolViolation},
-    http::{next_chunk, read_rest},
+    http::{Subject, next_chunk, read_rest},
+    send_state::Body,
 };
 
 /// Receives the events of one stream.
@@ -57,6 +59,29 @@ impl<'a> EventSink<'a> {
     }
 }
 
+impl AgentLink {
+    /// Sends the request for a stream. Servers differ in the method of subscriptions: the Protocol
+    /// Buffers have GET, the text of the specification has POST.
+    pub(super) async fn open(
+        &self,
+        request: Request<Body>,
+        subject: &Subject,
+    ) -> Result<Response<Incoming>, Error> {
+        let has_other = |response: &Response<Incoming>| {
+            matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+        };
+        let get = (request.method() == Method::GET).then(|| request.clone());
+        let response = self.transport.send(request, subject).await?;
+        let Some(mut request) = get.filter(|_| has_other(&response)) else { return Ok(response) };
+        *request.method_mut() = Method::POST;
+        *request.body_mut() = Bytes::from_static(b"{}").into();
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let second = self.transport.send(request, subject).await?;
+        // The task may be unknown. The error of the usual method then says so.
+        Ok(if has_other(&second) { response } else { second })
+    }
+}
+
 /// A stream that is being read.
 #[derive(Debug)]
 pub(super) struct EventStream<'a> {
@@ -82,7 +107,7 @@ impl<'a> EventStream<'a> {
     pub(super) async fn read(mut self, sink: &EventSink<'_>) -> Result<(), Error> {
         let limit_bytes = self.limit_bytes;
         let after_ms = u64::try_from(sink.limit.as_millis()).unwrap_or(u64::MAX);
-        // Whether the stream may end after the events so far.
+        // Whether the task waits for its caller, so that the stream may end.
         let mut may_end = false;
         let mut task: Option<String> = None;
         loop {
@@ -101,8 +126,12 @@ impl<'a> EventStream<'a> {
                 {
                     return Err(Failure::invalid_answer("an event belongs to another task").into());
                 }
-                let is_last = view.is_last();
-                may_end = is_last || is_waiting(view);
+                let is_last = view.is_last() || self.reader.is_final();
+                may_end = match view {
+                    Event::Task(task) => task.state().is_interrupted(),
+                    Event::Status { state, .. } => state.is_interrupted(),
+                    Event::Message(_) | Event::Artifact { .. } => may_end,
+                };
                 sink.send(event).await?;
                 if is_last {
                     read_rest(self.body);
@@ -120,14 +149,5 @@ impl<'a> EventStream<'a> {
         buffered.reserve(needed.saturating_sub(self.reserved))?;
         self.reserved = self.reserved.max(needed);
         Ok(())
-    }
-}
-
-/// Whether the task waits for its caller, so that the stream may end.
-fn is_waiting(event: Event<'_>) -> bool {
-    match event {
-        Event::Task(task) => task.state().is_interrupted(),
-        Event::Status { state, .. } => state.is_interrupted(),
-        Event::Message(_) | Event::Artifact { .. } => false,
     }
 }

@@ -146,8 +146,16 @@ fn message() -> Value {
 
 /// Streams a message. Returns all events and the outcome.
 async fn streamed(upstreams: &Upstreams) -> (Vec<Value>, Result<Value, Error>) {
+    streamed_by(upstreams, Operation::SendStreamingMessage, message()).await
+}
+
+async fn streamed_by(
+    upstreams: &Upstreams,
+    operation: Operation,
+    params: Value,
+) -> (Vec<Value>, Result<Value, Error>) {
     let (sender, mut channel) = mpsc::channel(1);
-    let sent = operate(upstreams, Operation::SendStreamingMessage, message(), Some(&sender));
+    let sent = operate(upstreams, operation, params, Some(&sender));
     let (mut events, mut sent) = (Vec::new(), Box::pin(sent));
     let outcome = loop {
         tokio::select! {
@@ -368,7 +376,10 @@ async fn stream_without_last_event_is_an_error() {
         json!({ "statusUpdate": { "taskId": "t", "contextId": "c",
             "status": { "state": "TASK_STATE_INPUT_REQUIRED" } } })
     };
-    for (end, may_end) in [(None, false), (Some(waiting()), true)] {
+    let artifact = || events(1).remove(1);
+    for (end, may_end) in
+        [(vec![], false), (vec![waiting()], true), (vec![waiting(), artifact()], true)]
+    {
         let sent: Vec<_> = events(1).into_iter().take(2).chain(end).collect();
         let served = sent.clone();
         let (_server, upstreams) =
@@ -384,6 +395,57 @@ async fn stream_without_last_event_is_an_error() {
         }
         upstreams.shutdown().await;
     }
+}
+
+#[tokio::test]
+async fn final_event_of_old_agent_ends_the_stream() {
+    let (_server, upstreams) = start("a2a-0.3", |_, seen| {
+        let update = json!({ "kind": "status-update", "taskId": "t", "contextId": "c",
+            "status": { "state": "working" }, "final": true });
+        framed(seen, vec![task("a2a-0.3", "working"), update])
+    })
+    .await;
+    let (received, outcome) = streamed(&upstreams).await;
+    outcome.unwrap();
+    assert_eq!(received.len(), 2);
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn subscription_is_posted_to_agents_without_get() {
+    for status in [404, 405] {
+        let (server, upstreams) = start("a2a-1.0-http-json", move |_, seen| {
+            if seen.http_method == "GET" {
+                return raw_reply(status, "text/plain", b"no");
+            }
+            Reply::events(futures_util::stream::iter(events(1)))
+        })
+        .await;
+        let params = json!({ "id": "t" });
+        let (received, outcome) = streamed_by(&upstreams, Operation::SubscribeToTask, params).await;
+        outcome.unwrap();
+        assert_eq!(received, events(1));
+        let posted = server.all_seen().pop().unwrap();
+        assert_eq!((posted.http_method.as_str(), posted.body), ("POST", json!({})));
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn subscription_to_unknown_task_has_the_first_error() {
+    let (_server, upstreams) = start("a2a-1.0-http-json", |_, seen| {
+        let failure = ::a2a::Failure::task_not_found("t");
+        match seen.http_method.as_str() {
+            "GET" => json_reply(404, &failure.to_rest(::a2a::Version::V1).body),
+            _ => raw_reply(404, "text/plain", b"no"),
+        }
+    })
+    .await;
+    let params = json!({ "id": "t" });
+    let (_, outcome) = streamed_by(&upstreams, Operation::SubscribeToTask, params).await;
+    let Err(Error::Agent(failure)) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(failure.kind, ErrorKind::TaskNotFound);
+    upstreams.shutdown().await;
 }
 
 #[tokio::test]
