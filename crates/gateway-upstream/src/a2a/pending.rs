@@ -118,8 +118,8 @@ impl Poller<'_> {
             sleep(wait).await;
             let part = self.meta.buffered.as_ref().map(|buffered| buffered.part());
             match Box::pin(self.poll(part.clone())).await {
-                Ok(task) => {
-                    *answer = Value::Object(Map::from_iter([("task".to_owned(), task)]));
+                Ok(state) => {
+                    *answer = state;
                     held = part;
                 }
                 Err(error) if self.is_final(&error) => break Err(error),
@@ -136,8 +136,11 @@ impl Poller<'_> {
         self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 
-    /// The state of the task.
-    async fn poll(&self, buffered: Option<Arc<BufferReservation>>) -> Result<Value, Error> {
+    /// The answer with the state of the task.
+    pub(super) async fn poll(
+        &self,
+        buffered: Option<Arc<BufferReservation>>,
+    ) -> Result<Value, Error> {
         let meta = RequestMeta { buffered, ..self.meta.clone() };
         let (request, send_state) = (&self.request, SendState::default());
         let outbound = Outbound { request, meta: &meta, send_state: &send_state, sink: None };
@@ -151,7 +154,7 @@ impl Poller<'_> {
         if id != request.task_id() {
             return Err(Failure::invalid_answer("it is another task").into());
         }
-        Ok(task)
+        Ok(Value::Object(Map::from_iter([("task".to_owned(), task)])))
     }
 
     /// Whether further polls are useless. The caller of a message waits for its time limit, because

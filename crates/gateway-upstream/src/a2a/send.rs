@@ -48,10 +48,20 @@ impl AgentLink {
         let timely = timeout(within, &mut exchange).await;
         let Ok(answer) = timely else {
             let error = timed_out(&send_state, within);
-            let late = late.filter(|_| operation == Operation::SendMessage && error.may_have_run());
-            let answer = match late {
-                Some(late) => self.read_late(exchange, late, limit).await,
-                None => None,
+            if operation != Operation::SendMessage || !error.may_have_run() {
+                return Err(error);
+            }
+            let answer = match (wanted.task_id(), late) {
+                // The task is known, so its state is an answer.
+                (Some(id), _) => {
+                    drop(exchange);
+                    let (request, until) = (poll(id, wanted), Some(Instant::now() + limit));
+                    let progress = Progress::default();
+                    let poller = Poller { link: self, meta: &meta, request, until, progress };
+                    Box::pin(poller.poll(meta.buffered.clone())).await.ok().map(Ok)
+                }
+                (None, Some(late)) => self.read_late(exchange, late, limit).await,
+                (None, None) => None,
             };
             let answer = answer.unwrap_or(Err(error))?;
             check_answer(operation, &answer)?;
@@ -101,16 +111,17 @@ fn poll(id: &str, sent: &Request) -> Request {
     Request::new(Operation::GetTask, params)
 }
 
-/// The request for the agent: it concerns what its permit names, and its answer does not wait for the
-/// end of a task, whose id would otherwise be unknown while it runs. The number of hops lets other
-/// gateways limit loops.
+/// The request for the agent: it concerns what its permit names. The answer does not wait for the end
+/// of a new task, whose id would otherwise be unknown while it runs. A message that continues a task
+/// waits as its caller wants, because the immediate answer can be the state before it. The number of
+/// hops lets other gateways limit loops.
 pub(super) fn permitted(request: &Request, subject: &str, hops: Option<u32>) -> Request {
     let mut request = request.clone();
     if !request.operation.sends_message() {
         request.set_task_id(subject);
         return request;
     }
-    if request.operation == Operation::SendMessage {
+    if request.operation == Operation::SendMessage && request.task_id().is_none() {
         set(&mut request.params, "configuration", "returnImmediately", true.into());
     }
     // A2A has no field for the skill. An agent may read it from the metadata of the request, too.

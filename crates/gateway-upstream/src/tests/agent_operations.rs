@@ -287,6 +287,23 @@ async fn late_answer_is_read_without_its_caller() {
     upstreams.shutdown().await;
 }
 
+#[tokio::test]
+async fn continued_task_is_returned_at_time_limit() {
+    let (server, upstreams) = start("a2a-1.0", |asked, seen| match asked.operation {
+        Operation::SendMessage => Reply::stall(),
+        _ => seen.result(&task("a2a-1.0", "working")),
+    })
+    .await;
+    let mut params = message();
+    params["message"]["taskId"] = "t".into();
+    let sent = operate(&upstreams, Operation::SendMessage, params, None).await.unwrap();
+    assert_eq!(sent["task"]["status"]["state"], "TASK_STATE_WORKING");
+    let configuration = &server.seen("SendMessage")[0].body["params"]["configuration"];
+    // The immediate answer could be the state before the message.
+    assert!(configuration.is_null(), "{configuration}");
+    upstreams.shutdown().await;
+}
+
 /// Two states of the task fit into the quota of the caller, three do not.
 #[tokio::test]
 async fn polls_release_the_memory_of_earlier_states() {
