@@ -252,9 +252,9 @@ async fn agents_answer_all_messages_immediately() {
         let mut params = message();
         params["configuration"] = json!({ "returnImmediately": false });
         operate(&upstreams, Operation::SendMessage, params, None).await.unwrap();
-        let sent = server.all_seen();
-        let sent = sent.iter().filter_map(|seen| read(dialect, seen));
-        let sent = sent.filter(|asked| asked.operation == Operation::SendMessage).last().unwrap();
+        let seen = server.all_seen();
+        let mut asked = seen.iter().filter_map(|seen| read(dialect, seen));
+        let sent = asked.find(|asked| asked.operation == Operation::SendMessage).unwrap();
         let configuration = &sent.params["configuration"];
         // Protocol Buffers omit `false`.
         let waits = match dialect {
