@@ -30,13 +30,15 @@ pub struct EventReader {
     id: u64,
     limits: Limits,
     events: Events,
+    /// Whether the last event is `final` in 0.3.
+    is_final: bool,
 }
 
 impl EventReader {
     /// Creates a reader of the answer to the request with this id. Only JSON-RPC has ids. The limits
     /// apply to each event.
     pub fn new(dialect: Dialect, id: u64, limits: Limits) -> Self {
-        Self { dialect, id, limits, events: Events::new(limits.bytes) }
+        Self { dialect, id, limits, events: Events::new(limits.bytes), is_final: false }
     }
 
     /// Adds the next bytes. Take all events before the next chunk, so that the memory is bounded by
@@ -55,12 +57,18 @@ impl EventReader {
         Some(self.read(&data))
     }
 
+    /// Whether the agent ends the stream with the last event, in any state of the task. Only 0.3 has
+    /// such events.
+    pub fn is_final(&self) -> bool {
+        self.is_final
+    }
+
     /// The bytes that are held.
     pub fn held_bytes(&self) -> usize {
         self.events.held_bytes()
     }
 
-    fn read(&self, data: &[u8]) -> Result<Value, Failure> {
+    fn read(&mut self, data: &[u8]) -> Result<Value, Failure> {
         let event = if self.dialect.binding == Binding::JsonRpc {
             rpc::read_result(self.id, data, self.limits)?
         } else {
@@ -73,6 +81,9 @@ impl EventReader {
             }
             event
         };
+        let is_final = |update: &Value| update["final"] == true;
+        self.is_final = self.dialect.version == Version::V03
+            && (is_final(&event) || is_final(&event["statusUpdate"]));
         translate::event_in(self.dialect, event).map_err(Untranslatable::into_answer_failure)
     }
 }

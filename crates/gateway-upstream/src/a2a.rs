@@ -4,6 +4,7 @@
 //! a skill, and its result is the reply or the result of the task. Upstream addresses come from the
 //! configuration, never from agent cards.
 
+mod assembly;
 mod check;
 mod exchange;
 mod mcp_task;
@@ -31,8 +32,8 @@ use super::{
 };
 use crate::TransportConfig;
 
-/// Maximum abandoned messages of steps whose response is still read, to learn the task id and cancel
-/// it.
+/// Maximum messages without a waiting caller whose response is still read, to learn the task id: that
+/// of a step is canceled, that of a caller is listed.
 const MAX_ABANDONED: usize = 64;
 
 /// The link to one agent.

@@ -9,7 +9,7 @@ use gateway_protocol::{
     trace_context::TraceContext,
 };
 use serde_json::{Value, value::RawValue};
-use tokio::sync::mpsc;
+use tokio::sync::{SetOnce, mpsc};
 
 use super::ClientChannel;
 
@@ -95,6 +95,9 @@ pub struct AgentRequest<'a> {
     /// Receives the events of a streaming operation, also the last one. The agent waits while the
     /// channel is full.
     pub events: Option<&'a mpsc::Sender<Value>>,
+    /// Set to the time limit if the agent received a message and has not answered by then. The
+    /// operation continues for some time, to learn the task. `None`: it ends.
+    pub late: Option<&'a SetOnce<Duration>>,
 }
 
 /// The context of a caller.

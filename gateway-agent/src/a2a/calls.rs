@@ -1,6 +1,6 @@
 //! Operations of agents: messages and tasks. They run to their end also without their clients.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use a2a::{Operation, Request, extensions::Extensions};
 use axum::response::Response;
@@ -8,7 +8,7 @@ use futures_util::stream;
 use gateway_policy::QuotaKey;
 use gateway_upstream::RequestContext;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{SetOnce, mpsc};
 
 use super::{
     A2a,
@@ -47,11 +47,13 @@ impl AgentOperation {
         self.request.operation
     }
 
-    /// Runs the operation. Returns its result, or the last event of a stream.
+    /// Runs the operation. Returns its result, or the last event of a stream. `late` is set if its
+    /// caller must not wait for it any longer.
     pub(super) async fn run(
         self,
         gateway: &Arc<Gateway>,
         events: Option<mpsc::Sender<Value>>,
+        late: Option<Arc<SetOnce<Duration>>>,
     ) -> (Result<Value, Refusal>, CallRecord) {
         let Self { agent, request, extensions, caller, context, mut record, push, .. } = self;
         let name = agent.to_string();
@@ -59,7 +61,7 @@ impl AgentOperation {
         let agent = RequestedAgent { name: requested, version };
         let mut invocation = Invocation {
             caller,
-            target: Target::Agent(AgentCall { agent, request, extensions, events, push }),
+            target: Target::Agent(AgentCall { agent, request, extensions, events, late, push }),
             params: Vec::new(),
             context,
             client: None,
@@ -81,17 +83,23 @@ pub(super) async fn serve(
     if call.operation().is_streaming() {
         return stream(a2a, gateway, call, form).await;
     }
-    let running = a2a.running().run(answer(gateway, call, form));
-    running.await.unwrap_or_else(|| Err(Refusal::stopping()))
+    let (late, is_listed) = (Arc::new(SetOnce::new()), call.tasks.has_list());
+    let running = a2a.running().run(answer(gateway, call, form, Arc::clone(&late)));
+    tokio::select! {
+        biased;
+        answer = running => answer.unwrap_or_else(|| Err(Refusal::stopping())),
+        limit = late.wait() => Err(Refusal::late(*limit, is_listed)),
+    }
 }
 
 async fn answer(
     gateway: Arc<Gateway>,
     call: AgentOperation,
     form: AnswerForm,
+    late: Arc<SetOnce<Duration>>,
 ) -> Result<Response, Refusal> {
     let (operation, tasks) = (call.operation(), call.tasks.clone());
-    let (result, mut record) = Box::pin(call.run(&gateway, None)).await;
+    let (result, mut record) = Box::pin(call.run(&gateway, None, Some(late))).await;
     let mut result = result?;
     tasks.saw(operation, &result);
     if let (Operation::CreatePushConfig, Some(config)) = (operation, tasks.config()) {
@@ -147,7 +155,7 @@ async fn run_stream(
     let (events, received) = mpsc::channel(EVENTS);
     let tasks = call.tasks.clone();
     let ((result, mut record), bytes) = tokio::join!(
-        Box::pin(call.run(&gateway, Some(events))),
+        Box::pin(call.run(&gateway, Some(events), None)),
         forward(received, &form, &tasks, &client),
     );
     record.answered(bytes);

@@ -65,6 +65,22 @@ impl Refusal {
         Failure::new(ErrorKind::Unavailable, message).with_reason("GATEWAY_STOPPING").into()
     }
 
+    /// The error of a message whose answer is late. The caller finds its task if it has a list.
+    pub(super) fn late(limit: Duration, is_listed: bool) -> Self {
+        let ms = limit.as_millis();
+        let task = if is_listed {
+            "its task will be in ListTasks when the agent answers"
+        } else {
+            "its task cannot be found without an identity of the caller"
+        };
+        let message = format!(
+            "the message was sent, and the agent did not answer within {ms} ms; {task}; repeating \
+             the message may run it twice"
+        );
+        let failure = Failure::new(ErrorKind::DeadlineExceeded, message);
+        failure.with_reason("AGENT_TIMEOUT").into()
+    }
+
     /// The error of another HTTP method.
     pub(super) fn method_not_allowed(allowed: &'static str) -> Self {
         let message = format!("the method is not allowed for this path; use {allowed}");

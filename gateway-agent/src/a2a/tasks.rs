@@ -50,6 +50,11 @@ impl TaskObserver {
         self.config.as_deref()
     }
 
+    /// Whether the caller can list its tasks.
+    pub(super) fn has_list(&self) -> bool {
+        self.owner.is_some()
+    }
+
     /// Reads an answer or an event.
     pub(super) fn saw(&self, operation: Operation, answer: &Value) {
         let Some(owner) = self.owner else { return };
@@ -150,7 +155,7 @@ impl TaskList<'_> {
     ) -> Option<Value> {
         let call = call?;
         let tasks = call.tasks.clone();
-        let (result, _) = Box::pin(call.run(self.gateway, None)).await;
+        let (result, _) = Box::pin(call.run(self.gateway, None, None)).await;
         match result {
             Ok(task) => {
                 tasks.saw(Operation::GetTask, &task);

@@ -154,6 +154,7 @@ impl Exchange<'_> {
             trace: &trace,
             quota_key: &moment.principal,
             events: None,
+            late: agent_call.late.as_deref(),
         };
         let answer = if self.request.operation.is_streaming() {
             let events = agent_call.events.as_ref();

@@ -1,6 +1,6 @@
 //! One operation of one caller on any surface, and its output.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use a2a::extensions::Extensions;
 use gateway_compose::{RunScope, Steps};
@@ -13,7 +13,7 @@ use gateway_upstream::{ClientChannel, RequestContext, Subscription};
 use http::HeaderMap;
 use registry_core::{Name, Revision, Secret, Version};
 use serde_json::{Value, value::RawValue};
-use tokio::sync::mpsc;
+use tokio::sync::{SetOnce, mpsc};
 
 use super::{Error, Gateway, Task, TaskNames};
 use crate::{
@@ -75,6 +75,9 @@ pub(crate) struct AgentCall {
     /// Receives all events of a streaming operation, also the last one. The operation continues
     /// without a receiver.
     pub(crate) events: Option<mpsc::Sender<Value>>,
+    /// Set to the time limit if the agent received a message and has not answered by then. The
+    /// operation continues for some time, to learn the task. `None`: it ends.
+    pub(crate) late: Option<Arc<SetOnce<Duration>>>,
     pub(crate) push: PushRole,
 }
 

@@ -132,6 +132,7 @@ async fn operate(
             request: Request::new(operation, params),
             extensions: Extensions::default(),
             events: Some(sender),
+            late: None,
             push: PushRole::None,
         }),
         params: Vec::new(),

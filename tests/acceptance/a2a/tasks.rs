@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use acceptance::eventually;
+use acceptance::{ModernClient, eventually};
 use futures_util::{
     future::{join_all, select_all},
     stream,
@@ -23,6 +23,8 @@ use super::{Agent, Caller, Scene, message, skill};
 const WORKING: &str = "TASK_STATE_WORKING";
 const COMPLETED: &str = "TASK_STATE_COMPLETED";
 const CANCELED: &str = "TASK_STATE_CANCELED";
+/// The text of a message whose answer waits for the end of its task.
+const BLOCK: &str = "block";
 /// The error code of an unknown task.
 const TASK_NOT_FOUND: i64 = -32001;
 
@@ -58,6 +60,12 @@ impl Office {
     fn requests(&self, method: &str) -> usize {
         self.server.seen(method).len()
     }
+
+    /// The number of requests for a task.
+    fn polls(&self, task: &str) -> usize {
+        let polls = self.server.seen("GetTask");
+        polls.iter().filter(|poll| poll.body["params"]["id"] == task).count()
+    }
 }
 
 impl Desk {
@@ -79,7 +87,8 @@ impl Desk {
         match (received.rpc_method(), known) {
             ("SendMessage", _) => {
                 let id = self.next_id();
-                if params["configuration"]["returnImmediately"] != true {
+                let is_immediate = params["configuration"]["returnImmediately"] == true;
+                if !is_immediate || params["message"]["parts"][0]["text"] == BLOCK {
                     self.end().await;
                 }
                 received.result(&json!({ "task": self.task(&id) }))
@@ -172,6 +181,62 @@ async fn disconnected_client_cancels_no_task() {
     eventually("the task ends", || async { caller.get(&task).await.state() == COMPLETED }).await;
     assert_eq!(office.requests("CancelTask"), 0);
     assert_eq!(office.server.cut_off(), 0, "the gateway reads all answers");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocking_message_returns_the_end_of_its_task() {
+    let (office, _scene, caller) = start("").await;
+    let waiting = caller.clone();
+    let waiting = tokio::spawn(async move { waiting.send("work", "plan").await });
+    eventually("the gateway polls", || async { office.polls("task-1") > 1 }).await;
+    office.release();
+    let answer = waiting.await.expect("an answer");
+    assert_eq!(answer.task()["status"]["state"], COMPLETED, "{answer:?}");
+    assert_eq!(office.requests("SendMessage"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocking_message_returns_unfinished_task_at_time_limit() {
+    let (office, _scene, caller) = start("limits: { callTimeoutMs: 500 }\n").await;
+    let answer = caller.send("work", "plan").await;
+    assert_eq!(answer.task()["status"]["state"], WORKING, "{answer:?}");
+    let task = answer.task()["id"].as_str().expect("an id").to_owned();
+    office.release();
+    assert_eq!(caller.get(&task).await.state(), COMPLETED);
+    assert_eq!(office.requests("CancelTask"), 0);
+}
+
+/// The agent ignores `returnImmediately`.
+#[tokio::test(flavor = "multi_thread")]
+async fn task_of_late_answer_is_listed() {
+    let (office, _scene, caller) = start("limits: { callTimeoutMs: 500 }\n").await;
+    let answer = caller.send("work", BLOCK).await;
+    assert_eq!((answer.status, answer.code()), (504, &json!(-32000)), "{answer:?}");
+    let details = &answer.message["error"]["data"];
+    assert_eq!(details[0]["reason"], "AGENT_TIMEOUT", "{answer:?}");
+    let listed = async || caller.call("ListTasks", &json!({})).await.result()["tasks"].clone();
+    assert_eq!(listed().await, json!([]));
+    office.release();
+    eventually("the task is listed", || async { listed().await[0]["id"].is_string() }).await;
+    let listed = listed().await;
+    let task = listed[0]["id"].as_str().expect("an id");
+    assert_eq!(caller.get(task).await.state(), COMPLETED);
+    assert_eq!(office.requests("SendMessage"), 1);
+}
+
+/// A skill that is called as a tool takes the path of a step.
+#[tokio::test(flavor = "multi_thread")]
+async fn step_streams_from_an_agent_with_streams() {
+    let (office, scene, _caller) = start("agents: { asTools: true }\n").await;
+    let client = ModernClient::agent(&scene.gateway.mcp_url(), "caller", "1.0.0");
+    let arguments = json!({ "topic": "plan" });
+    let call = tokio::spawn(async move { client.call("agent__office__work", arguments).await });
+    eventually("the agent streams", || async { office.requests("SendStreamingMessage") == 1 })
+        .await;
+    office.release();
+    let answer = call.await.expect("an answer");
+    assert!(!answer.is_tool_error(), "{answer:?}");
+    assert_eq!((office.requests("SendMessage"), office.polls("task-1")), (0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -67,3 +67,22 @@ fn long_events_are_rejected() {
     let long = format!("data: {}\n\n", "x".repeat(5000));
     assert_eq!(reader.push(long.as_bytes()).unwrap_err().kind, ErrorKind::InvalidAgentResponse);
 }
+
+#[test]
+fn final_event_of_old_agents_ends_the_stream() {
+    let update = |is_final: bool| json!({ "taskId": "t", "contextId": "c", "status": { "state": "working" }, "final": is_final });
+    for is_final in [true, false] {
+        let mut marked = update(is_final);
+        marked["kind"] = "status-update".into();
+        let response = json!({ "jsonrpc": "2.0", "id": 1, "result": marked });
+        for (dialect, event) in [
+            (Dialect::json_rpc(Version::V03), response),
+            (Dialect::http_json(Version::V03), json!({ "statusUpdate": update(is_final) })),
+        ] {
+            let mut reader = EventReader::new(dialect, 1, limits());
+            reader.push(format!("data: {event}\n\n").as_bytes()).unwrap();
+            reader.next_event().unwrap().unwrap();
+            assert_eq!(reader.is_final(), is_final, "{event}");
+        }
+    }
+}

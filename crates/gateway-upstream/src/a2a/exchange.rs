@@ -106,7 +106,7 @@ impl AgentLink {
         };
         let WrittenRequest { id, request: http_request } = written;
         let started = Instant::now();
-        let head = timeout(sink.limit, self.transport.send(http_request, &meta.subject)).await;
+        let head = timeout(sink.limit, Box::pin(self.open(http_request, &meta.subject))).await;
         let response = head.unwrap_or_else(|_| Err(timed_out(send_state, sink.limit)))?;
         if response.status().is_success() && is_event_stream(response.headers()) {
             let limit_bytes = self.transport.client.limits().response_bytes;

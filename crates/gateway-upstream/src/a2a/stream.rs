@@ -1,4 +1,4 @@
-//! The event stream of an operation of a caller.
+//! The event stream of an operation of a caller, or of the message of a step.
 //!
 //! Events keep their order. The agent waits while the caller does not read. A stream without a last
 //! event ends with an error.
@@ -9,25 +9,28 @@ use std::{
 };
 
 use a2a::{Dialect, Failure, model::Event, stream::EventReader};
+use bytes::Bytes;
 use gateway_policy::BufferReservation;
 use gateway_protocol::{content, jsonrpc::Limits};
-use http::Response;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::{sync::mpsc, time::timeout};
 
-use super::check::check_event;
+use super::{AgentLink, check::check_event};
 use crate::{
     breaker::BreakerPermit,
     error::{Error, Phase, ProtocolViolation},
-    http::{next_chunk, read_rest},
+    http::{Subject, next_chunk, read_rest},
+    send_state::Body,
 };
 
 /// Receives the events of one stream.
 #[derive(Debug)]
 pub(crate) struct EventSink<'a> {
     events: &'a mpsc::Sender<Value>,
-    breaker: &'a BreakerPermit,
+    /// `None`: the step counts its outcome.
+    breaker: Option<&'a BreakerPermit>,
     /// Maximum time before the head of the response, and between two chunks.
     pub(super) limit: Duration,
     has_events: AtomicBool,
@@ -36,7 +39,7 @@ pub(crate) struct EventSink<'a> {
 impl<'a> EventSink<'a> {
     pub(crate) fn new(
         events: &'a mpsc::Sender<Value>,
-        breaker: &'a BreakerPermit,
+        breaker: Option<&'a BreakerPermit>,
         limit: Duration,
     ) -> Self {
         Self { events, breaker, limit, has_events: AtomicBool::new(false) }
@@ -48,10 +51,34 @@ impl<'a> EventSink<'a> {
     }
 
     async fn send(&self, event: Value) -> Result<(), Error> {
-        if !self.has_events.swap(true, Ordering::Relaxed) {
-            self.breaker.record(false);
+        let is_first = !self.has_events.swap(true, Ordering::Relaxed);
+        if let Some(breaker) = self.breaker.filter(|_| is_first) {
+            breaker.record(false);
         }
         self.events.send(event).await.map_err(|_| ProtocolViolation::Closed.into())
+    }
+}
+
+impl AgentLink {
+    /// Sends the request for a stream. Servers differ in the method of subscriptions: the Protocol
+    /// Buffers have GET, the text of the specification has POST.
+    pub(super) async fn open(
+        &self,
+        request: Request<Body>,
+        subject: &Subject,
+    ) -> Result<Response<Incoming>, Error> {
+        let has_other = |response: &Response<Incoming>| {
+            matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+        };
+        let get = (request.method() == Method::GET).then(|| request.clone());
+        let response = self.transport.send(request, subject).await?;
+        let Some(mut request) = get.filter(|_| has_other(&response)) else { return Ok(response) };
+        *request.method_mut() = Method::POST;
+        *request.body_mut() = Bytes::from_static(b"{}").into();
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let second = self.transport.send(request, subject).await?;
+        // The task may be unknown. The error of the usual method then says so.
+        Ok(if has_other(&second) { response } else { second })
     }
 }
 
@@ -80,7 +107,7 @@ impl<'a> EventStream<'a> {
     pub(super) async fn read(mut self, sink: &EventSink<'_>) -> Result<(), Error> {
         let limit_bytes = self.limit_bytes;
         let after_ms = u64::try_from(sink.limit.as_millis()).unwrap_or(u64::MAX);
-        // Whether the stream may end after the events so far.
+        // Whether the task waits for its caller, so that the stream may end.
         let mut may_end = false;
         let mut task: Option<String> = None;
         loop {
@@ -99,8 +126,12 @@ impl<'a> EventStream<'a> {
                 {
                     return Err(Failure::invalid_answer("an event belongs to another task").into());
                 }
-                let is_last = view.is_last();
-                may_end = is_last || is_waiting(view);
+                let is_last = view.is_last() || self.reader.is_final();
+                may_end = match view {
+                    Event::Task(task) => task.state().is_interrupted(),
+                    Event::Status { state, .. } => state.is_interrupted(),
+                    Event::Message(_) | Event::Artifact { .. } => may_end,
+                };
                 sink.send(event).await?;
                 if is_last {
                     read_rest(self.body);
@@ -118,14 +149,5 @@ impl<'a> EventStream<'a> {
         buffered.reserve(needed.saturating_sub(self.reserved))?;
         self.reserved = self.reserved.max(needed);
         Ok(())
-    }
-}
-
-/// Whether the task waits for its caller, so that the stream may end.
-fn is_waiting(event: Event<'_>) -> bool {
-    match event {
-        Event::Task(task) => task.state().is_interrupted(),
-        Event::Status { state, .. } => state.is_interrupted(),
-        Event::Message(_) | Event::Artifact { .. } => false,
     }
 }

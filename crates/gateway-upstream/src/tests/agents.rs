@@ -2,13 +2,18 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use futures_util::StreamExt as _;
 use gateway_protocol::jsonrpc::code::METHOD_NOT_FOUND;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::*;
 
-const MESSAGE: Method = Method::SendMessage { takes_text: false, gives_text: false };
+const MESSAGE: Method =
+    Method::SendMessage { takes_text: false, gives_text: false, streams: false };
+/// A message to an agent whose card has streams.
+const STREAMED: Method =
+    Method::SendMessage { takes_text: false, gives_text: false, streams: true };
 
 pub(super) fn agent() -> Key {
     "agent/team/under-test@1.0.0".parse().unwrap()
@@ -127,7 +132,7 @@ async fn text_skill_sends_and_returns_text() {
         (true, true, json!({ "text": "how much?" }), json!("1.10")),
         (false, false, json!({ "data": { "text": "how much?" } }), json!(1.1)),
     ] {
-        let method = Method::SendMessage { takes_text, gives_text };
+        let method = Method::SendMessage { takes_text, gives_text, streams: false };
         let result = ask_with(&upstreams, method, text).await.unwrap();
         assert_eq!(result["structuredContent"], value);
         let sent = fake.seen("SendMessage").pop().unwrap();
@@ -356,6 +361,103 @@ async fn task_started_after_disconnect_is_canceled() {
     upstreams.shutdown().await;
     assert_eq!(fake.seen("CancelTask").len(), 2);
     assert_eq!(fake.seen("SendMessage").len(), 2);
+}
+
+/// The events of a stream whose task has the id `t`. The stream stays open if it `hangs`.
+fn events(seen: &Received, results: Vec<Value>, hangs: bool) -> Reply {
+    let id = seen.body["id"].clone();
+    let response = move |result| json!({ "jsonrpc": "2.0", "id": id, "result": result });
+    let events = futures_util::stream::iter(results.into_iter().map(response));
+    if hangs {
+        return Reply::events(events.chain(futures_util::stream::pending()));
+    }
+    Reply::events(events)
+}
+
+fn begun() -> Value {
+    json!({ "task": { "id": "t", "status": { "state": "TASK_STATE_WORKING" } } })
+}
+
+fn piece(text: &str, append: bool) -> Value {
+    let artifact = json!({ "artifactId": "a", "parts": [{ "text": text }] });
+    json!({ "artifactUpdate": { "taskId": "t", "artifact": artifact, "append": append } })
+}
+
+fn polls(fake: &Server) -> usize {
+    let polls = fake.seen("GetTask");
+    polls.iter().filter(|seen| seen.body["params"]["id"] == "t").count()
+}
+
+#[tokio::test]
+async fn streamed_message_returns_the_assembled_task() {
+    let (fake, upstreams) = fake(|seen| {
+        let ended = json!({ "statusUpdate": { "taskId": "t",
+            "status": { "state": "TASK_STATE_COMPLETED" } } });
+        events(seen, vec![begun(), piece("a b", false), piece(" c", true), ended], true)
+    })
+    .await;
+    let result = ask_with(&upstreams, STREAMED, "{}").await.unwrap();
+    assert_eq!(result["structuredContent"], "a b c");
+    assert_eq!((fake.seen("SendStreamingMessage").len(), polls(&fake)), (1, 0));
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn interrupted_stream_is_polled() {
+    let (fake, upstreams) = fake(|seen| match seen.rpc_method() {
+        "SendStreamingMessage" => events(seen, vec![begun(), piece("half", false)], false),
+        _ => task(seen, "TASK_STATE_COMPLETED"),
+    })
+    .await;
+    let result = ask_with(&upstreams, STREAMED, "{}").await.unwrap();
+    assert_eq!(result["structuredContent"], json!({ "made": true }));
+    assert_eq!((fake.seen("SendStreamingMessage").len(), polls(&fake)), (1, 1));
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn artifacts_beyond_the_limit_are_polled() {
+    let (fake, upstreams) = fake(|seen| match seen.rpc_method() {
+        "SendStreamingMessage" => {
+            let pieces = (0..3).map(|_| piece(&"x".repeat(30_000), true));
+            events(seen, std::iter::once(begun()).chain(pieces).collect(), true)
+        }
+        _ => task(seen, "TASK_STATE_COMPLETED"),
+    })
+    .await;
+    let result = ask_with(&upstreams, STREAMED, "{}").await.unwrap();
+    assert_eq!(result["structuredContent"], json!({ "made": true }));
+    assert_eq!(polls(&fake), 1);
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn agent_without_streams_gets_a_plain_message() {
+    let (fake, upstreams) = fake(|seen| match seen.rpc_method() {
+        "SendStreamingMessage" => {
+            seen.error(200, &json!({ "code": -32004, "message": "no streams" }))
+        }
+        _ => task(seen, "TASK_STATE_COMPLETED"),
+    })
+    .await;
+    let result = ask_with(&upstreams, STREAMED, "{}").await.unwrap();
+    assert_eq!(result["structuredContent"], json!({ "made": true }));
+    assert_eq!(fake.seen("SendMessage").len(), 1);
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn task_of_abandoned_stream_is_canceled() {
+    let (fake, upstreams) = fake(|seen| match seen.rpc_method() {
+        "SendStreamingMessage" => events(seen, vec![begun()], true),
+        _ => seen.result(&json!({})),
+    })
+    .await;
+    let asked = ask_with(&upstreams, STREAMED, "{}");
+    assert!(timeout(Duration::from_millis(200), asked).await.is_err());
+    eventually(|| async { fake.seen("CancelTask").len() == 1 }).await;
+    assert_eq!(fake.seen("CancelTask")[0].body["params"], json!({ "id": "t" }));
+    upstreams.shutdown().await;
 }
 
 #[tokio::test]

@@ -107,7 +107,7 @@ impl Served<'_> {
             let call =
                 self.call(agent.clone(), request.clone(), (context.clone(), extensions.clone()));
             let gateway = Arc::clone(&self.gateway);
-            let running = async move { Box::pin(call.run(&gateway, None)).await.0 };
+            let running = async move { Box::pin(call.run(&gateway, None, None)).await.0 };
             match self.a2a.running().run(running).await {
                 // The agent may have forgotten it.
                 Some(Err(refusal)) if refusal.failure.kind.is_own() => return Err(refusal),

@@ -147,7 +147,7 @@ impl Notified<'_> {
             tasks,
             push,
         };
-        let answer = Box::pin(call.run(gateway, None)).await.0?;
+        let answer = Box::pin(call.run(gateway, None, None)).await.0?;
         observer.saw(operation, &answer);
         Ok(if needs_task { json!({ "task": answer }) } else { answer })
     }

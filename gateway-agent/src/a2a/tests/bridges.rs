@@ -43,20 +43,21 @@ async fn declared_skills_are_tools_if_enabled() {
     let plain = A2aBench::start([]).await;
     assert!(listed(&plain, "a").await.is_empty());
     plain.bench.call("a", TOOL, json!({ "topic": "go" })).await;
-    assert!(plain.agent.seen("SendMessage").is_empty());
+    assert!(plain.agent.seen("SendStreamingMessage").is_empty());
 }
 
 #[tokio::test]
 async fn call_of_a_skill_is_a_message_to_its_agent() {
     let bench = bridged().await;
     let result = bench.bench.call("a", TOOL, json!({ "topic": "go" })).await.result();
-    assert_eq!(result["structuredContent"], "done", "{result}");
-    let sent = bench.agent.seen("SendMessage")[0].body["params"]["message"].clone();
+    assert_eq!(result["structuredContent"], "piece", "the artifact of the stream: {result}");
+    let sent = bench.agent.seen("SendStreamingMessage")[0].body["params"]["message"].clone();
     assert_eq!(sent["metadata"]["skillId"], "work");
     assert_eq!(sent["parts"], json!([{ "data": { "topic": "go" } }]));
     bench.bench.call("a", TOOL, json!({})).await;
     bench.bench.call("stranger", TOOL, json!({ "topic": "go" })).await;
-    assert_eq!(bench.agent.seen("SendMessage").len(), 1, "invalid and undeclared calls");
+    let sent = bench.agent.seen("SendStreamingMessage").len();
+    assert_eq!(sent, 1, "invalid and undeclared calls");
 }
 
 #[tokio::test]

@@ -189,6 +189,7 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
     }
     let params = &received.body["params"];
     let text = params["message"]["parts"][0]["text"].as_str().unwrap_or_default();
+    let topic = params["message"]["parts"][0]["data"]["topic"].as_str();
     let unknown = || received.error(200, &json!({ "code": -32001, "message": "no such task" }));
     match received.rpc_method() {
         "GetTask" if params["id"] != OWN_TASK => unknown(),
@@ -196,7 +197,7 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
             if text == "wait" {
                 script.released.notified().await;
             }
-            let state = match params["message"]["parts"][0]["data"]["topic"].as_str() {
+            let state = match topic {
                 Some("ask") => "TASK_STATE_INPUT_REQUIRED",
                 Some("long") => "TASK_STATE_WORKING",
                 _ => "TASK_STATE_COMPLETED",
@@ -213,12 +214,16 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
             let artifact = json!({ "artifactId": "r", "parts": [{ "text": "piece" }] });
             let (mut piece, mut last) = (update.clone(), update);
             piece["artifact"] = artifact;
-            last["status"] = json!({ "state": "TASK_STATE_COMPLETED" });
+            let needs_input = topic == Some("ask");
+            let state =
+                if needs_input { "TASK_STATE_INPUT_REQUIRED" } else { "TASK_STATE_COMPLETED" };
+            last["status"] = json!({ "state": state });
             let mut events = vec![
                 json!({ "task": task("TASK_STATE_WORKING") }),
                 json!({ "artifactUpdate": piece }),
             ];
-            if !is_endless {
+            // The stream of a long task breaks.
+            if !is_endless && topic != Some("long") {
                 events.push(json!({ "statusUpdate": last }));
             }
             let id = received.body["id"].clone();
