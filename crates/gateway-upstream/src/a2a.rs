@@ -22,6 +22,7 @@ use http::{HeaderName, HeaderValue};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use self::probe::ProbeInterval;
 pub(super) use self::stream::EventSink;
 use super::{
     events::EventPublisher,
@@ -42,6 +43,7 @@ pub(super) struct AgentLink {
     /// The version and binding of the agent, if they are known.
     dialect: ArcSwapOption<Dialect>,
     probes: SingleFlight,
+    interval: ProbeInterval,
     next_id: AtomicU64,
     read_abandoned: Semaphore,
     stop: CancellationToken,
@@ -69,6 +71,7 @@ impl AgentLink {
             transport: Arc::new(Transport::new(agent, publisher, transport, shared)?),
             dialect: ArcSwapOption::empty(),
             probes: SingleFlight::default(),
+            interval: ProbeInterval::default(),
             next_id: AtomicU64::new(1),
             read_abandoned: Semaphore::new(MAX_ABANDONED),
             stop,

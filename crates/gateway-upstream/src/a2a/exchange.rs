@@ -84,15 +84,11 @@ impl AgentLink {
         let operation = outbound.request.operation;
         // Agents need not have the other operations.
         let is_required = operation.sends_message() || operation == Operation::GetTask;
-        if !(is_required && answer.as_ref().is_err_and(is_version_error)) {
+        if !(is_required && answer.as_ref().is_err_and(may_have_changed)) {
             return answer;
         }
         outbound.send_state.reset();
-        self.dialect.store(None);
-        let now = self.supported_dialect().await?;
-        if now == before {
-            return answer;
-        }
+        let Some(now) = Box::pin(self.dialect_after(before)).await else { return answer };
         Box::pin(self.call_in(now, outbound)).await
     }
 
@@ -102,7 +98,7 @@ impl AgentLink {
         written.request.body_mut().track(send_state);
         let Some(sink) = sink else {
             let answer = self.exchange(written, meta).await?;
-            return self.read(dialect, request.operation, &answer);
+            return self.read(dialect, request, &answer);
         };
         let WrittenRequest { id, request: http_request } = written;
         let started = Instant::now();
@@ -118,7 +114,7 @@ impl AgentLink {
         let left = sink.limit.saturating_sub(started.elapsed());
         let answer = timeout(left, self.read_body(id, response, meta)).await;
         let answer = answer.unwrap_or_else(|_| Err(timed_out(send_state, sink.limit)))?;
-        self.read(dialect, request.operation, &answer)?;
+        self.read(dialect, request, &answer)?;
         Err(ProtocolViolation::ContentType.into())
     }
 
@@ -155,11 +151,11 @@ impl AgentLink {
         Ok(HttpAnswer { id, status: head.status, body })
     }
 
-    /// The answer in its internal form, or the error of the agent.
+    /// The answer to a request in its internal form, or the error of the agent.
     pub(super) fn read(
         &self,
         dialect: Dialect,
-        operation: Operation,
+        request: &Request,
         answer: &HttpAnswer,
     ) -> Result<Value, Error> {
         let HttpAnswer { id, status, body } = answer;
@@ -168,7 +164,7 @@ impl AgentLink {
             if !status.is_success() && !is_rpc_error(body, limits) {
                 return Err(status_error(*status));
             }
-            return Ok(rpc::read_answer(version, operation, *id, body, limits)?);
+            return Ok(rpc::read_answer(version, request.operation, *id, body, limits)?);
         }
         // Errors of proxies in front of an agent have no form of A2A.
         let is_error_of_agent = || {
@@ -179,7 +175,7 @@ impl AgentLink {
         if !status.is_success() && !is_error_of_agent() {
             return Err(status_error(*status));
         }
-        Ok(rest::read_answer(version, operation, status.as_u16(), body, limits)?)
+        Ok(rest::read_answer(version, request, status.as_u16(), body, limits)?)
     }
 
     pub(super) fn limits(&self) -> Limits {
@@ -238,6 +234,13 @@ impl AgentLink {
 pub(super) fn is_version_error(error: &Error) -> bool {
     let Error::Agent(failure) = error else { return false };
     matches!(failure.kind, ErrorKind::MethodNotFound | ErrorKind::VersionNotSupported)
+}
+
+/// Whether an error can mean that the agent supports another version or binding now. A 404 without a
+/// body of A2A is that of a server without the path.
+fn may_have_changed(error: &Error) -> bool {
+    is_version_error(error)
+        || matches!(error, Error::Protocol { what: ProtocolViolation::Status(404) })
 }
 
 /// The error of an expired time limit. A request that was not sent by now never is.
