@@ -152,15 +152,12 @@ pub fn write_call(version: Version, request: &Request) -> Result<Outgoing, Untra
     };
     let (mut path, mut body) = (format!("{prefix}{path}"), None);
     if method == Method::POST {
-        body = Some(match request.operation {
-            // The path has the id and the tenant.
-            Operation::CancelTask => {
-                params.remove("id");
-                params.remove("tenant");
-                Value::Object(params).to_string()
-            }
-            _ => Value::Object(params).to_string(),
-        });
+        // The path has the tenant, and the id of the task to cancel.
+        params.remove("tenant");
+        if request.operation == Operation::CancelTask {
+            params.remove("id");
+        }
+        body = Some(Value::Object(params).to_string());
     } else {
         let query = write_query(&params);
         if !query.is_empty() {

@@ -30,7 +30,7 @@ use super::{
     routing::TargetId,
     single_flight::SingleFlight,
 };
-use crate::TransportConfig;
+use crate::TargetConfig;
 
 /// Maximum abandoned messages of steps whose response is still read, to learn the task id and cancel
 /// it.
@@ -40,6 +40,8 @@ const MAX_ABANDONED: usize = 64;
 #[derive(Debug)]
 pub(super) struct AgentLink {
     transport: Arc<Transport>,
+    /// The tenant of the agent's interface, in each request of 1.0.
+    tenant: Option<Box<str>>,
     /// The version and binding of the agent, if they are known.
     dialect: ArcSwapOption<Dialect>,
     probes: SingleFlight,
@@ -63,12 +65,13 @@ impl AgentLink {
     /// Must be called inside a Tokio runtime.
     pub(super) fn new(
         (publisher, agent): (Arc<EventPublisher>, TargetId),
-        transport: &TransportConfig,
+        config: &TargetConfig,
         shared: &Client,
         stop: CancellationToken,
     ) -> Result<Self, InvalidAddress> {
         Ok(Self {
-            transport: Arc::new(Transport::new(agent, publisher, transport, shared)?),
+            transport: Arc::new(Transport::new(agent, publisher, &config.transport, shared)?),
+            tenant: config.tenant.clone(),
             dialect: ArcSwapOption::empty(),
             probes: SingleFlight::default(),
             interval: ProbeInterval::default(),

@@ -1,6 +1,7 @@
 //! One request to an agent and its answer, in the version and binding that the agent supports.
 
 use std::{
+    borrow::Cow,
     sync::atomic::Ordering,
     time::{Duration, Instant},
 };
@@ -182,13 +183,18 @@ impl AgentLink {
         Limits::with_max_bytes(self.transport.client.limits().response_bytes)
     }
 
-    /// Writes a request in a dialect.
+    /// Writes a request in a dialect, for the tenant of the agent's interface.
     pub(super) fn written(
         &self,
         dialect: Dialect,
         request: &Request,
         meta: &RequestMeta,
     ) -> Result<WrittenRequest, Error> {
+        let mut request = Cow::Borrowed(request);
+        if let Some(tenant) = self.tenant.as_deref().filter(|_| dialect.version == Version::V1) {
+            request.to_mut().set_tenant(Some(tenant));
+        }
+        let request = &*request;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let address = &self.transport.address;
         let mut headers: HeaderMap = address.headers.clone();

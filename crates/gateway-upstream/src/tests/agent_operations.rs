@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::{
-    agents::{agent, start_at},
+    agents::{agent, start_at, target_at},
     *,
 };
 
@@ -276,6 +276,37 @@ async fn vanished_path_is_probed_and_message_sent_again() {
     let sent = operate(&upstreams, Operation::SendMessage, message(), None).await.unwrap();
     assert_eq!(sent["task"]["id"], "t");
     upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn tenant_of_interface_is_in_each_request() {
+    for is_rpc in [true, false] {
+        let server = Server::start(move |seen| {
+            let failure = ::a2a::Failure::task_not_found("none");
+            let answer = json!({ "task": task("a2a-1.0", "completed") });
+            match seen.rpc_method() {
+                "GetTask" if is_rpc && seen.body["params"]["tenant"] == "a/b" => {
+                    seen.error(200, &failure.to_json_rpc())
+                }
+                "SendMessage" if is_rpc && seen.body["params"]["tenant"] == "a/b" => {
+                    seen.result(&answer)
+                }
+                "" if seen.path.starts_with("/mcp/a%2Fb/tasks/none") => {
+                    json_reply(404, &failure.to_rest(::a2a::Version::V1).body)
+                }
+                "" if seen.path == "/mcp/a%2Fb/message:send" => json_reply(200, &answer),
+                _ => raw_reply(404, "text/plain", b"no such page"),
+            }
+        });
+        let server = server.await;
+        let tenant = Some("a/b".into());
+        let target = TargetConfig { tenant, ..target_at(http_at(&server.url())) };
+        let upstreams = Upstreams::start_with(&[target], limits(), TIMING);
+        upstreams.until_up().await;
+        let sent = operate(&upstreams, Operation::SendMessage, message(), None).await.unwrap();
+        assert_eq!(sent["task"]["id"], "t");
+        upstreams.shutdown().await;
+    }
 }
 
 /// Events of a task in 1.0: the task, numbered artifacts, and the last status.
