@@ -42,6 +42,8 @@ pub(super) struct Script {
     pub(super) released: Notify,
     /// Whether the agent resets all connections.
     pub(super) is_down: AtomicBool,
+    /// Whether the agent answers no `GetTask`.
+    pub(super) hangs: AtomicBool,
 }
 
 /// `office/helper` with one skill, which streams.
@@ -114,6 +116,16 @@ impl A2aBench {
     /// A JSON-RPC request of 1.0 to `office/helper`.
     pub(super) async fn rpc(&self, caller: &str, method: &str, params: Value) -> Got {
         self.got(rpc(Version::V1, caller, (method, params))).await
+    }
+
+    /// A task that completes after the answer to its message, as `a` knows it.
+    pub(super) async fn working_task(&self) -> Value {
+        let params = json!({
+            "message": { "messageId": "m", "role": "ROLE_USER",
+                "parts": [{ "data": { "topic": "long" } }] },
+            "configuration": { "returnImmediately": true },
+        });
+        self.rpc("a", "SendMessage", params).await.result()["task"].clone()
     }
 
     /// The task that a message starts, as `a` knows it.
@@ -191,6 +203,7 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
     let text = params["message"]["parts"][0]["text"].as_str().unwrap_or_default();
     let unknown = || received.error(200, &json!({ "code": -32001, "message": "no such task" }));
     match received.rpc_method() {
+        "GetTask" if script.hangs.load(Ordering::Relaxed) => Reply::stall(),
         "GetTask" if params["id"] != OWN_TASK => unknown(),
         "SendMessage" => {
             if text == "wait" {
