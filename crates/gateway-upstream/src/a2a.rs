@@ -13,12 +13,12 @@ mod send;
 mod step;
 mod stream;
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::sync::{Arc, OnceLock, atomic::AtomicU64};
 
 use a2a::{Binding, Dialect, Version, extensions::Extensions};
 use arc_swap::ArcSwapOption;
 use gateway_policy::BufferReservation;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -57,7 +57,21 @@ struct RequestMeta {
     subject: Subject,
     trace: Vec<(HeaderName, HeaderValue)>,
     extensions: Extensions,
+    /// Receives the extensions that the agent activates.
+    activated: Option<Arc<OnceLock<Extensions>>>,
     buffered: Option<Arc<BufferReservation>>,
+}
+
+impl RequestMeta {
+    /// Reads the extensions that a response activates.
+    fn observe(&self, headers: &HeaderMap) {
+        let Some(receiver) = &self.activated else { return };
+        let activated = Extensions::of_headers(headers);
+        if activated.iter().next().is_some() {
+            // A later request of the operation changes nothing.
+            let _ = receiver.set(activated);
+        }
+    }
 }
 
 impl AgentLink {

@@ -106,6 +106,7 @@ impl AgentLink {
         let head = timeout(sink.limit, self.transport.send(http_request, &meta.subject)).await;
         let response = head.unwrap_or_else(|_| Err(timed_out(send_state, sink.limit)))?;
         if response.status().is_success() && is_event_stream(response.headers()) {
+            meta.observe(response.headers());
             let limit_bytes = self.transport.client.limits().response_bytes;
             let buffered = meta.buffered.as_deref();
             let stream = EventStream::new((dialect, id, response), limit_bytes, buffered);
@@ -137,6 +138,7 @@ impl AgentLink {
         meta: &RequestMeta,
     ) -> Result<HttpAnswer, Error> {
         let (head, body) = response.into_parts();
+        meta.observe(&head.headers);
         let is_json = ["application/json", "application/a2a+json"]
             .iter()
             .any(|wanted| is_media_type(&head.headers, wanted));

@@ -37,6 +37,7 @@ impl AgentLink {
             subject: self.transport.subject_of(context)?,
             trace: trace_context::headers(trace).collect(),
             extensions: extensions.clone(),
+            activated: context.activated.clone(),
             buffered: context.buffered.clone(),
         };
         let request = permitted(request.request, subject, context.hops);

@@ -6,7 +6,8 @@ use http::{Method, Request};
 use serde_json::{Value, json};
 
 use super::harness::{
-    A2aBench, OWN_CONTEXT, OWN_TASK, OWN_UUID, message, old_message, request, rpc,
+    A2aBench, OWN_CONTEXT, OWN_TASK, OWN_UUID, caller, helper, message, old_message, request, rpc,
+    stranger,
 };
 use crate::mcp::tests::{harness::Got, relayed::acceptable};
 
@@ -181,6 +182,24 @@ async fn answer_to_question_need_not_match_input_schema() {
     answer["taskId"] = task["id"].clone();
     let done = bench.rpc("a", "SendMessage", json!({ "message": answer })).await.result();
     assert_eq!(done["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+}
+
+#[tokio::test]
+async fn answer_has_registered_extensions_that_agent_activates() {
+    let bench = A2aBench::start([]).await;
+    let mut loud = helper();
+    let declared = loud.document["capabilities"]["extensions"].as_array_mut().unwrap();
+    declared.push(json!({ "uri": "urn:example:loud" }));
+    bench.bench.publish(2, vec![loud, caller(), stranger()]);
+    let requested = "urn:example:loud, urn:example:unregistered";
+    for (text, expected) in [("go", Some("urn:example:loud")), ("deaf", None)] {
+        let mut sent = rpc(Version::V1, "a", ("SendMessage", message(text)));
+        sent.headers_mut().insert("a2a-extensions", requested.parse().unwrap());
+        let got = bench.got(sent).await;
+        assert_eq!(got.result()["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+        let answered = got.headers.get("a2a-extensions").map(|value| value.to_str().unwrap());
+        assert_eq!(answered, expected, "{text}");
+    }
 }
 
 #[tokio::test]

@@ -225,7 +225,11 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
                 Some("long") => "TASK_STATE_WORKING",
                 _ => "TASK_STATE_COMPLETED",
             };
-            received.result(&json!({ "task": task(state) }))
+            let reply = received.result(&json!({ "task": task(state) }));
+            match received.header("a2a-extensions") {
+                Some(requested) if text != "deaf" => reply.with_header("A2A-Extensions", requested),
+                _ => reply,
+            }
         }
         "GetTask" => received.result(&task("TASK_STATE_COMPLETED")),
         "CreateTaskPushNotificationConfig" => received.result(params),
