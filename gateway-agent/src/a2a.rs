@@ -37,14 +37,14 @@ use axum::{
 use gateway_protocol::mcp::Era;
 use gateway_upstream::RequestContext;
 use http::{
-    HeaderValue, Method,
+    Method,
     header::{ETAG, LAST_MODIFIED, RETRY_AFTER, WWW_AUTHENTICATE},
     request::Parts,
 };
 
 use self::{
     address::{Address, AgentName, PREFIX},
-    answer::{AnswerForm, reject},
+    answer::{AnswerExtensions, AnswerForm, reject},
     calls::AgentOperation,
     failure::Refusal,
     own_agent::{OwnOperation, OwnTasks},
@@ -238,7 +238,10 @@ impl Served<'_> {
             _ => {
                 let agent = agent.ok_or_else(unaddressed)?;
                 let push = self.register_push(&agent, &request)?;
-                let form = form.with_extensions(self.active_extensions(&agent, &extensions));
+                let answered = self.answer_extensions(&agent, &extensions);
+                let activated = answered.as_ref().map(|answered| Arc::clone(&answered.activated));
+                let context = RequestContext { activated, ..context };
+                let form = form.with_extensions(answered);
                 let mut call = self.call(agent, request, (context, extensions));
                 if let Some((role, config)) = push {
                     call.push = role;
@@ -249,12 +252,17 @@ impl Served<'_> {
         }
     }
 
-    /// The requested extensions that the agent declares.
-    fn active_extensions(&self, agent: &AgentName, requested: &Extensions) -> Option<HeaderValue> {
+    /// The extensions that the answer can have. `None`: none are requested.
+    fn answer_extensions(
+        &self,
+        agent: &AgentName,
+        requested: &Extensions,
+    ) -> Option<AnswerExtensions> {
         requested.header_value()?;
         let visible = self.visible(agent).ok()?;
         let declared = visible.extensions().map(|extension| extension.uri.as_str());
-        requested.only(declared).header_value()
+        let (declared, activated) = (requested.only(declared), Arc::default());
+        Some(AnswerExtensions { declared, activated })
     }
 
     /// Finds an agent that the caller can see.

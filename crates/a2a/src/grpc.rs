@@ -51,10 +51,8 @@ pub fn write_answer(operation: Operation, answer: &Value) -> Result<Bytes, Failu
     let empty = json!({});
     // A deleted configuration has no answer in JSON-RPC and an empty message in gRPC.
     let answer = if answer.is_null() { &empty } else { answer };
-    let message = a2a_grpc::encode_response(operation.name(), answer).map_err(|error| {
-        let message = format!("the agent's answer has no form in gRPC: {error}");
-        Failure::new(ErrorKind::InvalidAgentResponse, message)
-    })?;
+    let message = a2a_grpc::encode_response(operation.name(), answer)
+        .map_err(|error| Failure::invalid_answer(format!("it has no form in gRPC: {error}")))?;
     Ok(a2a_grpc::frame(&message).into())
 }
 
@@ -106,7 +104,7 @@ mod tests {
             }
         }
         let failure = write_answer(Operation::GetTask, &json!({ "id": [] })).unwrap_err();
-        assert_eq!(failure.kind, ErrorKind::InvalidAgentResponse);
+        assert!(failure.is_invalid_answer());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     body,
-    error::{ErrorKind, Failure},
+    error::Failure,
     operation::Operation,
     rpc,
     translate::{self, Untranslatable},
@@ -45,8 +45,8 @@ impl EventReader {
     /// a chunk and an event. After an error the stream is unusable.
     pub fn push(&mut self, chunk: &[u8]) -> Result<(), Failure> {
         self.events.push(chunk).map_err(|_| {
-            let message = format!("an event is longer than {} bytes", self.limits.bytes);
-            Failure::new(ErrorKind::InvalidAgentResponse, message)
+            let problem = format!("an event is longer than {} bytes", self.limits.bytes);
+            Failure::invalid_answer(problem)
         })
     }
 
@@ -72,10 +72,7 @@ impl EventReader {
         let event = if self.dialect.binding == Binding::JsonRpc {
             rpc::read_result(self.id, data, self.limits)?
         } else {
-            let event = body::parse(data, self.limits).map_err(|failure| {
-                let message = format!("the agent's event is invalid: {}", failure.message);
-                Failure::new(ErrorKind::InvalidAgentResponse, message)
-            })?;
+            let event = body::parse(data, self.limits).map_err(Failure::invalid_answer)?;
             if let Some(failure) = failure_of(&event) {
                 return Err(failure);
             }
@@ -94,7 +91,7 @@ fn failure_of(event: &Value) -> Option<Failure> {
     let is_legacy = event.get("message").is_some_and(Value::is_string);
     let code = event.get("error").and_then(|error| error.get("code")).and_then(Value::as_u64);
     let status = code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
-    (is_status || is_legacy).then(|| Failure::of_rest(status, event))
+    (is_status || is_legacy).then(|| Failure::of_rest(status, event, None))
 }
 
 /// Writes an event. The id is the one of the JSON-RPC request.

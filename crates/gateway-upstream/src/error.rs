@@ -319,7 +319,9 @@ impl Error {
             | Self::QuotaExceeded(_) => true,
             Self::Protocol { what } => what.may_have_run(),
             // The skill ran, and nothing is known about its outcome.
-            Self::Agent(failure) => failure.kind == ErrorKind::InvalidAgentResponse,
+            Self::Agent(failure) => {
+                failure.is_invalid_answer() || failure.kind == ErrorKind::InvalidAgentResponse
+            }
             Self::Timeout { phase: Phase::Connect | Phase::Handshake | Phase::HealthCheck | Phase::List, .. }
             | Self::NotConfigured { .. }
             | Self::Stopped { .. }

@@ -1,6 +1,10 @@
 //! The requests of callers, independent of the surface that received them.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use a2a::extensions::Extensions;
 use gateway_policy::{BufferReservation, QuotaExceeded, QuotaKey, SubjectToken};
@@ -120,6 +124,8 @@ pub struct RequestContext {
     pub session: Option<Arc<str>>,
     /// The identity of the caller, which can have its own child process.
     pub caller: Option<Arc<str>>,
+    /// Receives the extensions that an agent activates. `None`: the surface does not report them.
+    pub activated: Option<Arc<OnceLock<Extensions>>>,
     /// The token of the caller, for token exchange.
     pub subject: Option<Arc<SubjectToken>>,
     /// The memory reserved for the request and its results. `None` for requests of the gateway

@@ -121,6 +121,7 @@ fn start(transport: TransportConfig, limits: UpstreamLimits, timing: Timing) -> 
             server: key().into(),
             prefix,
             exposes: None,
+            tenant: None,
             transport,
             timeout: None,
             auto_start: true,

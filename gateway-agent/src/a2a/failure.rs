@@ -135,12 +135,6 @@ impl Refusal {
 
 fn failure(agent: &str, error: &Error) -> Failure {
     let (kind, reason) = match error {
-        Error::Upstream(gateway_upstream::Error::Agent(failure))
-            if failure.kind == ErrorKind::InvalidAgentResponse =>
-        {
-            let message = failure.message.as_str();
-            return Failure::new(ErrorKind::Internal, message).with_reason("INVALID_AGENT_ANSWER");
-        }
         Error::Agent(failure) | Error::Upstream(gateway_upstream::Error::Agent(failure)) => {
             return Failure::clone(failure);
         }

@@ -1,8 +1,8 @@
 //! The tasks of each principal, for `ListTasks`.
 //!
 //! Everything else about a task is in its sealed id: without this index lists are shorter, but each
-//! task can still be requested. The index has no contents of tasks. A list requests the current
-//! state of each task on its page from the agent.
+//! task can still be requested. The index has no contents of tasks. A list reads the unfinished
+//! tasks and those on its page from their agents.
 
 mod journal;
 
@@ -115,6 +115,13 @@ impl TaskIndex {
         state.insert(owner, Entry { task, recorded: now });
         drop(state);
         self.changed.notify_one();
+    }
+
+    /// The known time of a task's status, if it is in this state.
+    pub(super) fn time_of(&self, owner: Owner, id: &str, state: TaskState) -> Option<Timestamp> {
+        let tasks = self.state();
+        let known = &tasks.owners.get(&owner)?.get(id)?.task;
+        (known.state == state).then_some(known.at)
     }
 
     /// Removes a task that its agent no longer has.

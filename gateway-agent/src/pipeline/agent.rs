@@ -44,7 +44,7 @@ impl Sending<'_> {
     ) -> Result<Output, Error> {
         let skill: Arc<str> = route.skill().into();
         let AgentRoute { resolved, agent, opened } = route;
-        let OpenedRequest { mut request, task: _, ids } = opened;
+        let OpenedRequest { mut request, task, ids } = opened;
         let served = &resolved.served;
         let operation = request.operation;
         let admission = if operation.sends_message() {
@@ -54,7 +54,7 @@ impl Sending<'_> {
                 return Err(gateway_upstream::Error::NotConfigured { server: missing }.into());
             }
             let PolicyMessage { arguments, rest } =
-                self.prepare_message(served, &mut request, record).await?;
+                self.prepare_message(served, &mut request, task.is_none(), record).await?;
             let mut arguments = arguments.as_deref().map(|raw| Arguments::new(Some(raw)));
             let arguments = match &mut arguments {
                 Some(Ok(arguments)) => Some(arguments),
@@ -78,10 +78,13 @@ impl Sending<'_> {
     }
 
     /// Restores placeholders in a message, validates its data, and returns it as policies see it.
+    /// The schema describes the first message of a task. An answer to a question of the agent is
+    /// validated only for policies, which rely on the types of arguments.
     async fn prepare_message(
         &self,
         served: &Arc<ServedTool>,
         request: &mut Request,
+        is_first: bool,
         record: &mut CallRecord,
     ) -> Result<PolicyMessage, Error> {
         let Self { gateway, call, moment, governed, inspection } = *self;
@@ -99,7 +102,11 @@ impl Sending<'_> {
             }
         }
         let reads_arguments = governed.is_some_and(Governed::reads_arguments);
-        let mode = if reads_arguments { ValidationMode::Error } else { served.checks().input };
+        let mode = match (reads_arguments, is_first) {
+            (true, _) => ValidationMode::Error,
+            (false, true) => served.checks().input,
+            (false, false) => ValidationMode::Ignore,
+        };
         let data = message::data_for(served, request);
         let validated =
             validate::message(gateway, served, (&data, &call.context, mode), record).await;
@@ -198,7 +205,7 @@ impl Exchange<'_> {
                     biased;
                     event = receiver.recv() => event,
                     outcome = &mut sent => {
-                        ended = Some(outcome.map_err(|error| self.translated(error)));
+                        ended = Some(outcome);
                         continue;
                     }
                 }
@@ -211,7 +218,9 @@ impl Exchange<'_> {
                 let _ = events.send(event).await;
             }
         }
-        ended.map_or(Ok(()), |outcome| outcome.map(drop))
+        // The ids of all events are known now.
+        let ended = ended.map_or(Ok(()), |outcome| outcome.map(drop));
+        ended.map_err(|error| self.translated(error))
     }
 
     /// Validates and inspects an answer or event, and translates its ids.
@@ -237,7 +246,8 @@ impl Exchange<'_> {
     fn translated(&self, error: gateway_upstream::Error) -> Error {
         match error {
             gateway_upstream::Error::Agent(failure) => {
-                gateway_upstream::Error::from(self.ids.translate_failure(*failure)).into()
+                gateway_upstream::Error::from(self.ids.translate_failure(*failure, self.request))
+                    .into()
             }
             error => error.into(),
         }

@@ -597,7 +597,8 @@ fn blocked(error: gateway_upstream::Error) -> gateway_upstream::Error {
             gateway_upstream::Error::Rpc { code, message: BLOCKED.to_owned(), data: None }
         }
         gateway_upstream::Error::Agent(failure) => {
-            gateway_upstream::Error::Agent(Box::new(Failure::new(failure.kind, BLOCKED)))
+            let Failure { kind, reason, .. } = *failure;
+            Failure { reason, ..Failure::new(kind, BLOCKED) }.into()
         }
         gateway_upstream::Error::OpenTask { why, .. } => {
             gateway_upstream::Error::OpenTask { why, said: Some(BLOCKED.to_owned()) }

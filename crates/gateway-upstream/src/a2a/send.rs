@@ -38,6 +38,7 @@ impl AgentLink {
             subject: self.transport.subject_of(context)?,
             trace: trace_context::headers(trace).collect(),
             extensions: extensions.clone(),
+            activated: context.activated.clone(),
             buffered: context.buffered.clone(),
         };
         let request = permitted(wanted, subject, context.hops);

@@ -171,6 +171,7 @@ mod tests {
             server: server.clone(),
             prefix: Prefix::parse("").unwrap(),
             exposes: None,
+            tenant: None,
             transport: http_at(url),
             timeout: None,
             auto_start: true,

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use ::a2a::{ErrorKind, Operation, extensions::Extensions};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::{SetOnce, mpsc};
 
 use super::{
-    agents::{agent, start_at},
+    agents::{agent, start_at, target_at},
     *,
 };
 
@@ -353,6 +353,98 @@ async fn error_of_agent_is_returned_with_its_kind() {
     }
 }
 
+#[tokio::test]
+async fn missing_task_starts_no_probe() {
+    for dialect in ["a2a-1.0-http-json", "a2a-0.3-http-json"] {
+        let (server, upstreams) =
+            start(dialect, |_, _| json_reply(404, &json!({ "message": "gone" }))).await;
+        let before = server.all_seen().len();
+        for _ in 0..5 {
+            let got = operate(&upstreams, Operation::GetTask, json!({ "id": "t" }), None).await;
+            let Err(Error::Agent(failure)) = got else { panic!("{got:?}") };
+            assert_eq!(failure.kind, ErrorKind::TaskNotFound, "{dialect}");
+        }
+        // One probe has 3 or 4 requests; the target may make one by itself.
+        let requests = server.all_seen().len() - before;
+        assert!(requests < 10, "{dialect}: {requests}");
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn rejected_methods_share_one_probe_per_second() {
+    let (server, upstreams) = start("a2a-1.0", |_, seen| seen.unknown_method()).await;
+    let before = server.seen("GetTask").len();
+    let messages = (0..5).map(|_| operate(&upstreams, Operation::SendMessage, message(), None));
+    for outcome in futures_util::future::join_all(messages).await {
+        let Err(Error::Agent(failure)) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(failure.kind, ErrorKind::MethodNotFound);
+    }
+    // The target may make another one by itself.
+    let probes = server.seen("GetTask").len() - before;
+    assert!((1..3).contains(&probes), "{probes}");
+    assert_eq!(server.seen("SendMessage").len(), 5, "the agent has the same version");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn vanished_path_is_probed_and_message_sent_again() {
+    let has_moved = Arc::new(AtomicBool::new(false));
+    let moved = Arc::clone(&has_moved);
+    let server = Server::start(move |seen| {
+        let is_rpc = seen.body["jsonrpc"] == "2.0";
+        let failure = ::a2a::Failure::task_not_found("none");
+        match (moved.load(Ordering::Relaxed), is_rpc) {
+            (false, true) if seen.rpc_method() == "GetTask" => {
+                seen.error(200, &failure.to_json_rpc())
+            }
+            (true, false) if seen.path.ends_with("/message:send") => {
+                json_reply(200, &json!({ "task": task("a2a-1.0", "completed") }))
+            }
+            (true, false) => json_reply(404, &failure.to_rest(::a2a::Version::V1).body),
+            _ => raw_reply(404, "text/plain", b"no such page"),
+        }
+    });
+    let server = server.await;
+    let upstreams = start_at(http_at(&server.url()), limits(), TIMING);
+    upstreams.until_up().await;
+    has_moved.store(true, Ordering::Relaxed);
+    let sent = operate(&upstreams, Operation::SendMessage, message(), None).await.unwrap();
+    assert_eq!(sent["task"]["id"], "t");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn tenant_of_interface_is_in_each_request() {
+    for is_rpc in [true, false] {
+        let server = Server::start(move |seen| {
+            let failure = ::a2a::Failure::task_not_found("none");
+            let answer = json!({ "task": task("a2a-1.0", "completed") });
+            match seen.rpc_method() {
+                "GetTask" if is_rpc && seen.body["params"]["tenant"] == "a/b" => {
+                    seen.error(200, &failure.to_json_rpc())
+                }
+                "SendMessage" if is_rpc && seen.body["params"]["tenant"] == "a/b" => {
+                    seen.result(&answer)
+                }
+                "" if seen.path.starts_with("/mcp/a%2Fb/tasks/none") => {
+                    json_reply(404, &failure.to_rest(::a2a::Version::V1).body)
+                }
+                "" if seen.path == "/mcp/a%2Fb/message:send" => json_reply(200, &answer),
+                _ => raw_reply(404, "text/plain", b"no such page"),
+            }
+        });
+        let server = server.await;
+        let tenant = Some("a/b".into());
+        let target = TargetConfig { tenant, ..target_at(http_at(&server.url())) };
+        let upstreams = Upstreams::start_with(&[target], limits(), TIMING);
+        upstreams.until_up().await;
+        let sent = operate(&upstreams, Operation::SendMessage, message(), None).await.unwrap();
+        assert_eq!(sent["task"]["id"], "t");
+        upstreams.shutdown().await;
+    }
+}
+
 /// Events of a task in 1.0: the task, numbered artifacts, and the last status.
 fn events(artifacts: usize) -> Vec<Value> {
     let mut events = vec![json!({ "task": task("a2a-1.0", "working") })];
@@ -482,7 +574,7 @@ async fn faulty_streams_end_with_typed_errors() {
         ),
         (
             |_| sse_reply([&b"data: nonsense\n\n"[..]]),
-            |error| matches!(error, Error::Agent(f) if f.kind == ErrorKind::InvalidAgentResponse),
+            |error| matches!(error, Error::Agent(f) if f.is_invalid_answer()),
         ),
         (
             |seen| framed(seen, vec![json!({ "task": "x".repeat(70_000) })]),

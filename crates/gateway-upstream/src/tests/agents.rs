@@ -49,19 +49,20 @@ pub(super) fn start_at(
     limits: UpstreamLimits,
     timing: Timing,
 ) -> Arc<Upstreams> {
+    Upstreams::start_with(&[target_at(transport)], limits, timing)
+}
+
+pub(super) fn target_at(transport: TransportConfig) -> TargetConfig {
     let (server, prefix) = (agent().into(), Prefix::parse("").unwrap());
-    Upstreams::start_with(
-        &[TargetConfig {
-            server,
-            prefix,
-            exposes: None,
-            transport,
-            timeout: None,
-            auto_start: true,
-        }],
-        limits,
-        timing,
-    )
+    TargetConfig {
+        server,
+        prefix,
+        exposes: None,
+        tenant: None,
+        transport,
+        timeout: None,
+        auto_start: true,
+    }
 }
 
 async fn started(fake: Server) -> (Server, Arc<Upstreams>) {

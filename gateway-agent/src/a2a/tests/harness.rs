@@ -25,6 +25,8 @@ use crate::{
 /// The id of the task that the agent starts, and that of its context.
 pub(super) const OWN_TASK: &str = "task-of-the-agent";
 pub(super) const OWN_CONTEXT: &str = "context-of-the-agent";
+/// An id in its errors.
+pub(super) const OWN_UUID: &str = "7b0f5c1e-2f60-4d8e-9a51-0d2c4f3b6a78";
 
 pub(super) struct A2aBench {
     pub(super) bench: Bench,
@@ -42,6 +44,8 @@ pub(super) struct Script {
     pub(super) released: Notify,
     /// Whether the agent resets all connections.
     pub(super) is_down: AtomicBool,
+    /// Whether the agent answers no `GetTask`.
+    pub(super) hangs: AtomicBool,
 }
 
 /// `office/helper` with one skill, which streams.
@@ -114,6 +118,16 @@ impl A2aBench {
     /// A JSON-RPC request of 1.0 to `office/helper`.
     pub(super) async fn rpc(&self, caller: &str, method: &str, params: Value) -> Got {
         self.got(rpc(Version::V1, caller, (method, params))).await
+    }
+
+    /// A task that completes after the answer to its message, as `a` knows it.
+    pub(super) async fn working_task(&self) -> Value {
+        let params = json!({
+            "message": { "messageId": "m", "role": "ROLE_USER",
+                "parts": [{ "data": { "topic": "long" } }] },
+            "configuration": { "returnImmediately": true },
+        });
+        self.rpc("a", "SendMessage", params).await.result()["task"].clone()
     }
 
     /// The task that a message starts, as `a` knows it.
@@ -192,7 +206,17 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
     let topic = params["message"]["parts"][0]["data"]["topic"].as_str();
     let unknown = || received.error(200, &json!({ "code": -32001, "message": "no such task" }));
     match received.rpc_method() {
+        "GetTask" if script.hangs.load(Ordering::Relaxed) => Reply::stall(),
         "GetTask" if params["id"] != OWN_TASK => unknown(),
+        "SendMessage" if text == "reject" => {
+            let info = json!({ "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "domain": "a2a-protocol.org", "reason": "UNSUPPORTED_OPERATION",
+                "metadata": { "taskId": OWN_TASK, "context_id": OWN_CONTEXT } });
+            let message = format!("{OWN_TASK} in {OWN_CONTEXT} is busy with {OWN_UUID}");
+            let detail = json!({ "@type": "x", "note": OWN_UUID });
+            let data = json!([info, detail]);
+            received.error(200, &json!({ "code": -32004, "message": message, "data": data }))
+        }
         "SendMessage" => {
             if text == "wait" {
                 script.released.notified().await;
@@ -202,7 +226,11 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
                 Some("long") => "TASK_STATE_WORKING",
                 _ => "TASK_STATE_COMPLETED",
             };
-            received.result(&json!({ "task": task(state) }))
+            let reply = received.result(&json!({ "task": task(state) }));
+            match received.header("a2a-extensions") {
+                Some(requested) if text != "deaf" => reply.with_header("A2A-Extensions", requested),
+                _ => reply,
+            }
         }
         "GetTask" => received.result(&task("TASK_STATE_COMPLETED")),
         "CreateTaskPushNotificationConfig" => received.result(params),

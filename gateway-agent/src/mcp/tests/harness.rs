@@ -153,6 +153,7 @@ impl Bench {
             server: server.into(),
             prefix,
             exposes: None,
+            tenant: None,
             transport,
             timeout: None,
             auto_start: true,

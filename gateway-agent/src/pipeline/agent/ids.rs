@@ -4,7 +4,10 @@
 //! started it, and the gateway stores nothing. Equal ids are sealed equally: a task has one id in
 //! all answers.
 
-use std::sync::Arc;
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use a2a::{Failure, Operation, Request};
 use gateway_policy::CallerIdentity;
@@ -22,6 +25,10 @@ const CONTEXT: &str = "a2a-context-1";
 const CHOSEN_CONTEXT: &str = "a2a-chosen-context-1";
 /// Maximum length of a context id that a caller chooses, in bytes.
 const CHOSEN_BYTES: usize = 256;
+/// Maximum ids that are kept for one request.
+const MAX_TRANSLATED: usize = 32;
+/// Replaces an unknown id of the agent in the text of an error.
+const NEW_ID: &str = "(id)";
 /// Ids shorter than this are not replaced within texts: they can be a part of other words.
 const MIN_REPLACED: usize = 8;
 
@@ -61,9 +68,10 @@ pub(super) struct Seals {
     chosen_context: Vec<u8>,
 }
 
-/// An id in a request: the agent's and the caller's.
+/// An id: the agent's and the caller's.
 #[derive(Debug)]
-struct RequestedId {
+struct TranslatedId {
+    kind: IdKind,
     own: Box<str>,
     known: Box<str>,
 }
@@ -77,11 +85,12 @@ pub(in super::super) struct OpenedRequest {
     pub(in super::super) ids: RequestIds,
 }
 
-/// The ids in one request. They keep their text in its answers.
+/// The ids in one request, and the first new ones in its answers. They keep their text in all
+/// answers and errors.
 #[derive(Debug)]
 pub(in super::super) struct RequestIds {
     seals: Seals,
-    requested: Vec<RequestedId>,
+    translated: Mutex<Vec<TranslatedId>>,
 }
 
 /// Translates the ids in the answers of an agent to the caller's ids.
@@ -106,7 +115,8 @@ impl OpenedRequest {
             Some(known) if !request.operation.sends_message() => {
                 let task = seals.task_of(agent, &known)?;
                 request.set_task_id(&task.id);
-                requested.push(RequestedId { own: task.id.clone(), known: known.into() });
+                let (kind, own) = (IdKind::Task, task.id.clone());
+                requested.push(TranslatedId { kind, own, known: known.into() });
                 Some(task)
             }
             Some(known) => Some(seals.task_of(agent, &known)?),
@@ -123,7 +133,8 @@ impl OpenedRequest {
                 };
                 match own {
                     Ok(own) => {
-                        requested.push(RequestedId { own: own.clone(), known: known.into() });
+                        let (agents, known) = (own.clone(), known.into());
+                        requested.push(TranslatedId { kind, own: agents, known });
                         *id = (&*own).into();
                     }
                     Err(failure) => {
@@ -134,7 +145,10 @@ impl OpenedRequest {
         }
         match failed {
             Some(failure) => Err(failure),
-            None => Ok(Self { request, task, ids: RequestIds { seals, requested } }),
+            None => {
+                let ids = RequestIds { seals, translated: Mutex::new(requested) };
+                Ok(Self { request, task, ids })
+            }
         }
     }
 }
@@ -198,9 +212,23 @@ impl RequestIds {
         AnswerIds { ids: self, agent, skill }
     }
 
-    fn requested(&self, own: &str) -> Option<String> {
-        let id = self.requested.iter().find(|id| *id.own == *own)?;
-        Some(id.known.as_ref().to_owned())
+    /// The caller's id. A new one is kept, so that errors do not contain the agent's.
+    fn known(&self, kind: IdKind, own: &str, new: impl FnOnce() -> String) -> String {
+        let mut translated = self.translated();
+        // An agent may give a task and its context the same id.
+        if let Some(id) = translated.iter().find(|id| id.kind == kind && *id.own == *own) {
+            return id.known.as_ref().to_owned();
+        }
+        let known = new();
+        if translated.len() < MAX_TRANSLATED {
+            let (own, known) = (own.into(), known.as_str().into());
+            translated.push(TranslatedId { kind, own, known });
+        }
+        known
+    }
+
+    fn translated(&self) -> MutexGuard<'_, Vec<TranslatedId>> {
+        self.translated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -223,7 +251,7 @@ impl AnswerIds<'_> {
             let task = AgentTask { agent, skill, id: own.into() };
             self.ids.seals.known_task(&task)
         };
-        self.ids.requested(own).unwrap_or_else(new)
+        self.ids.known(IdKind::Task, own, new)
     }
 
     fn context(&self, own: &str) -> String {
@@ -233,12 +261,21 @@ impl AnswerIds<'_> {
             let context = Context { agent: self.agent.name.as_str().into(), id: own.into() };
             seals.seal(&seals.context, &context)
         };
-        self.ids.requested(own).or_else(chosen).unwrap_or_else(new)
+        self.ids.known(IdKind::Context, own, || chosen().unwrap_or_else(new))
     }
 
-    /// Removes the agent's ids from an error.
-    pub(super) fn translate_failure(&self, mut failure: Failure) -> Failure {
-        for RequestedId { own, known } in &self.ids.requested {
+    /// Removes the agent's ids from an error of the request `sent`: ids of this exchange, those in
+    /// members that are named like ids, and other UUIDs, which SDKs give to new tasks.
+    pub(super) fn translate_failure(&self, mut failure: Failure, sent: &Request) -> Failure {
+        let members = failure.metadata.iter_mut().filter(|(_, value)| !value.is_empty());
+        for (name, value) in members {
+            match IdKind::of_member(name) {
+                IdKind::Task => *value = self.task(value),
+                IdKind::Context => *value = self.context(value),
+                IdKind::Other => {}
+            }
+        }
+        for TranslatedId { own, known, .. } in self.ids.translated().iter() {
             let in_text = |text: &str| text.contains(&**own);
             if in_text(&failure.message) {
                 failure.message = if own.len() < MIN_REPLACED {
@@ -247,7 +284,9 @@ impl AnswerIds<'_> {
                     failure.message.replace(&**own, known)
                 };
             }
-            for value in failure.metadata.values_mut().filter(|value| in_text(value)) {
+            let others = failure.metadata.iter_mut();
+            let others = others.filter(|(name, _)| IdKind::of_member(name) == IdKind::Other);
+            for (_, value) in others.filter(|(_, value)| in_text(value)) {
                 *value = if **value == **own || own.len() >= MIN_REPLACED {
                     value.replace(&**own, known)
                 } else {
@@ -256,8 +295,58 @@ impl AnswerIds<'_> {
             }
             failure.details.retain(|detail| !in_text(&detail.to_string()));
         }
-        failure
+        without_new_ids(failure, sent)
     }
+}
+
+impl IdKind {
+    /// The kind of the id in a member of this name, in any spelling.
+    fn of_member(name: &str) -> Self {
+        match name.replace('_', "").to_ascii_lowercase().as_str() {
+            "taskid" => Self::Task,
+            "contextid" => Self::Context,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Removes UUIDs that the request does not have.
+fn without_new_ids(mut failure: Failure, sent: &Request) -> Failure {
+    let details: Vec<_> = failure.details.iter().map(Value::to_string).collect();
+    let texts = failure.metadata.values().chain(&details).chain([&failure.message]);
+    let mut new: HashSet<_> = texts.flat_map(|text| uuids(text)).map(str::to_owned).collect();
+    if new.is_empty() {
+        return failure;
+    }
+    let sent = serde_json::to_string(&sent.params).unwrap_or_default();
+    for own in uuids(&sent) {
+        new.remove(own);
+    }
+    let is_clean = |text: &str| uuids(text).all(|id| !new.contains(id));
+    failure.message = replaced(&failure.message, &new);
+    for value in failure.metadata.values_mut() {
+        *value = replaced(value, &new);
+    }
+    failure.details.retain(|detail| is_clean(&detail.to_string()));
+    failure
+}
+
+/// The UUIDs in a text, with or without hyphens.
+fn uuids(text: &str) -> impl Iterator<Item = &str> {
+    let runs = text.split(|c: char| !(c.is_ascii_hexdigit() || c == '-'));
+    let runs = runs.map(|run| run.trim_matches('-'));
+    runs.filter(|run| run.bytes().filter(|byte| *byte != b'-').count() == 32)
+}
+
+fn replaced(text: &str, new: &HashSet<String>) -> String {
+    let (mut clean, mut rest) = (String::with_capacity(text.len()), text);
+    for id in uuids(text).filter(|id| new.contains(*id)) {
+        let Some((before, after)) = rest.split_once(id) else { break };
+        clean.push_str(before);
+        clean.push_str(NEW_ID);
+        rest = after;
+    }
+    clean + rest
 }
 
 /// Takes the ids out of an answer or event, so that inspection does not mistake them for data.
