@@ -47,6 +47,7 @@ conformance! {
     accounts::late_report_of_ended_process_charges_nothing,
     accounts::account_without_ended_process_is_kept,
     accounts::reclaim_leaves_rights_of_live_processes,
+    accounts::report_reads_other_accounts_only_if_refused,
     alerts::each_threshold_is_recorded_once,
     alerts::claimed_alert_is_claimed_again_later,
     alerts::alert_without_webhook_is_not_claimed,
