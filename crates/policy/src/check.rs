@@ -57,7 +57,7 @@ pub enum PolicyBreaks {
 
 /// Checks the new and restored policies of a batch against everything that they select, and its new
 /// and restored tools and agents against the policies in force after it. Adds the findings to the
-/// plan of the batch, and records allowed breaks in its changes.
+/// plan of the batch, and records allowed breaks in the plan and its changes.
 pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: &mut Plan) {
     let after = After::new(catalog, batch);
     if after.policies.is_empty() {
@@ -87,6 +87,12 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
             }
             Kind::Tool | Kind::Agent => {
                 let broken = conditions.check(&after, document);
+                if breaks == PolicyBreaks::Allow {
+                    for (policy, _) in &broken {
+                        plan.policy_breaks.entry((*policy).clone()).or_insert(change);
+                    }
+                }
+                let broken = &broken[..broken.len().min(FINDINGS)];
                 if let Action::Register { broken_policies, .. } = &mut effect.action {
                     broken_policies.extend(broken.iter().map(|(policy, _)| (*policy).clone()));
                     broken_policies.sort_unstable();
@@ -127,7 +133,7 @@ pub fn check_document(
         }
         Kind::Tool | Kind::Agent => {
             let mut conditions = ConditionsInForce::new(&after, &HashSet::new(), &calls);
-            let broken = conditions.check(&after, document).into_iter();
+            let broken = conditions.check(&after, document).into_iter().take(FINDINGS);
             let reject = PolicyBreaks::Reject;
             let broken = broken.map(|(policy, problem)| incompatible(policy, &problem, reject));
             broken.chain(spending.check_resources(&|key| after.find(key), document)).collect()
@@ -181,7 +187,6 @@ impl<'a> ConditionsInForce<'a> {
                 broken.extend(problems.into_iter().map(|problem| (policy, problem)));
             }
         });
-        broken.truncate(FINDINGS);
         broken
     }
 }
@@ -630,7 +635,8 @@ fn incompatible(policy: &Key, problem: &CedarProblem, breaks: PolicyBreaks) -> D
     match breaks {
         PolicyBreaks::Reject => {
             let help = "keep the arguments that the policy reads, register a matching policy in the \
-                        same batch, or allow the break (--allow-policy-break): calls are then denied";
+                        same batch, or let the owner of the policy or a governor allow the break \
+                        (--allow-policy-break): calls are then denied";
             Diagnostic::error(Code::PolicyIncompatible, "", message).with_help(help)
         }
         PolicyBreaks::Allow => {
