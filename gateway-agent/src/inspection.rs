@@ -146,6 +146,12 @@ impl InspectionLog {
         }
     }
 
+    /// The number of recorded actions.
+    pub(crate) fn count(&self) -> u64 {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.values().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
     /// The text for audit events: `DIRECTION.CLASS:ACTION=COUNT`, with `audit-` before the actions of
     /// policies in audit mode, separated by spaces. `None`: nothing was found.
     pub(crate) fn text(&self) -> Option<String> {

@@ -114,6 +114,7 @@ conformance! {
     open::migration_10_adds_the_ledger,
     open::migration_11_adds_usage,
     open::migration_12_adds_bounds,
+    open::migration_13_adds_findings,
     open::new_database_becomes_a_relay,
     open::concurrent_signature_updates_are_kept,
     open::edited_migration_is_reported,

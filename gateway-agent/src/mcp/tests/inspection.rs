@@ -2,6 +2,8 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
+use std::collections::BTreeMap;
+
 use futures_util::stream;
 use gateway_protocol::mcp::Era;
 use gateway_testkit::{McpServer, Received, Reply};
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 use super::{
     far_side::FarSide,
     harness::{Ask, Bench, Setup, http},
-    relayed::{ERAS, able, able_session, asked, asking, knowing, messages},
+    relayed::{ERAS, able, able_session, acceptable, asked, asking, knowing, messages},
 };
 use crate::{
     pipeline::DenialForm,
@@ -80,6 +82,19 @@ async fn blocked_argument_is_denied_and_not_sent() {
     assert!(!got.text.contains(MAIL), "{got:?}");
     assert!(bench.calls().is_empty());
     assert_eq!(denial(&bench, "mail", json!({ "to": [CARD] })).await, Value::Null);
+}
+
+#[tokio::test]
+async fn findings_are_counted_in_usage() {
+    let bench = bench(json!({ "arguments": { "contact": "log", "financial": "block" } })).await;
+    bench.call("a", "says", json!({ "to": [MAIL, MAIL], "card": CARD })).await;
+    bench.call("a", "says", json!({ "to": "none" })).await;
+    let usage = bench.gateway.usage().unwrap();
+    acceptable(|| usage.buffer().pending_calls() == 2).await;
+    let rows = usage.next_report().unwrap().rows;
+    let found = rows.iter().map(|row| (&*row.key.verdict, row.totals.findings));
+    let found: BTreeMap<_, _> = found.collect();
+    assert_eq!(found, BTreeMap::from([("allow", 0), ("deny:PII_DETECTED", 3)]));
 }
 
 #[tokio::test]

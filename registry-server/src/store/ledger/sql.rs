@@ -293,7 +293,7 @@ pub(super) const RECORD_USAGE_REPORT: &str = "
 macro_rules! usage_columns {
     () => {
         "(minute, gateway, agent, team, principal, tool, verdict,
-          calls, cost, duration_micros, request_bytes, response_bytes) "
+          calls, cost, duration_micros, request_bytes, response_bytes, findings) "
     };
 }
 
@@ -340,7 +340,9 @@ macro_rules! add_usage {
             ", ",
             added!("request_bytes", "1000000000000000"),
             ", ",
-            added!("response_bytes", "1000000000000000")
+            added!("response_bytes", "1000000000000000"),
+            ", ",
+            added!("findings", "1000000000000000")
         )
     };
 }
@@ -386,7 +388,9 @@ macro_rules! usage_sums {
             $sum!("request_bytes"),
             " AS request_bytes, ",
             $sum!("response_bytes"),
-            " AS response_bytes"
+            " AS response_bytes, ",
+            $sum!("findings"),
+            " AS findings"
         )
     };
 }
