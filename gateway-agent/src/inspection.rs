@@ -44,6 +44,8 @@ const FINDINGS: &str = "gateway_inspection_findings_total";
 pub(crate) struct Inspections {
     key: DigestKey,
     tokens: Tokens,
+    /// The strictest rules of all calls of each server.
+    servers: Mutex<BTreeMap<Name, Arc<InspectionRules>>>,
 }
 
 /// The inspection of one side of a call.
@@ -173,7 +175,8 @@ impl Default for Inspections {
         for half in key.chunks_exact_mut(16) {
             half.copy_from_slice(&random_bits().unwrap_or_default().to_le_bytes());
         }
-        Self { key: DigestKey::new(&key), tokens: Tokens::default() }
+        let (tokens, servers) = (Tokens::default(), Mutex::default());
+        Self { key: DigestKey::new(&key), tokens, servers }
     }
 }
 
@@ -194,6 +197,26 @@ impl Inspections {
             owner: owner.clone(),
             has_exceptions: false,
         })
+    }
+
+    /// Adds the rules of a call to those of its server.
+    pub(crate) fn called(&self, server: &Name, rules: &Arc<InspectionRules>) {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        match servers.get_mut(server) {
+            Some(known) => {
+                if let Some(merged) = known.with(rules) {
+                    *known = Arc::new(merged);
+                }
+            }
+            None => {
+                servers.insert(server.clone(), Arc::clone(rules));
+            }
+        }
+    }
+
+    /// The strictest rules of all calls of a server. `None`: none was inspected.
+    pub(crate) fn of_calls(&self, server: &Name) -> Option<Arc<InspectionRules>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner).get(server).cloned()
     }
 
     /// A text without values of any class.
