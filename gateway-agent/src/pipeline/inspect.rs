@@ -27,7 +27,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use self::filter::Filter;
+use self::filter::{CalledServer, Filter};
 pub(crate) use self::thread::InspectionThread;
 use super::{
     Error, FeatureSubject, Gateway, Invocation, PolicyDenial, Target, admit::Governed, agent,
@@ -52,6 +52,8 @@ pub(super) struct CallInspection {
     results: Option<Inspection>,
     /// Of the messages of errors, also in steps.
     errors: Option<Inspection>,
+    /// The rules of all of these.
+    rules: Option<Arc<InspectionRules>>,
 }
 
 /// The operation whose data is inspected.
@@ -99,7 +101,7 @@ impl CallInspection {
         let errors = of(merged.as_ref(), Direction::Results);
         let is_step = matches!(call.target, Target::Step(_));
         let results = errors.clone().filter(|_| !is_step);
-        Self { arguments: of(own, Direction::Arguments), results, errors }
+        Self { arguments: of(own, Direction::Arguments), results, errors, rules: merged }
     }
 
     /// The name of a prompt or resource for the audit, without values of inspected classes. `None`: it
@@ -369,16 +371,39 @@ impl CallInspection {
         self.errors.is_some()
     }
 
-    /// The channel to the client whose messages are inspected.
+    /// Records that a request is sent to a server.
+    pub(super) fn sent(&self, gateway: &Gateway, server: &Key) {
+        if let Some(rules) = &self.rules {
+            gateway.inspections().called(&server.name, rules);
+        }
+    }
+
+    /// The channel to the client whose messages are inspected. Without rules of its own, an operation
+    /// still receives questions that can have data of inspected calls of its server.
     pub(super) fn filtered(
         &self,
+        inspecting: Inspecting<'_>,
         channel: &ClientChannel,
+        server: Option<&Key>,
         record: &CallRecord,
     ) -> Option<ClientChannel> {
-        let (arguments, results) = (self.arguments.clone(), self.errors.clone());
-        let is_inspected = arguments.is_some() || results.is_some();
-        let filter = || Filter { arguments, results, log: record.inspection().clone() };
-        is_inspected.then(|| channel.filtered(Arc::new(filter())))
+        let Inspecting { gateway, moment, .. } = inspecting;
+        let governance = moment.snapshot.governance.as_ref();
+        governance.filter(|governance| governance.inspects())?;
+        if self.rules.is_none() && server.is_none() {
+            return None;
+        }
+        let filter = Filter {
+            arguments: self.arguments.clone(),
+            results: self.errors.clone(),
+            log: record.inspection().clone(),
+            server: server.map(|server| CalledServer {
+                inspections: Arc::clone(gateway.inspections()),
+                name: server.name.clone(),
+                owner: moment.principal.clone(),
+            }),
+        };
+        Some(channel.filtered(Arc::new(filter)))
     }
 }
 

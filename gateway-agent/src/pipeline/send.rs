@@ -136,6 +136,7 @@ impl<'a> Sending<'a> {
     ) -> Result<RawResult, gateway_upstream::Error> {
         let trace = record.onward(&self.call.context.trace);
         let request = Request { trace: &trace, ..request };
+        self.inspection.sent(self.gateway, permit.server());
         let result = self.gateway.upstreams().send(permit, request).await;
         record.end_upstream();
         result
@@ -150,7 +151,9 @@ impl<'a> Sending<'a> {
     ) -> Result<RawResult, Error> {
         let Self { call, moment, inspection, .. } = *self;
         let client = call.client.as_ref();
-        let filtered = client.and_then(|client| inspection.filtered(client, record));
+        let (inspecting, server) = (self.inspecting(), Some(permit.server()));
+        let filtered =
+            client.and_then(|client| inspection.filtered(inspecting, client, server, record));
         let request = Request {
             method,
             arguments: None,
@@ -253,7 +256,10 @@ impl<'a> Sending<'a> {
             let Invocation { context, client, .. } = call;
             ForwardedCall { params: &params, context, client: client.as_ref(), resend }
         };
-        let filtered = forwarded.client.and_then(|client| self.inspection.filtered(client, record));
+        let (inspecting, server) = (self.inspecting(), served.server());
+        let filtered = forwarded
+            .client
+            .and_then(|client| self.inspection.filtered(inspecting, client, server, record));
         let client = filtered.as_ref().or(forwarded.client);
         let forwarded = ForwardedCall { client, ..forwarded };
         let watched = Revocation::new(self.inspecting(), arguments.raw(), record);

@@ -90,8 +90,12 @@ async fn left_earlier(
     let events = if first <= 8 { without_commit_events(fixture) } else { "" };
     let migrations = format!("DELETE FROM _sqlx_migrations WHERE version >= {first}");
     let policies = if first <= 9 { without_policies(fixture) } else { "" };
-    let usage = if first <= 11 { WITHOUT_USAGE } else { "" };
-    let ledger = if first <= 10 { without_ledger(fixture) } else { WITHOUT_BOUNDS.to_owned() };
+    let usage = if first <= 11 { WITHOUT_USAGE } else { WITHOUT_FINDINGS };
+    let ledger = match first {
+        ..=10 => without_ledger(fixture),
+        11 | 12 => WITHOUT_BOUNDS.to_owned(),
+        _ => String::new(),
+    };
     let undo = format!("{usage}{ledger}{policies}{events}{undo}");
     fixture.execute(&format!("{undo};{migrations}")).await;
     let again = fixture.open().await;
@@ -99,6 +103,9 @@ async fn left_earlier(
     assert_eq!(fixture.number(NEEDS_VERSION).await, 9);
     (again, log)
 }
+
+/// SQL that reverts migration 13.
+const WITHOUT_FINDINGS: &str = "ALTER TABLE usage_totals DROP COLUMN findings;";
 
 /// SQL that reverts migration 12.
 const WITHOUT_BOUNDS: &str = "DROP INDEX ledger_processes_running;
@@ -259,6 +266,20 @@ pub(crate) async fn migration_11_adds_usage(fixture: &Fixture) {
 /// A database before migration 12.
 pub(crate) async fn migration_12_adds_bounds(fixture: &Fixture) {
     goes_on(left_earlier(fixture, 12, [Draft::new().register("A", "1.0.0")], "").await).await;
+}
+
+/// A database before migration 13, with usage.
+pub(crate) async fn migration_13_adds_findings(fixture: &Fixture) {
+    let usage = "INSERT INTO usage_totals
+                     (minute, gateway, agent, team, principal, tool, verdict,
+                      calls, cost, duration_micros, request_bytes, response_bytes)
+                 VALUES (60, 'g', 'a', 't', 'p', 'pay', 'allow', 3, 0, 0, 0, 0)";
+    drop(fixture.open().await);
+    fixture.execute(usage).await;
+    let again = left_earlier(fixture, 13, [Draft::new().register("A", "1.0.0")], "").await;
+    let usage = again.0.query_usage(&UsageQuery { limit: 1, ..Default::default() }).await.unwrap();
+    assert_eq!((usage[0].totals.calls, usage[0].totals.findings), (3, 0));
+    goes_on(again).await;
 }
 
 /// Only a database without a public key becomes a relay's.
