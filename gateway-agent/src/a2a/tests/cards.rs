@@ -43,7 +43,7 @@ async fn card_has_addresses_of_the_gateway_only() {
     let grpc = card.interface(Binding::Grpc, Version::V1).unwrap();
     assert_eq!(grpc.url, "http://localhost:7080");
     assert_eq!(grpc.tenant.as_deref(), Some("office/helper"));
-    for hidden in ["helper.internal", "9000", "urn:agentgateway:sbom"] {
+    for hidden in ["helper.internal", "9000", "127.0.0.1", "9443", "urn:agentgateway:sbom"] {
         assert!(!got.text.contains(hidden), "{hidden}");
     }
     let capabilities = card.capabilities();
