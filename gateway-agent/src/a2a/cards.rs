@@ -54,8 +54,9 @@ pub(super) fn of_agent(
     EnteredRequest { gateway, parts, .. }: EnteredRequest,
     (method, agent, form): (&Method, Option<AgentName>, &AnswerForm),
 ) -> Response {
-    if *method != Method::GET {
-        return reject(form, "method", &Refusal::method_not_allowed("GET"));
+    // The router removes the body of an answer to HEAD.
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        return reject(form, "method", &Refusal::method_not_allowed("GET, HEAD"));
     }
     let source = CardSource { a2a, gateway: &gateway, parts: &parts };
     let card = match agent {
@@ -143,10 +144,8 @@ impl CardSource<'_> {
                             this address name the agent as tenant or as agent in their metadata.",
             "version": env!("CARGO_PKG_VERSION"),
             "url": self.base()?,
-            "capabilities": {
-                "streaming": true,
-                "pushNotifications": self.gateway.settings().push().is_some(),
-            },
+            // The gateway's own agent has no push notifications; other agents have their own cards.
+            "capabilities": { "streaming": true },
             "defaultInputModes": ["text/plain", "application/json"],
             "defaultOutputModes": ["text/plain", "application/json"],
             "skills": skills,
