@@ -4,6 +4,7 @@
 //! a skill, and its result is the reply or the result of the task. Upstream addresses come from the
 //! configuration, never from agent cards.
 
+mod card;
 mod check;
 mod exchange;
 mod mcp_task;
@@ -22,6 +23,7 @@ use http::{HeaderName, HeaderValue};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use self::card::ServedCard;
 pub(super) use self::stream::EventSink;
 use super::{
     events::EventPublisher,
@@ -41,6 +43,8 @@ pub(super) struct AgentLink {
     transport: Arc<Transport>,
     /// The version and binding of the agent, if they are known.
     dialect: ArcSwapOption<Dialect>,
+    /// The card at the last fetch. `None`: the agent has none.
+    card: ArcSwapOption<ServedCard>,
     probes: SingleFlight,
     next_id: AtomicU64,
     read_abandoned: Semaphore,
@@ -68,6 +72,7 @@ impl AgentLink {
         Ok(Self {
             transport: Arc::new(Transport::new(agent, publisher, transport, shared)?),
             dialect: ArcSwapOption::empty(),
+            card: ArcSwapOption::empty(),
             probes: SingleFlight::default(),
             next_id: AtomicU64::new(1),
             read_abandoned: Semaphore::new(MAX_ABANDONED),

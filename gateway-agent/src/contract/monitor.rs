@@ -84,7 +84,7 @@ impl Contracts {
         }
     }
 
-    /// Compares all tools of servers with a target.
+    /// Compares all tools of servers and all agents with a target.
     fn evaluate_all(&self, catalog: &Catalog, definitions: &Definitions) -> StatusByTool {
         let mut statuses = StatusByTool::new();
         let registered = catalog.of_kind(Kind::Server).map(|(server, _)| server.clone());
@@ -100,6 +100,15 @@ impl Contracts {
                 else {
                     continue;
                 };
+                statuses.extend(self.evaluate(catalog, record, live).map(|it| (key.clone(), it)));
+            }
+        }
+        for (key, record) in catalog.of_kind(Kind::Agent) {
+            let is_checked = record.is_usable()
+                && definitions.route(key).is_some()
+                && self.checks(key).contract != ValidationMode::Ignore;
+            if is_checked {
+                let live = LiveTools::for_server(definitions, key);
                 statuses.extend(self.evaluate(catalog, record, live).map(|it| (key.clone(), it)));
             }
         }

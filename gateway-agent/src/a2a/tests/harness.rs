@@ -1,14 +1,14 @@
 //! A gateway with the agent `office/helper@1.0.0`, and a request builder.
 
 use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+    Arc, Mutex,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use a2a::Version;
 use axum::{Router, body::Body};
 use futures_util::{StreamExt as _, stream};
-use gateway_testkit::{Received, Reply, Server, json_reply};
+use gateway_testkit::{Received, Reply, Server, empty, json_reply};
 use gateway_upstream::UpstreamLimits;
 use http::{Method, Request};
 use registry_core::Key;
@@ -42,6 +42,10 @@ pub(super) struct Script {
     pub(super) released: Notify,
     /// Whether the agent resets all connections.
     pub(super) is_down: AtomicBool,
+    /// The card of the agent.
+    pub(super) card: Mutex<Option<Value>>,
+    /// The number of requests for a card that has not changed.
+    pub(super) unchanged_cards: AtomicUsize,
 }
 
 /// `office/helper` with one skill, which streams.
@@ -186,6 +190,20 @@ pub(super) fn task(state: &str) -> Value {
         "artifacts": [{ "artifactId": "r", "parts": [{ "text": "done" }] }] })
 }
 
+/// The card below the URL of the agent, with its digest as the entity tag.
+fn card(received: &Received, script: &Script) -> Reply {
+    let card = script.card.lock().unwrap().clone();
+    let Some(card) = card.filter(|_| received.path == "/mcp/.well-known/agent-card.json") else {
+        return json_reply(404, &json!({}));
+    };
+    let tag = a2a::card::entity_tag(&card);
+    if received.header("if-none-match") == Some(tag.as_str()) {
+        script.unchanged_cards.fetch_add(1, Ordering::Relaxed);
+        return empty(304);
+    }
+    json_reply(200, &card).with_header("etag", &tag)
+}
+
 /// An answer, events or an error with the address of the agent in all places.
 fn revealing(received: &Received, text: &str) -> Reply {
     let address = received.header("host").unwrap_or_default();
@@ -219,6 +237,9 @@ fn revealing(received: &Received, text: &str) -> Reply {
 async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
     if script.is_down.load(Ordering::Relaxed) {
         return Reply::Reset;
+    }
+    if received.http_method == "GET" {
+        return card(&received, &script);
     }
     let params = &received.body["params"];
     let text = params["message"]["parts"][0]["text"].as_str().unwrap_or_default();
