@@ -308,7 +308,7 @@ impl Contracts {
             return Err(error.into());
         }
         self.lock().compared.remove(tool);
-        tracing::info!(%tool, %live, "the live definition of a tool was accepted");
+        tracing::info!(%tool, %live, "the live definition of a tool or agent was accepted");
         // Makes callers evaluate the tool again.
         self.published.send_modify(|all| *all = Arc::new(Definitions::clone(all)));
         self.recheck.notify_one();

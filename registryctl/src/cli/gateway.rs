@@ -156,7 +156,7 @@ mod tests {
         }
         assert_eq!(target("team/fetch@*").unwrap(), "server/team/fetch@*");
         assert_eq!(target("agent/team/a@1.0.0").unwrap(), "agent/team/a@1.0.0");
-        assert!(tool("fetch").unwrap_err().contains("NAME@VERSION"));
-        assert!(tool("fetch@one").is_err());
+        assert!(tool_or_agent("fetch").unwrap_err().contains("NAME@VERSION"));
+        assert!(tool_or_agent("fetch@one").is_err());
     }
 }

@@ -73,9 +73,9 @@ pub(crate) struct ImportA2aArgs {
     #[arg(long, value_parser = parse_version)]
     pub(crate) version: Option<Version>,
     #[command(flatten)]
-    pub(crate) keys: CardKeyArgs,
-    #[command(flatten)]
     pub(crate) result: ImportResultArgs,
+    #[command(flatten)]
+    pub(crate) keys: CardKeyArgs,
     #[command(flatten)]
     pub(crate) live: LiveArgs,
 }
