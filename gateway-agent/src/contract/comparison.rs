@@ -177,13 +177,6 @@ pub(super) struct ComparisonResult {
     pub(super) tolerated: Option<DriftClass>,
 }
 
-impl ComparisonResult {
-    /// Whether differences break the contract.
-    pub(super) fn is_broken_by(&self, drift: &[Drift]) -> bool {
-        drift.iter().any(|drift| Some(drift.class) > self.tolerated)
-    }
-}
-
 pub(super) struct Comparison<'a> {
     catalog: &'a Catalog,
     document: &'a Arc<Document>,

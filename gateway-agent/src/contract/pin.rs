@@ -81,7 +81,7 @@ impl Pins {
         &mut self,
         catalog: &Catalog,
         record: &Record,
-        mut found: ComparisonResult,
+        found: ComparisonResult,
     ) -> ContractStatus {
         if std::mem::take(&mut self.is_lost) {
             self.content.distrusted_up_to = catalog.revision();
@@ -90,15 +90,16 @@ impl Pins {
         let key = record.document.key().to_string();
         let document = record.document.digest();
         let pin = self.content.pins.get(&key).filter(|pin| pin.document == document).cloned();
-        let mut drift = std::mem::take(&mut found.drift);
-        let state = found.state;
-        let Some(live) = found.live.take() else {
-            let live = None;
+        let ComparisonResult { state, live, mut drift, inherited, is_provisional, tolerated } =
+            found;
+        let is_broken_by =
+            |drift: &[Drift]| drift.iter().any(|drift| Some(drift.class) > tolerated);
+        let Some(live) = live else {
             let is_broken = pin.is_some_and(|pin| pin.is_broken);
             return ContractStatus { state, live, drift, is_accepted: false, is_broken };
         };
-        if found.is_provisional {
-            let is_broken = found.is_broken_by(&drift);
+        if is_provisional {
+            let is_broken = is_broken_by(&drift);
             let state = if drift.is_empty() { state } else { ContractState::Drifted };
             return ContractStatus {
                 state,
@@ -117,7 +118,7 @@ impl Pins {
             has_all_parts: true,
         });
         pin.complete(&live);
-        for part in std::mem::take(&mut found.inherited) {
+        for part in inherited {
             let (class, what) = match &pin.seen {
                 Some(seen) if seen.part(part) == live.part(part) => continue,
                 Some(_) => (DriftClass::Changed, "it differs from the first seen one"),
@@ -128,7 +129,7 @@ impl Pins {
         }
         drift.sort_by_key(|drift| drift.part);
         let is_accepted = pin.accepted == Some(live.digest());
-        pin.is_broken = found.is_broken_by(&drift) && !is_accepted;
+        pin.is_broken = is_broken_by(&drift) && !is_accepted;
         let state = if drift.is_empty() { state } else { ContractState::Drifted };
         let is_broken = pin.is_broken;
         self.store(key, pin);
