@@ -207,6 +207,7 @@ const DEPENDENCIES: [(&str, &[&str]); 33] = [
     (
         "registryctl",
         &[
+            "a2a",
             "atomic-file",
             "inspection",
             "policy",

@@ -24,7 +24,7 @@ mod tests;
 use std::{collections::BTreeSet, sync::Arc};
 
 use a2a::{
-    Dialect, Failure, Operation, Request as AgentRequest, Version,
+    Dialect, ErrorKind, Failure, Operation, Request as AgentRequest, Version,
     extensions::{EXTENSIONS_HEADER, Extensions},
     version::VERSION_HEADER,
 };
@@ -219,7 +219,10 @@ impl Served<'_> {
             Operation::ListTasks => Box::pin(self.list(agent, &request, &form)).await,
             Operation::GetExtendedAgentCard => {
                 self.check_scopes(request.operation)?;
-                let agent = agent.ok_or_else(unaddressed)?;
+                let agent = agent.ok_or_else(|| {
+                    let message = "the gateway itself has no extended card; name an agent";
+                    Failure::new(ErrorKind::UnsupportedOperation, message)
+                })?;
                 let card = cards::extended(self, &agent)?;
                 Ok(form.result(request.operation, card).0)
             }

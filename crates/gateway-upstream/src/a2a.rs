@@ -5,6 +5,7 @@
 //! configuration, never from agent cards.
 
 mod assembly;
+mod card;
 mod check;
 mod exchange;
 mod mcp_task;
@@ -23,8 +24,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use self::probe::ProbeInterval;
 pub(super) use self::stream::EventSink;
+use self::{card::ServedCard, probe::ProbeInterval};
 use super::{
     events::EventPublisher,
     http::{Client, InvalidAddress, Subject, Transport},
@@ -45,6 +46,8 @@ pub(super) struct AgentLink {
     tenant: Option<Box<str>>,
     /// The version and binding of the agent, if they are known.
     dialect: ArcSwapOption<Dialect>,
+    /// The card at the last fetch. `None`: the agent has none.
+    card: ArcSwapOption<ServedCard>,
     probes: SingleFlight,
     interval: ProbeInterval,
     next_id: AtomicU64,
@@ -88,6 +91,7 @@ impl AgentLink {
             transport: Arc::new(Transport::new(agent, publisher, &config.transport, shared)?),
             tenant: config.tenant.clone(),
             dialect: ArcSwapOption::empty(),
+            card: ArcSwapOption::empty(),
             probes: SingleFlight::default(),
             interval: ProbeInterval::default(),
             next_id: AtomicU64::new(1),

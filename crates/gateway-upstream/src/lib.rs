@@ -157,6 +157,14 @@ impl Upstreams {
         Some(FeatureExposure { prefix: config.prefix.clone(), exposes: config.exposes.clone() })
     }
 
+    /// The URL of a server's or agent's target over HTTP.
+    pub fn http_url(&self, server: &Key) -> Option<String> {
+        match &self.targets.config(server)?.transport {
+            TransportConfig::Http { url, .. } => Some(url.clone()),
+            TransportConfig::Stdio { .. } => None,
+        }
+    }
+
     /// Forwards a notification of a caller's session to the upstream sessions that were opened for
     /// it.
     pub fn notify_session(&self, id: &str, method: &str) {

@@ -2,6 +2,7 @@
 
 mod answers;
 mod bridges;
+mod card_contracts;
 mod cards;
 mod governed_paths;
 mod grpc;

@@ -11,7 +11,12 @@ mod route;
 
 use std::sync::Arc;
 
-use a2a::{Failure, Operation, Request, TaskState, model::Event, skill::DataPart};
+use a2a::{
+    Failure, Operation, Request, TaskState,
+    hidden::{Hidden, REPLACEMENT},
+    model::Event,
+    skill::DataPart,
+};
 use gateway_policy::{Permit, ValidationMode};
 use gateway_upstream::AgentRequest;
 use registry_core::Key;
@@ -64,12 +69,14 @@ impl Sending<'_> {
         } else {
             self.start(None, None, record).await?
         };
+        let addresses: Vec<_> = self.gateway.upstreams().http_url(&agent).into_iter().collect();
         let exchange = Exchange {
             sending: *self,
             served,
             agent: &agent,
             request: &request,
             ids: ids.of_answers(&agent, &skill),
+            hidden: Hidden::new(&addresses, REPLACEMENT),
         };
         let mut progress = Progress::default();
         let result = Box::pin(exchange.run(permit, &mut progress, record)).await;
@@ -134,6 +141,8 @@ struct Exchange<'a> {
     /// The request with the agent's ids.
     request: &'a Request,
     ids: AnswerIds<'a>,
+    /// The address of the agent.
+    hidden: Hidden,
 }
 
 impl Exchange<'_> {
@@ -223,10 +232,12 @@ impl Exchange<'_> {
         ended.map_err(|error| self.translated(error))
     }
 
-    /// Validates and inspects an answer or event, and translates its ids.
+    /// Hides the agent's address in an answer or event, validates and inspects it, and translates
+    /// its ids.
     async fn finish(&self, mut answer: Value, record: &mut CallRecord) -> Result<Value, Error> {
         let Sending { gateway, call, inspection, .. } = self.sending;
         let operation = self.request.operation;
+        ids::hide(&self.hidden, operation, &mut answer);
         if self.served.checks().output != ValidationMode::Ignore && !has_failed(operation, &answer)
         {
             let data: Vec<DataPart<'_>> = data_of_answer(&answer);
@@ -242,12 +253,13 @@ impl Exchange<'_> {
         Ok(answer)
     }
 
-    /// The error with the caller's ids.
+    /// The error with the caller's ids and without the agent's address.
     fn translated(&self, error: gateway_upstream::Error) -> Error {
         match error {
             gateway_upstream::Error::Agent(failure) => {
-                gateway_upstream::Error::from(self.ids.translate_failure(*failure, self.request))
-                    .into()
+                let mut failure = self.ids.translate_failure(*failure, self.request);
+                self.hidden.replace_in_failure(&mut failure);
+                gateway_upstream::Error::from(failure).into()
             }
             error => error.into(),
         }

@@ -505,3 +505,32 @@ async fn message_is_sent_once_for_any_response() {
         upstreams.shutdown().await;
     }
 }
+
+#[tokio::test]
+async fn card_is_read_from_the_target_only() {
+    let elsewhere = Server::start(|_| raw_reply(404, "text/plain", b"no")).await;
+    let other = elsewhere.url();
+    let card = json!({ "name": "under-test", "url": other, "protocolVersion": "0.3.0" });
+    let served = card.to_string();
+    let server = Server::serve(move |seen| {
+        let is_known = seen.header("authorization") == Some("Bearer ours");
+        let reply = match seen.path.as_str() {
+            _ if !is_known => raw_reply(401, "text/plain", b"no"),
+            "/mcp/.well-known/agent-card.json" => {
+                raw_reply(302, "text/plain", b"").with_header("location", &other)
+            }
+            "/.well-known/agent-card.json" => json_reply(200, &card),
+            _ if seen.http_method == "GET" => raw_reply(404, "text/plain", b"no"),
+            _ => seen.error(200, &json!({ "code": -32001, "message": "?" })),
+        };
+        async move { reply }
+    });
+    let upstreams = start_at(transport(&server.await), limits(), TIMING);
+    let mut definitions = upstreams.definitions();
+    let card = |all: &Definitions| Some(all.find(&agent())?.card()?.to_owned());
+    let found = definitions.wait_for(|all| card(all).is_some());
+    let found = card(&timeout(Duration::from_secs(5), found).await.unwrap().unwrap());
+    assert_eq!(found, Some(served));
+    assert_eq!(elsewhere.connections(), 0);
+    upstreams.shutdown().await;
+}

@@ -230,3 +230,33 @@ async fn operation_continues_without_its_client() {
     let listed = bench.rpc("a", "ListTasks", json!({})).await.result();
     assert_eq!(listed["totalSize"], 1, "its task is known");
 }
+
+#[tokio::test]
+async fn address_of_agent_is_in_no_answer() {
+    let bench = A2aBench::start([]).await;
+    let port = bench.agent.address().port().to_string();
+    let list =
+        bench.got(request(Version::V1, (Method::GET, "/.well-known/agents"), ("a", &Value::Null)));
+    let mut answers = vec![list.await];
+    for (method, text) in [
+        ("SendMessage", "reveal"),
+        ("SendMessage", "reveal an error"),
+        ("SendStreamingMessage", "reveal events"),
+        ("SendStreamingMessage", "reveal an error"),
+    ] {
+        answers.push(bench.rpc("a", method, message(text)).await);
+        let old = match method {
+            "SendMessage" => "message/send",
+            _ => "message/stream",
+        };
+        answers.push(bench.got(rpc(Version::V03, "a", (old, old_message(text)))).await);
+    }
+    for got in &answers {
+        assert!(!got.text.contains("127.0.0.1") && !got.text.contains(&port), "{got:?}");
+    }
+    let task = &answers[1].result()["task"];
+    assert_eq!(task["artifacts"][0]["parts"][0]["url"], "http://agent.invalid/files/1");
+    let id = task["id"].clone();
+    let got = bench.rpc("a", "GetTask", json!({ "id": id })).await;
+    assert_eq!(got.result()["id"], id, "ids are unchanged");
+}

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use a2a::{Failure, Operation, Request};
+use a2a::{Failure, Operation, Request, hidden::Hidden};
 use gateway_policy::CallerIdentity;
 use registry_core::{Key, Name};
 use serde::{Deserialize, Serialize};
@@ -347,6 +347,24 @@ fn replaced(text: &str, new: &HashSet<String>) -> String {
         rest = after;
     }
     clean + rest
+}
+
+/// Replaces an agent's address in an answer or event. Its ids of tasks and contexts stay, because they
+/// are sealed later.
+pub(super) fn hide(hidden: &Hidden, operation: Operation, answer: &mut Value) {
+    let mut own = Vec::new();
+    each_id(operation, answer, &mut |kind, id| {
+        if kind != IdKind::Other {
+            own.push(id.take());
+        }
+    });
+    hidden.replace_in(answer);
+    let mut own = own.into_iter();
+    each_id(operation, answer, &mut |kind, id| {
+        if kind != IdKind::Other {
+            *id = own.next().unwrap_or_default();
+        }
+    });
 }
 
 /// Takes the ids out of an answer or event, so that inspection does not mistake them for data.
