@@ -57,7 +57,12 @@ pub(super) fn committed_plan(commit: &Commit, submission: &Submission) -> Option
     let mut changes = commit.changes.iter().peekable();
     let mut effect = |proposed| changes.next_if(|change| matches(change, proposed)).cloned();
     let effects = submission.batch.iter().map(&mut effect).collect();
-    Some(Plan { effects, settings: commit.settings.clone(), diagnostics: Vec::new() })
+    Some(Plan {
+        effects,
+        settings: commit.settings.clone(),
+        diagnostics: Vec::new(),
+        policy_breaks: Vec::new(),
+    })
 }
 
 fn matches(change: &Change, proposed: &Proposed) -> bool {

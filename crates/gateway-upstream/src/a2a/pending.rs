@@ -251,12 +251,11 @@ impl AgentLink {
     ) -> Result<PendingResponse, Error> {
         let first =
             if streams { self.first_event(message, &meta, send_state).await? } else { None };
-        let (answer, events) = match first {
-            Some((answer, events)) => (answer, Some(events)),
-            None => {
-                let outbound = Outbound { request: message, meta: &meta, send_state, sink: None };
-                (self.call(outbound).await?, None)
-            }
+        let (answer, events) = if let Some((answer, events)) = first {
+            (answer, Some(events))
+        } else {
+            let outbound = Outbound { request: message, meta: &meta, send_state, sink: None };
+            (self.call(outbound).await?, None)
         };
         let id = match read_response(&answer)? {
             SendResponse::Message(_) => None,
