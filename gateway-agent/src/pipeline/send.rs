@@ -256,10 +256,10 @@ impl<'a> Sending<'a> {
             let Invocation { context, client, .. } = call;
             ForwardedCall { params: &params, context, client: client.as_ref(), resend }
         };
-        let (inspecting, server) = (self.inspecting(), served.server());
-        let filtered = forwarded
-            .client
-            .and_then(|client| self.inspection.filtered(inspecting, client, server, record));
+        let inspecting = self.inspecting();
+        let filtered = forwarded.client.and_then(|client| {
+            self.inspection.filtered(inspecting, client, served.server(), record)
+        });
         let client = filtered.as_ref().or(forwarded.client);
         let forwarded = ForwardedCall { client, ..forwarded };
         let watched = Revocation::new(self.inspecting(), arguments.raw(), record);

@@ -2,6 +2,8 @@
 //!
 //! A commit contains the changes but not the requested batch, so it stores a digest of the batch.
 
+use std::collections::BTreeMap;
+
 use registry_core::{
     Action, Change, Commit, Digest, Notice, SettingChange,
     rules::{Plan, Proposed},
@@ -61,7 +63,7 @@ pub(super) fn committed_plan(commit: &Commit, submission: &Submission) -> Option
         effects,
         settings: commit.settings.clone(),
         diagnostics: Vec::new(),
-        policy_breaks: Vec::new(),
+        policy_breaks: BTreeMap::new(),
     })
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct CardKeyArgs {
     pub(crate) card_keys: Option<String>,
     /// Trust the keys at this origin that a signature names (`jku`); may be repeated
     ///
-    /// Write https://HOST. Without this option, `jku` is ignored.
+    /// Write `https://HOST`. Without this option, `jku` is ignored.
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) card_jku: Vec<String>,
 }

@@ -184,7 +184,9 @@ async fn compared_card(
     let all = live.process(started, compare_all).await?;
     let all = all.map_err(|why| live.invalid_response(format!("invalid card: {why}")))?;
     let mut drifts = drifts(served, all);
-    drifts.iter_mut().for_each(|drift| drift.signature = signature);
+    for drift in &mut drifts {
+        drift.signature = signature;
+    }
     Ok(drifts)
 }
 

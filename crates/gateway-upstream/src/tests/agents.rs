@@ -511,7 +511,7 @@ async fn card_is_read_from_the_target_only() {
     let elsewhere = Server::start(|_| raw_reply(404, "text/plain", b"no")).await;
     let other = elsewhere.url();
     let card = json!({ "name": "under-test", "url": other, "protocolVersion": "0.3.0" });
-    let served = card.to_string();
+    let text = card.to_string();
     let server = Server::serve(move |seen| {
         let is_known = seen.header("authorization") == Some("Bearer ours");
         let reply = match seen.path.as_str() {
@@ -530,7 +530,7 @@ async fn card_is_read_from_the_target_only() {
     let card = |all: &Definitions| Some(all.find(&agent())?.card()?.to_owned());
     let found = definitions.wait_for(|all| card(all).is_some());
     let found = card(&timeout(Duration::from_secs(5), found).await.unwrap().unwrap());
-    assert_eq!(found, Some(served));
+    assert_eq!(found, Some(text));
     assert_eq!(elsewhere.connections(), 0);
     upstreams.shutdown().await;
 }

@@ -143,13 +143,11 @@ impl OpenedRequest {
                 }
             });
         }
-        match failed {
-            Some(failure) => Err(failure),
-            None => {
-                let ids = RequestIds { seals, translated: Mutex::new(requested) };
-                Ok(Self { request, task, ids })
-            }
+        if let Some(failure) = failed {
+            return Err(failure);
         }
+        let ids = RequestIds { seals, translated: Mutex::new(requested) };
+        Ok(Self { request, task, ids })
     }
 }
 
