@@ -309,7 +309,7 @@ impl Served<'_> {
         let (event, name) = (request.operation.name(), agent.name.as_str());
         let record = CallRecord::begin(event, era(self.version), name, self.bytes, span)
             .of_request(&self.parts.headers);
-        let tasks = TaskObserver::new(&self.a2a.state.index, &self.caller, &agent);
+        let tasks = TaskObserver::new(&self.a2a.state.index, (&self.gateway, &self.caller), &agent);
         let caller = self.caller.clone();
         let push = PushRole::None;
         AgentOperation { agent, request, extensions, caller, context, record, tasks, push }

@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use self::{admit::Governed, moment::Moment, send::send};
 pub(crate) use self::{
-    agent::PushAddress,
+    agent::{ComparedTask, PushAddress},
     directory::{Directory, VisibleAgent},
     input::QUESTIONS,
     inspect::InspectionThread,
@@ -47,6 +47,7 @@ pub(crate) use self::{
     moment::check_call_scopes,
     sagas::{recover_sagas, retry_saga},
     streams::EventStreamPlace,
+    task::TaskOwner,
 };
 pub use self::{
     error::{Error, PolicyDenial},

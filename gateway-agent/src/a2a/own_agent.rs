@@ -30,13 +30,13 @@ use super::{
     calls::open_stream,
     era,
     failure::Refusal,
-    task_index::Owner,
 };
 use crate::{
     audit::CallRecord,
     identity::authenticator::Authentication,
     pipeline::{
-        self, Directory, Error, Gateway, InputHandling, Invocation, Output, Target, ToolCall,
+        self, Directory, Error, Gateway, InputHandling, Invocation, Output, Target, TaskOwner,
+        ToolCall,
     },
     view::ServedTool,
 };
@@ -136,7 +136,7 @@ impl OwnOperation<'_> {
     }
 
     fn find(&self, id: &str) -> Result<Arc<OwnTask>, Failure> {
-        let owner = Owner::of(&self.served.caller.claim);
+        let owner = TaskOwner::of(&self.served.gateway, &self.served.caller.claim);
         let found = owner.and_then(|owner| self.served.a2a.state.own_tasks.find(owner, id));
         found.ok_or_else(|| Failure::task_not_found(id))
     }
@@ -154,7 +154,8 @@ impl OwnOperation<'_> {
         let context = context.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
         let call = self.call(&tool)?;
         let caller = &served.caller;
-        let task = OwnTask::new(Owner::of(&caller.claim), caller.payer.clone(), context);
+        let owner = TaskOwner::of(&served.gateway, &caller.claim);
+        let task = OwnTask::new(owner, caller.payer.clone(), context);
         served.a2a.state.own_tasks.add(&task)?;
         let gateway = Arc::clone(&served.gateway);
         let (a2a, run) = (served.a2a, Arc::clone(&task));

@@ -16,9 +16,13 @@ use super::{
     calls::AgentOperation,
     failure::Refusal,
     push::PendingConfig,
-    task_index::{ListedTask, Owner, TaskIndex},
+    task_index::{ListedTask, TaskIndex},
 };
-use crate::{clock, identity::authenticator::Authentication, pipeline::Gateway};
+use crate::{
+    clock,
+    identity::authenticator::Authentication,
+    pipeline::{Gateway, TaskOwner},
+};
 
 /// Concurrent requests for the tasks of one page.
 const CONCURRENCY: usize = 8;
@@ -30,15 +34,19 @@ const AGENT: &str = "agent";
 pub(super) struct TaskObserver {
     index: Arc<TaskIndex>,
     /// `None`: the caller has no list.
-    owner: Option<Owner>,
+    owner: Option<TaskOwner>,
     agent: Box<str>,
     /// The push notification configuration of the operation.
     config: Option<Arc<PendingConfig>>,
 }
 
 impl TaskObserver {
-    pub(super) fn new(index: &Arc<TaskIndex>, caller: &Authentication, agent: &AgentName) -> Self {
-        let (index, owner) = (Arc::clone(index), Owner::of(&caller.claim));
+    pub(super) fn new(
+        index: &Arc<TaskIndex>,
+        (gateway, caller): (&Gateway, &Authentication),
+        agent: &AgentName,
+    ) -> Self {
+        let (index, owner) = (Arc::clone(index), TaskOwner::of(gateway, &caller.claim));
         Self { index, owner, agent: agent.name.as_str().into(), config: None }
     }
 
@@ -117,7 +125,7 @@ impl TaskList<'_> {
         operation: impl Fn(AgentName, Request) -> AgentOperation,
     ) -> Result<Value, Refusal> {
         let filter = ListFilter::of(request)?;
-        let Some(owner) = Owner::of(&self.caller.claim) else {
+        let Some(owner) = TaskOwner::of(self.gateway, &self.caller.claim) else {
             return Ok(filter.page(Vec::new()));
         };
         let tasks = self.index.tasks(owner, clock::timestamp()).into_iter();
@@ -144,7 +152,7 @@ impl TaskList<'_> {
     /// The current form of a task. `None`: its agent no longer has it.
     async fn current(
         &self,
-        owner: Owner,
+        owner: TaskOwner,
         mut known: Value,
         call: Option<AgentOperation>,
     ) -> Option<Value> {

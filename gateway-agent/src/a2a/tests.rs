@@ -8,5 +8,6 @@ mod grpc;
 mod grpc_client;
 mod harness;
 mod lists;
+mod ownership;
 mod push;
 mod streams;

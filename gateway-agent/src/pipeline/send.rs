@@ -268,7 +268,7 @@ impl<'a> Sending<'a> {
                 };
                 let result = revocation::guarded(watched, sent, record).await;
                 let principal = &self.moment.principal;
-                let started = task::started(call, served.server(), principal, &result);
+                let started = task::started(gateway, call, served.server(), principal, &result);
                 let outcome =
                     started.as_ref().map_or_else(|| Outcome::of(&result), Outcome::Started);
                 if let (Outcome::NotSent, Some(request)) = (outcome, request) {

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::super::{failure::Refusal, task_index::Owner};
-use crate::clock;
+use super::super::failure::Refusal;
+use crate::{clock, pipeline::TaskOwner};
 
 /// Maximum running tasks of one caller.
 const MOST_RUNNING: usize = 100;
@@ -29,7 +29,7 @@ pub(super) struct OwnTask {
     id: String,
     context: String,
     /// `None`: the caller has no identity, so no request finds the task.
-    owner: Option<Owner>,
+    owner: Option<TaskOwner>,
     payer: QuotaKey,
     status: watch::Sender<Arc<Status>>,
     cancel: CancellationToken,
@@ -82,7 +82,7 @@ impl Status {
 }
 
 impl OwnTask {
-    pub(super) fn new(owner: Option<Owner>, payer: QuotaKey, context: String) -> Arc<Self> {
+    pub(super) fn new(owner: Option<TaskOwner>, payer: QuotaKey, context: String) -> Arc<Self> {
         let id = Uuid::new_v4().to_string();
         let working = Status::new(TaskState::Working, None, Vec::new());
         let (status, cancel) = (watch::Sender::new(Arc::new(working)), CancellationToken::new());
@@ -218,7 +218,7 @@ impl OwnTasks {
     }
 
     /// Finds a task of a caller.
-    pub(super) fn find(&self, owner: Owner, id: &str) -> Option<Arc<OwnTask>> {
+    pub(super) fn find(&self, owner: TaskOwner, id: &str) -> Option<Arc<OwnTask>> {
         let tasks = self.tasks();
         tasks.iter().find(|task| task.owner == Some(owner) && task.id == id).cloned()
     }
@@ -246,13 +246,12 @@ impl OwnTasks {
 
 #[cfg(test)]
 mod tests {
-    use gateway_policy::CallerIdentity;
+    use gateway_policy::Principal;
 
     use super::*;
 
     fn task(caller: &str) -> Arc<OwnTask> {
-        let claim = CallerIdentity::Asserted { name: caller.into(), version: None };
-        OwnTask::new(Owner::of(&claim), Some(caller.into()), "c".into())
+        OwnTask::new(Some(Principal::Agent(caller).into()), Some(caller.into()), "c".into())
     }
 
     #[test]
