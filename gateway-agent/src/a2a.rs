@@ -34,6 +34,7 @@ use axum::{
     response::Response,
     routing::{any, get, post},
 };
+use gateway_policy::CallOutcome;
 use gateway_protocol::mcp::Era;
 use gateway_upstream::RequestContext;
 use http::{
@@ -41,6 +42,7 @@ use http::{
     header::{ETAG, LAST_MODIFIED, RETRY_AFTER, WWW_AUTHENTICATE},
     request::Parts,
 };
+use serde_json::Value;
 
 use self::{
     address::{Address, AgentName, PREFIX},
@@ -63,7 +65,7 @@ use crate::{
     buffers,
     identity::authenticator::Authentication,
     ingress::{self, CompleteRequest, EnteredRequest, IngressError, authentication, check_origin},
-    pipeline::{Directory, Gateway, GatewayHandle, PushRole, VisibleAgent},
+    pipeline::{self, Directory, Gateway, GatewayHandle, PushRole, VisibleAgent},
 };
 
 /// The A2A surface. Clones share its state.
@@ -216,19 +218,30 @@ impl Served<'_> {
     async fn dispatch(&self, operation: OperationRequest) -> Result<Response, Refusal> {
         let OperationRequest { agent, request, context, extensions, form } = operation;
         match request.operation {
-            Operation::ListTasks => Box::pin(self.list(agent, &request, &form)).await,
+            Operation::ListTasks => {
+                let name = agent.as_ref().map(|agent| agent.name.to_string());
+                let record = self.record(request.operation, &name.unwrap_or_default(), &context);
+                let answer = self.list(agent, &request);
+                Box::pin(audited(request.operation, Box::pin(answer), form, record)).await
+            }
             Operation::GetExtendedAgentCard => {
-                self.check_scopes(request.operation)?;
                 let agent = agent.ok_or_else(unaddressed)?;
-                let card = cards::extended(self, &agent)?;
-                Ok(form.result(request.operation, card).0)
+                let record = self.record(request.operation, agent.name.as_str(), &context);
+                let answer = async {
+                    self.check_scopes(request.operation)?;
+                    cards::extended(self, &agent)
+                };
+                Box::pin(audited(request.operation, answer, form, record)).await
             }
             _ if agent.is_none() && self.gateway.settings().agents.of_tools => {
                 let operation = OwnOperation { served: self, request, context };
                 Box::pin(operation.serve(form)).await
             }
             Operation::GetPushConfig | Operation::ListPushConfigs => {
-                self.push_configs(&agent.ok_or_else(unaddressed)?, &request, &form)
+                let agent = agent.ok_or_else(unaddressed)?;
+                let record = self.record(request.operation, agent.name.as_str(), &context);
+                let answer = async { self.push_configs(&agent, &request) };
+                Box::pin(audited(request.operation, answer, form, record)).await
             }
             Operation::DeletePushConfig => {
                 let agent = agent.ok_or_else(unaddressed)?;
@@ -271,8 +284,7 @@ impl Served<'_> {
         &self,
         agent: Option<AgentName>,
         request: &AgentRequest,
-        form: &AnswerForm,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Value, Refusal> {
         self.check_scopes(Operation::ListTasks)?;
         if let Some(agent) = &agent {
             self.visible(agent)?;
@@ -287,11 +299,20 @@ impl Served<'_> {
         let get = |agent: AgentName, request: AgentRequest| {
             self.call(agent, request, (read::context(self.parts), Extensions::default()))
         };
-        let page = Box::pin(list.page(request, get)).await?;
-        Ok(form.result(Operation::ListTasks, page).0)
+        Box::pin(list.page(request, get)).await
     }
 
-    /// Lists and cards have no operation whose scopes the pipeline could check.
+    /// Starts the audit event of an operation that needs no call of the pipeline.
+    fn record(&self, operation: Operation, target: &str, context: &RequestContext) -> CallRecord {
+        let span = self.gateway.tracer().begin(&context.trace);
+        let era = era(self.version);
+        let mut record = CallRecord::begin(operation.name(), era, target, self.bytes, span)
+            .of_request(&self.parts.headers);
+        pipeline::record_caller(&self.gateway, &self.caller, &mut record);
+        record
+    }
+
+    /// Checks the scopes of an operation that needs no call of the pipeline, which would check them.
     fn check_scopes(&self, operation: Operation) -> Result<(), Refusal> {
         let authenticator = self.gateway.authenticator();
         let asked = (operation.name(), None);
@@ -314,6 +335,20 @@ impl Served<'_> {
         let push = PushRole::None;
         AgentOperation { agent, request, extensions, caller, context, record, tasks, push }
     }
+}
+
+/// Answers an operation, and completes its audit event.
+async fn audited(
+    operation: Operation,
+    answer: impl Future<Output = Result<Value, Refusal>>,
+    form: AnswerForm,
+    mut record: CallRecord,
+) -> Result<Response, Refusal> {
+    let answer = answer.await.inspect_err(|refusal| refusal.record_in(&mut record))?;
+    let (response, bytes) = form.result(operation, answer);
+    record.finished(CallOutcome::Ok);
+    record.answered(bytes);
+    Ok(response)
 }
 
 fn unaddressed() -> Failure {

@@ -44,8 +44,9 @@ pub(crate) use self::{
         AgentCall, FeatureSubject, InputHandling, Invocation, Output, PushEndpoint, PushRole,
         RequestedAgent, StepCall, Target, ToolCall,
     },
-    moment::check_call_scopes,
+    moment::{check_call_scopes, record_caller},
     sagas::{recover_sagas, retry_saga},
+    stored::check_own_result,
     streams::EventStreamPlace,
     task::TaskOwner,
 };

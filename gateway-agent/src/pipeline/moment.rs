@@ -107,7 +107,7 @@ impl Moment {
         }
     }
 
-    fn resolved(&self, gateway: &Gateway, tool: &str) -> Result<ResolvedTool, Denial> {
+    pub(super) fn resolved(&self, gateway: &Gateway, tool: &str) -> Result<ResolvedTool, Denial> {
         let lookup = gateway.views().lookup(&self.snapshot);
         let caller = self.caller.as_ref().ok_or(Denial::UnknownCaller)?;
         route::resolved(gateway.policy(), caller, &lookup, tool)
@@ -153,6 +153,11 @@ impl Moment {
     }
 }
 
+/// Records the caller of an operation that a surface serves itself.
+pub(crate) fn record_caller(gateway: &Gateway, caller: &Authentication, record: &mut CallRecord) {
+    Moment::resolve(gateway, caller).record_in(gateway, record);
+}
+
 /// Checks the scopes for a tool and its inner tools. For requests that continue an earlier call.
 pub(crate) fn check_call_scopes(
     gateway: &Gateway,
@@ -175,7 +180,7 @@ fn check_scopes(
     check_scopes_of(gateway, caller, (method.as_str(), tool), resolved)
 }
 
-fn check_scopes_of(
+pub(super) fn check_scopes_of(
     gateway: &Gateway,
     caller: &Authentication,
     asked: (&str, Option<&str>),

@@ -80,18 +80,15 @@ impl Served<'_> {
         &self,
         agent: &AgentName,
         request: &Request,
-        form: &AnswerForm,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Value, Refusal> {
         self.check_scopes(request.operation)?;
         let found = self.known_configs(agent, request)?;
         let task = request.task_id().unwrap_or_default();
-        let answer = if request.operation == Operation::GetPushConfig {
-            found.first().ok_or_else(no_config)?.client.shown(task)
-        } else {
-            let shown = found.iter().map(|registration| registration.client.shown(task));
-            json!({ "configs": shown.collect::<Vec<_>>(), "nextPageToken": "" })
-        };
-        Ok(form.result(request.operation, answer).0)
+        if request.operation == Operation::GetPushConfig {
+            return Ok(found.first().ok_or_else(no_config)?.client.shown(task));
+        }
+        let shown = found.iter().map(|registration| registration.client.shown(task));
+        Ok(json!({ "configs": shown.collect::<Vec<_>>(), "nextPageToken": "" }))
     }
 
     /// Serves `DeleteTaskPushNotificationConfig`. The configuration of the gateway is removed also if

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     identity::settings::{AuthenticatorConfig, IdentityConfig},
     mcp::tests::{
+        audit::Log,
         harness::{Got, Setup},
         relayed::acceptable,
     },
@@ -336,6 +337,33 @@ async fn notification_is_governed_like_its_task() {
     bench.bench.publish(2, entities);
     assert_eq!(endpoint.notify(&bench, &completed()).await.status, 403);
     assert_eq!(receiver.all_seen().len(), 0);
+}
+
+#[tokio::test]
+async fn operations_served_by_gateway_are_audited() {
+    let bench = bench(Addresses::Public).await;
+    let id = bench.started_task().await["id"].clone();
+    let (log, _guard) = Log::start();
+    for (method, params) in [
+        ("ListTaskPushNotificationConfigs", json!({ "taskId": id })),
+        ("GetTaskPushNotificationConfig", json!({ "taskId": id, "id": "unknown" })),
+        ("GetExtendedAgentCard", json!({})),
+        ("ListTasks", json!({})),
+    ] {
+        bench.rpc("a", method, params).await;
+    }
+    let names = log.events().into_iter().map(|event| {
+        assert_eq!(event["agent"], "a", "{event}");
+        event["event"].clone()
+    });
+    let expected = [
+        "ListTaskPushNotificationConfigs",
+        "GetTaskPushNotificationConfig",
+        "GetExtendedAgentCard",
+        "GetTask",
+        "ListTasks",
+    ];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]
