@@ -10,6 +10,7 @@ mod calls;
 mod cards;
 mod failure;
 mod grpc;
+mod hop_limit;
 mod listing;
 mod own_agent;
 mod push;
@@ -21,7 +22,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use a2a::{
     Dialect, Failure, Operation, Request as AgentRequest, Version,
@@ -49,6 +50,7 @@ use self::{
     answer::{AnswerForm, reject},
     calls::AgentOperation,
     failure::Refusal,
+    hop_limit::HopLimit,
     own_agent::{OwnOperation, OwnTasks},
     push::Push,
     read::OperationRequest,
@@ -83,6 +85,7 @@ struct A2aState {
     running: RunningOperations,
     signers: CardSigners,
     own_tasks: OwnTasks,
+    hops: HopLimit,
 }
 
 impl A2a {
@@ -95,7 +98,9 @@ impl A2a {
     ) -> Self {
         let (running, signers) = (RunningOperations::default(), CardSigners::default());
         let (push, own_tasks) = (Push::new(configs), OwnTasks::default());
-        Self { gateway, state: Arc::new(A2aState { index, push, running, signers, own_tasks }) }
+        let hops = HopLimit::default();
+        let state = A2aState { index, push, running, signers, own_tasks, hops };
+        Self { gateway, state: Arc::new(state) }
     }
 
     /// The routes of the surface.
@@ -216,7 +221,10 @@ struct Served<'a> {
 
 impl Served<'_> {
     async fn dispatch(&self, operation: OperationRequest) -> Result<Response, Refusal> {
-        let OperationRequest { agent, request, context, extensions, form } = operation;
+        let OperationRequest { agent, request, mut context, extensions, form } = operation;
+        if request.operation.sends_message() {
+            self.count_hop(agent.as_ref(), request.operation, &mut context)?;
+        }
         match request.operation {
             Operation::ListTasks => {
                 let name = agent.as_ref().map(|agent| agent.name.to_string());
@@ -258,6 +266,28 @@ impl Served<'_> {
                     call.tasks = call.tasks.with_config(config);
                 }
                 Box::pin(calls::serve(self.a2a, Arc::clone(&self.gateway), call, form)).await
+            }
+        }
+    }
+
+    /// Counts a message in its trace. Policies see the number of hops, too.
+    fn count_hop(
+        &self,
+        agent: Option<&AgentName>,
+        operation: Operation,
+        context: &mut RequestContext,
+    ) -> Result<(), Refusal> {
+        let limit = self.gateway.settings().hops;
+        match self.a2a.state.hops.count(&mut context.trace, limit, Instant::now()) {
+            Ok(hops) => {
+                context.hops = context.hops.max(hops);
+                Ok(())
+            }
+            Err(failure) => {
+                let name = agent.map_or("", |agent| agent.name.as_str());
+                let refusal = Refusal::from(failure);
+                refusal.record_in(&mut self.record(operation, name, context));
+                Err(refusal)
             }
         }
     }
