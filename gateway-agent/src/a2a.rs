@@ -345,8 +345,8 @@ impl Served<'_> {
     /// Checks the scopes of an operation that needs no call of the pipeline, which would check them.
     fn check_scopes(&self, operation: Operation) -> Result<(), Refusal> {
         let authenticator = self.gateway.authenticator();
-        let asked = (operation.name(), None);
-        let checked = authenticator.check_scopes(&self.caller, asked, &BTreeSet::new());
+        let operation = (operation.name(), None);
+        let checked = authenticator.check_scopes(&self.caller, operation, &BTreeSet::new());
         Ok(checked.map_err(IngressError::from)?)
     }
 

@@ -205,7 +205,7 @@ impl<'a> Sending<'a> {
     ) -> Result<Output, Error> {
         let Self { gateway, call, .. } = *self;
         let TaskRoute { method, resolved, task, known } = route;
-        let names = TaskNames::asked(gateway, &call.caller.claim, &task, &known);
+        let names = TaskNames::requested(gateway, &call.caller.claim, &task, &known);
         let admission = self.start(None, None, record).await?;
         let result = self.request(method, permit, record).await;
         let result = result.map_err(|error| match error {

@@ -186,8 +186,16 @@ pub struct TaskNames {
     owner: Vec<u8>,
     tool: Box<str>,
     server: Key,
-    /// The requested task and its existing id.
-    asked: Option<(Box<str>, Box<str>)>,
+    requested: Option<RequestedTask>,
+}
+
+/// The ids of the task that a request is about or has started.
+#[derive(Debug)]
+struct RequestedTask {
+    /// The id at the server.
+    server_id: Box<str>,
+    /// The id that the caller knows.
+    caller_id: Box<str>,
 }
 
 impl TaskNames {
@@ -199,33 +207,33 @@ impl TaskNames {
         result: &RawValue,
     ) -> Self {
         let names = Self::new(gateway, caller, (tool, server));
-        let asked = id_in(result).map(|own| {
-            let known = names.known(&own).into();
-            (own, known)
+        let requested = id_in(result).map(|server_id| {
+            let caller_id = names.known(&server_id).into();
+            RequestedTask { server_id, caller_id }
         });
-        Self { asked, ..names }
+        Self { requested, ..names }
     }
 
     /// For a result about an existing task.
-    pub(super) fn asked(
+    pub(super) fn requested(
         gateway: &Gateway,
         caller: &CallerIdentity,
         task: &Task,
         known: &str,
     ) -> Self {
-        let asked = Some((task.id.clone(), known.into()));
-        Self { asked, ..Self::new(gateway, caller, (&task.tool, &task.server)) }
+        let requested = Some(RequestedTask { server_id: task.id.clone(), caller_id: known.into() });
+        Self { requested, ..Self::new(gateway, caller, (&task.tool, &task.server)) }
     }
 
     fn new(gateway: &Gateway, caller: &CallerIdentity, (tool, server): (&str, &Key)) -> Self {
         let (sealer, owner) = (Arc::clone(gateway.sealer()), owner(gateway, PURPOSE, caller));
-        Self { sealer, owner, tool: tool.into(), server: server.clone(), asked: None }
+        Self { sealer, owner, tool: tool.into(), server: server.clone(), requested: None }
     }
 
     /// The caller's id of a task.
     pub fn known(&self, id: &str) -> String {
-        if let Some((_, known)) = self.asked.as_ref().filter(|(own, _)| **own == *id) {
-            return known.as_ref().to_owned();
+        if let Some(task) = self.requested.as_ref().filter(|task| *task.server_id == *id) {
+            return task.caller_id.as_ref().to_owned();
         }
         let task = Task { tool: self.tool.clone(), server: self.server.clone(), id: id.into() };
         let sealed = serde_json::to_vec(&task).ok();
@@ -235,33 +243,38 @@ impl TaskNames {
 
     /// The caller's id of the task of this result.
     pub fn id(&self) -> Option<&str> {
-        self.asked.as_ref().map(|(_, known)| &**known)
+        self.requested.as_ref().map(|task| &*task.caller_id)
     }
 
     /// Whether a text contains the id of the task at its server.
     pub fn contains_server_id(&self, json: &str) -> bool {
-        let own = self.asked.as_ref().map(|(own, _)| &**own);
-        own.is_some_and(|own| {
-            if own.len() < MIN_REPLACED_ID {
-                json.contains(&format!("\"{own}\""))
+        let server_id = self.requested.as_ref().map(|task| &*task.server_id);
+        server_id.is_some_and(|id| {
+            if id.len() < MIN_REPLACED_ID {
+                json.contains(&format!("\"{id}\""))
             } else {
-                json.contains(own)
+                json.contains(id)
             }
         })
     }
 
     /// Replaces the server's task id in a text. `None`: the text does not contain it.
     pub fn rewrite_text(&self, text: &str) -> Option<String> {
-        let (own, known) = self.asked.as_ref().filter(|(own, _)| text.contains(&**own))?;
+        let task = self.requested.as_ref().filter(|task| text.contains(&*task.server_id))?;
+        let RequestedTask { server_id, caller_id } = task;
         // A short id can be part of other words.
-        Some(if own.len() < MIN_REPLACED_ID { String::new() } else { text.replace(&**own, known) })
+        Some(if server_id.len() < MIN_REPLACED_ID {
+            String::new()
+        } else {
+            text.replace(&**server_id, caller_id)
+        })
     }
 
     /// Removes the server's task id from an error.
     pub(super) fn rewrite_error(&self, error: gateway_upstream::Error) -> gateway_upstream::Error {
         let gateway_upstream::Error::Rpc { code, message, data } = error else { return error };
-        let own = self.asked.as_ref().map(|(own, _)| &**own);
-        let data = data.filter(|raw| !own.is_some_and(|own| raw.get().contains(own)));
+        let server_id = self.requested.as_ref().map(|task| &*task.server_id);
+        let data = data.filter(|raw| !server_id.is_some_and(|id| raw.get().contains(id)));
         let message = match self.rewrite_text(&message) {
             Some(text) if text.is_empty() => {
                 format!("the server rejected the request about this task (error {code})")

@@ -6,7 +6,7 @@ use a2a::Version;
 use axum::Router;
 use gateway_testkit::{Received, Reply, Server};
 use gateway_upstream::UpstreamLimits;
-use http::{HeaderName, Method};
+use http::Method;
 use registry_core::Key;
 use serde_json::json;
 use tower::ServiceExt as _;
@@ -20,8 +20,8 @@ use crate::{
     testing::Registered,
 };
 
-const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
-const TRACE_STATE: HeaderName = HeaderName::from_static("tracestate");
+const TRACE_PARENT: &str = "traceparent";
+const TRACE_STATE: &str = "tracestate";
 
 /// An agent that declares the skill of another one.
 fn declaring(name: &str, next: &str) -> Registered {
@@ -35,7 +35,7 @@ fn declaring(name: &str, next: &str) -> Registered {
 /// A server of the agent `name`, which sends each message on to the agent `next`.
 async fn forwarding(
     (name, next): (&'static str, &'static str),
-    propagated: &'static [HeaderName],
+    propagated: &'static [&'static str],
     gateway: &Arc<OnceLock<Router>>,
 ) -> Server {
     let gateway = Arc::clone(gateway);
@@ -49,7 +49,7 @@ async fn forwarding(
 async fn forward(
     received: &Arc<Received>,
     (name, next): (&str, &str),
-    propagated: &[HeaderName],
+    propagated: &[&'static str],
     gateway: &OnceLock<Router>,
 ) -> Reply {
     if received.rpc_method() != "SendMessage" {
@@ -58,8 +58,8 @@ async fn forward(
     let router = gateway.get().unwrap().clone();
     let mut forwarded = sent(name, next);
     for header in propagated {
-        if let Some(value) = received.header(header.as_str()) {
-            forwarded.headers_mut().insert(header, value.parse().unwrap());
+        if let Some(value) = received.header(header) {
+            forwarded.headers_mut().insert(*header, value.parse().unwrap());
         }
     }
     let answer = router.oneshot(forwarded).await.unwrap();
@@ -75,7 +75,7 @@ fn sent(name: &str, next: &str) -> http::Request<axum::body::Body> {
 }
 
 /// The number of messages that a loop of two agents receives.
-async fn messages_of_loop(propagated: &'static [HeaderName], hops: u32) -> usize {
+async fn messages_of_loop(propagated: &'static [&'static str], hops: u32) -> usize {
     let gateway = Arc::default();
     let ping = forwarding(("ping", "pong"), propagated, &gateway).await;
     let pong = forwarding(("pong", "ping"), propagated, &gateway).await;

@@ -316,8 +316,8 @@ fn update(update: &mut Value, found: &mut Found<'_>) {
 }
 
 fn status(of: &mut Value, found: &mut Found<'_>) {
-    if let Some(said) = of.get_mut("status").and_then(|status| status.get_mut("message")) {
-        message(said, found);
+    if let Some(sent) = of.get_mut("status").and_then(|status| status.get_mut("message")) {
+        message(sent, found);
     }
 }
 
