@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_line_and_obsolete_format_are_ignored_others_are_errors() {
+    fn torn_line_and_obsolete_format_are_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let cache = directory.path().join("registry.json");
         let file = directory.path().join("registry.json.tasks");

@@ -102,6 +102,6 @@ async fn loop_with_trace_state_ends_at_hop_limit() {
 }
 
 #[tokio::test]
-async fn loop_without_trace_state_ends_at_limit_of_trace() {
+async fn loop_without_trace_state_ends_at_trace_limit() {
     assert_eq!(messages_of_loop(&[TRACE_PARENT], 1).await, 16);
 }
