@@ -79,6 +79,10 @@ pub const METRICS: &[Metric] = &[
         ),
     ]),
     Metric::counter(
+        "gateway_push_configs_revoked_total",
+        "Push notification configurations removed because their caller's credential was revoked",
+    ),
+    Metric::counter(
         "gateway_push_notifications_received_total",
         "Push notifications from A2A agents",
     )

@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use self::{admit::Governed, moment::Moment, send::send};
 pub(crate) use self::{
-    agent::PushAddress,
+    agent::{ComparedTask, PushAddress},
     directory::{Directory, VisibleAgent},
     input::QUESTIONS,
     inspect::InspectionThread,
@@ -44,9 +44,11 @@ pub(crate) use self::{
         AgentCall, FeatureSubject, InputHandling, Invocation, Output, PushEndpoint, PushRole,
         RequestedAgent, StepCall, Target, ToolCall,
     },
-    moment::check_call_scopes,
+    moment::{check_call_scopes, record_caller},
     sagas::{recover_sagas, retry_saga},
+    stored::check_own_result,
     streams::EventStreamPlace,
+    task::TaskOwner,
 };
 pub use self::{
     error::{Error, PolicyDenial},

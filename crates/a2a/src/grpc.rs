@@ -42,7 +42,7 @@ pub fn read_call(method: &str, body: &[u8]) -> Result<Request, Failure> {
         .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;
     let request = translate::request_in(Dialect::grpc(), operation, params)
         .map_err(Untranslatable::into_request_failure)?;
-    request.check()?;
+    request.check(Version::V1)?;
     Ok(request)
 }
 

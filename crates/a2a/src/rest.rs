@@ -84,7 +84,7 @@ pub fn read_call(
     if let Some(config) = route.config {
         request.params.insert("id".to_owned(), config.into());
     }
-    request.check()?;
+    request.check(version)?;
     Ok(request)
 }
 

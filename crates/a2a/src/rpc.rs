@@ -61,7 +61,7 @@ pub fn read_call(
     let params = call.params.map_or(Ok(Value::Null), |raw| value(raw, limits)).map_err(invalid)?;
     let request = translate::request_in(Dialect::json_rpc(version), operation, params)
         .map_err(|error| invalid(error.into_request_failure()))?;
-    request.check().map_err(invalid)?;
+    request.check(version).map_err(invalid)?;
     Ok(Call { id, request })
 }
 

@@ -58,6 +58,7 @@ pub(super) fn subject_token(principal: &str, token: &str) -> SubjectToken {
         auth_method: AuthMethod::Token,
         principal: principal.into(),
         log_name: None,
+        credentials: Box::default(),
     };
     SubjectToken::new(&claim, token).unwrap()
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use a2a::{ErrorKind, Failure};
-use gateway_policy::Denial;
+use gateway_policy::{CallOutcome, Denial};
 use http::{
     HeaderMap, HeaderValue, StatusCode,
     header::{ALLOW, RETRY_AFTER},
@@ -13,6 +13,7 @@ use policy::Reason;
 use schema_compat::schema_compile::Violation;
 
 use crate::{
+    audit::CallRecord,
     ingress::IngressError,
     pipeline::{Error, PolicyDenial, message},
 };
@@ -117,6 +118,22 @@ impl Refusal {
         let mut refusal = Self::from(failure);
         refusal.headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
         refusal
+    }
+
+    /// Records the failure of an operation that the pipeline did not record.
+    pub(super) fn record_in(&self, record: &mut CallRecord) {
+        let outcome = match self.failure.kind {
+            ErrorKind::Unauthenticated | ErrorKind::AgentNotFound | ErrorKind::PermissionDenied => {
+                CallOutcome::Denied
+            }
+            ErrorKind::ResourceExhausted | ErrorKind::Unavailable => CallOutcome::UpstreamBusy,
+            ErrorKind::DeadlineExceeded => CallOutcome::UpstreamTimeout,
+            ErrorKind::Internal => CallOutcome::Misconfigured,
+            ErrorKind::InvalidAgentResponse => CallOutcome::InvalidOutput,
+            _ => CallOutcome::InvalidInput,
+        };
+        let text = record.shown(&self.failure.message).into_owned();
+        record.failed(outcome, text, None);
     }
 
     /// The error of an operation of an agent.

@@ -21,9 +21,13 @@ use super::{
     calls::AgentOperation,
     failure::Refusal,
     push::PendingConfig,
-    task_index::{ListedTask, Owner, TaskIndex},
+    task_index::{ListedTask, TaskIndex},
 };
-use crate::{clock, identity::authenticator::Authentication, pipeline::Gateway};
+use crate::{
+    clock,
+    identity::authenticator::Authentication,
+    pipeline::{Gateway, TaskOwner},
+};
 
 /// Concurrent requests for the tasks of one list.
 const CONCURRENCY: usize = 32;
@@ -38,15 +42,19 @@ const LIST_LIMIT: Duration = Duration::from_secs(2);
 pub(super) struct TaskObserver {
     index: Arc<TaskIndex>,
     /// `None`: the caller has no list.
-    owner: Option<Owner>,
+    owner: Option<TaskOwner>,
     agent: Box<str>,
     /// The push notification configuration of the operation.
     config: Option<Arc<PendingConfig>>,
 }
 
 impl TaskObserver {
-    pub(super) fn new(index: &Arc<TaskIndex>, caller: &Authentication, agent: &AgentName) -> Self {
-        let (index, owner) = (Arc::clone(index), Owner::of(&caller.claim));
+    pub(super) fn new(
+        index: &Arc<TaskIndex>,
+        (gateway, caller): (&Gateway, &Authentication),
+        agent: &AgentName,
+    ) -> Self {
+        let (index, owner) = (Arc::clone(index), TaskOwner::of(gateway, &caller.claim));
         Self { index, owner, agent: agent.name.as_str().into(), config: None }
     }
 
@@ -141,7 +149,7 @@ impl TaskList<'_> {
         operation: impl Fn(AgentName, Request) -> AgentOperation,
     ) -> Result<Value, Refusal> {
         let filter = ListFilter::of(request)?;
-        let Some(owner) = Owner::of(&self.caller.claim) else {
+        let Some(owner) = TaskOwner::of(self.gateway, &self.caller.claim) else {
             return Ok(filter.page(Vec::new()));
         };
         let until = Instant::now() + LIST_LIMIT;
@@ -172,7 +180,7 @@ impl TaskList<'_> {
     }
 
     /// The known tasks of the list, the latest status first.
-    fn tasks(&self, owner: Owner, filter: &ListFilter) -> Vec<ListedTask> {
+    fn tasks(&self, owner: TaskOwner, filter: &ListFilter) -> Vec<ListedTask> {
         let mut tasks = self.index.tasks(owner, clock::timestamp());
         tasks.retain(|task| {
             self.agent.is_none_or(|agent| *task.agent == *agent.name.as_str())
@@ -184,7 +192,7 @@ impl TaskList<'_> {
     /// Reads tasks from their agents, by id. A task that is not read in time has no reading.
     async fn read(
         &self,
-        (owner, filter, until): (Owner, &ListFilter, Instant),
+        (owner, filter, until): (TaskOwner, &ListFilter, Instant),
         tasks: Vec<ListedTask>,
         operation: &impl Fn(AgentName, Request) -> AgentOperation,
     ) -> HashMap<Box<str>, Reading> {
@@ -199,7 +207,7 @@ impl TaskList<'_> {
 
     async fn current(
         &self,
-        (owner, filter): (Owner, &ListFilter),
+        (owner, filter): (TaskOwner, &ListFilter),
         id: Box<str>,
         call: Option<AgentOperation>,
     ) -> (Box<str>, Reading) {

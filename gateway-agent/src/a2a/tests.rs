@@ -9,5 +9,7 @@ mod grpc;
 mod grpc_client;
 mod harness;
 mod lists;
+mod loops;
+mod ownership;
 mod push;
 mod streams;

@@ -23,7 +23,7 @@ use registry_core::Key;
 use serde_json::{Map, Value, value::to_raw_value};
 use tokio::sync::mpsc;
 
-pub(crate) use self::push::PushAddress;
+pub(crate) use self::push::{ComparedTask, PushAddress};
 pub(super) use self::{ids::OpenedRequest, message::data_of_answer, route::find_route};
 use self::{
     ids::{AnswerIds, put_ids, take_ids},

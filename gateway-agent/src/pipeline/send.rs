@@ -208,7 +208,7 @@ impl<'a> Sending<'a> {
     ) -> Result<Output, Error> {
         let Self { gateway, call, .. } = *self;
         let TaskRoute { method, resolved, task, known } = route;
-        let names = TaskNames::asked(gateway, &call.caller.claim, &task, &known);
+        let names = TaskNames::requested(gateway, &call.caller.claim, &task, &known);
         let admission = self.start(None, None, record).await?;
         let result = self.request(method, permit, record).await;
         let result = result.map_err(|error| match error {
@@ -274,7 +274,7 @@ impl<'a> Sending<'a> {
                 };
                 let result = revocation::guarded(watched, sent, record).await;
                 let principal = &self.moment.principal;
-                let started = task::started(call, served.server(), principal, &result);
+                let started = task::started(gateway, call, served.server(), principal, &result);
                 let outcome =
                     started.as_ref().map_or_else(|| Outcome::of(&result), Outcome::Started);
                 if let (Outcome::NotSent, Some(request)) = (outcome, request) {

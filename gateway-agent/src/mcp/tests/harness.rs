@@ -47,6 +47,7 @@ pub(crate) struct Setup {
     pub(crate) a2a_url: Option<String>,
     pub(crate) push: Option<PushSettings>,
     pub(crate) bridges: AgentBridges,
+    pub(crate) hops: u32,
     pub(crate) request_bytes: usize,
     pub(crate) buffered_bytes: usize,
     pub(crate) limits: UpstreamLimits,
@@ -79,6 +80,7 @@ impl Default for Setup {
             a2a_url: None,
             push: None,
             bridges: AgentBridges::default(),
+            hops: 16,
             request_bytes: 64 * 1024,
             buffered_bytes: 512 * 1024 * 1024,
             limits: UpstreamLimits {
@@ -174,6 +176,7 @@ impl Bench {
             a2a_url: setup.a2a_url,
             push: setup.push,
             agents: setup.bridges,
+            hops: setup.hops,
             request_bytes: setup.request_bytes,
             buffered_bytes: setup.buffered_bytes,
             upstream: setup.limits,

@@ -1,6 +1,6 @@
 //! The ids of tasks and contexts of agents, sealed for one caller.
 //!
-//! A caller's id contains the agent and the agent's own id, so a task belongs to the caller that
+//! A caller's id contains the agent and the agent's own id, so a task belongs to the principal that
 //! started it, and the gateway stores nothing. Equal ids are sealed equally: a task has one id in
 //! all answers.
 
@@ -153,7 +153,7 @@ impl OpenedRequest {
 
 impl Seals {
     pub(super) fn of(gateway: &Gateway, caller: &CallerIdentity) -> Self {
-        let owner = |purpose| task::owner(purpose, caller);
+        let owner = |purpose| task::owner(gateway, purpose, caller);
         Self {
             sealer: Arc::clone(gateway.sealer()),
             task: owner(TASK),
@@ -421,8 +421,8 @@ fn update(update: &mut Value, found: &mut Found<'_>) {
 }
 
 fn status(of: &mut Value, found: &mut Found<'_>) {
-    if let Some(said) = of.get_mut("status").and_then(|status| status.get_mut("message")) {
-        message(said, found);
+    if let Some(sent) = of.get_mut("status").and_then(|status| status.get_mut("message")) {
+        message(sent, found);
     }
 }
 
