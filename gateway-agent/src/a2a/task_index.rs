@@ -105,7 +105,12 @@ impl TaskIndex {
     }
 
     /// The known time of a task's status, if it is in this state.
-    pub(super) fn time_of(&self, owner: Owner, id: &str, state: TaskState) -> Option<Timestamp> {
+    pub(super) fn time_of(
+        &self,
+        owner: TaskOwner,
+        id: &str,
+        state: TaskState,
+    ) -> Option<Timestamp> {
         let tasks = self.state();
         let known = &tasks.owners.get(&owner)?.get(id)?.task;
         (known.state == state).then_some(known.at)

@@ -208,7 +208,7 @@ async fn scopes_precede_all_operations_of_own_agent() {
         ..AuthenticationConfig::default()
     };
     let bridges = AgentBridges { as_tools: false, of_tools: true };
-    let setup = Setup { bridges, authentication, ..Setup::default() };
+    let setup = Setup { authentication, bridges, ..Setup::default() };
     let bench = A2aBench::start_with(setup, []).await;
     bench.bench.publish(2, entities());
     for method in operations {

@@ -77,23 +77,23 @@ fn sent(name: &str, next: &str) -> http::Request<axum::body::Body> {
 /// The number of messages that a loop of two agents receives.
 async fn messages_of_loop(propagated: &'static [&'static str], hops: u32) -> usize {
     let gateway = Arc::default();
-    let ping = forwarding(("ping", "pong"), propagated, &gateway).await;
-    let pong = forwarding(("pong", "ping"), propagated, &gateway).await;
+    let ping = forwarding(("ping", "echo"), propagated, &gateway).await;
+    let echo = forwarding(("echo", "ping"), propagated, &gateway).await;
     let key = |name: &str| format!("agent/{name}@1.0.0").parse::<Key>().unwrap();
-    let agents = vec![(key("ping"), http(&ping)), (key("pong"), http(&pong))];
+    let agents = vec![(key("ping"), http(&ping)), (key("echo"), http(&echo))];
     let limits = UpstreamLimits { call_timeout_ms: 30_000, ..UpstreamLimits::default() };
-    let setup = Setup { agents, limits, hops, ..Setup::default() };
-    let bench = Bench::start(setup, vec![declaring("ping", "pong"), declaring("pong", "ping")]);
+    let setup = Setup { hops, limits, agents, ..Setup::default() };
+    let bench = Bench::start(setup, vec![declaring("ping", "echo"), declaring("echo", "ping")]);
     let bench = bench.await;
     let surface =
         A2a::new(bench.handle.clone(), Arc::<TaskIndex>::default(), Arc::<PushConfigs>::default());
     gateway.set(surface.router()).unwrap();
-    let mut first = sent("pong", "ping");
+    let mut first = sent("echo", "ping");
     let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     first.headers_mut().insert(TRACE_PARENT, parent.parse().unwrap());
     let response = surface.router().oneshot(first).await.unwrap();
     axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
-    ping.seen("SendMessage").len() + pong.seen("SendMessage").len()
+    ping.seen("SendMessage").len() + echo.seen("SendMessage").len()
 }
 
 #[tokio::test]

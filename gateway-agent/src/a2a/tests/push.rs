@@ -278,7 +278,7 @@ async fn notification_for_revoked_api_key_is_not_delivered() {
     let receiver = receiver().await;
     let push = Some(PushSettings { addresses: Addresses::Any, allow_http: true });
     let (a2a_url, authentication) = (Some(BASE.to_owned()), keys(&[("old", "a"), ("new", "a")]));
-    let setup = Setup { push, a2a_url, authentication, ..Setup::default() };
+    let setup = Setup { authentication, a2a_url, push, ..Setup::default() };
     let bench = A2aBench::start_with(setup, []).await;
     let by = |key: &str, request| identified(&[(API_KEY, key)], request);
     let started = bench.got(by("old", ("SendMessage", message("go")))).await.result();
