@@ -146,7 +146,12 @@ pub fn write_call(version: Version, request: &Request) -> Result<Outgoing, Untra
         },
     };
     let method = route::method(request.operation);
-    let mut params = match translate::request_out(Dialect::http_json(version), request)? {
+    let dialect = Dialect::http_json(version);
+    if request.operation.sends_message() {
+        let (path, body) = (format!("{prefix}{path}"), translate::write_params(dialect, request)?);
+        return Ok(Outgoing { method, path, body: Some(body) });
+    }
+    let mut params = match translate::request_out(dialect, request)? {
         Value::Object(params) => params,
         _ => Object::new(),
     };

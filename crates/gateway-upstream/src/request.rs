@@ -77,10 +77,10 @@ impl<'a> Request<'a> {
 
 /// An operation of a caller at an agent, in the internal form of the crate `a2a` and with the agent's
 /// ids.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct AgentRequest<'a> {
     /// The operation and its parameters.
-    pub request: &'a a2a::Request,
+    pub request: a2a::Request,
     /// The requested extensions.
     pub extensions: &'a Extensions,
     /// The context of the caller.

@@ -13,15 +13,16 @@ use std::sync::Arc;
 
 use a2a::{Failure, Operation, Request, TaskState, model::Event, skill::DataPart};
 use gateway_policy::{Permit, ValidationMode};
+use gateway_protocol::content;
 use gateway_upstream::AgentRequest;
 use registry_core::Key;
 use serde_json::{Map, Value, value::to_raw_value};
 use tokio::sync::mpsc;
 
 pub(crate) use self::push::PushAddress;
-pub(super) use self::{ids::OpenedRequest, message::data_of_answer, route::find_route};
+pub(super) use self::{ids::AgentTask, message::data_of_answer, route::find_route};
 use self::{
-    ids::{AnswerIds, put_ids, take_ids},
+    ids::{AnswerIds, OpenedRequest, put_ids, take_ids},
     message::{PolicyMessage, read_arguments},
     price::Progress,
 };
@@ -43,8 +44,8 @@ impl Sending<'_> {
         record: &mut CallRecord,
     ) -> Result<Output, Error> {
         let skill: Arc<str> = route.skill().into();
-        let AgentRoute { resolved, agent, opened } = route;
-        let OpenedRequest { mut request, task: _, ids } = opened;
+        let AgentRoute { resolved, agent, task: _, request } = route;
+        let OpenedRequest { mut request, ids } = self.opened((&agent, &skill), request)?;
         let served = &resolved.served;
         let operation = request.operation;
         let admission = if operation.sends_message() {
@@ -68,13 +69,30 @@ impl Sending<'_> {
             sending: *self,
             served,
             agent: &agent,
-            request: &request,
+            operation,
             ids: ids.of_answers(&agent, &skill),
         };
         let mut progress = Progress::default();
-        let result = Box::pin(exchange.run(permit, &mut progress, record)).await;
+        let result = Box::pin(exchange.run(permit, request, &mut progress, record)).await;
         progress.settle(&exchange, admission, result.as_ref().err(), record);
         result.map(Output::Agent)
+    }
+
+    /// The request as the agent receives it, except for the restored placeholders.
+    fn opened(
+        &self,
+        (agent, skill): (&Key, &str),
+        mut request: Request,
+    ) -> Result<OpenedRequest, Error> {
+        let Self { gateway, call, .. } = *self;
+        let Target::Agent(agent_call) = &call.target else { return Err(Error::UnknownInput) };
+        // The tenant of the caller's request selected the agent.
+        request.set_tenant(None);
+        let mut opened = OpenedRequest::open(gateway, &call.caller.claim, &agent.name, request)?;
+        if let PushRole::Register(endpoint) = &agent_call.push {
+            push::register(gateway.sealer(), (endpoint, agent, skill), &mut opened.request)?;
+        }
+        Ok(opened)
     }
 
     /// Restores placeholders in a message, validates its data, and returns it as policies see it.
@@ -109,10 +127,15 @@ impl Sending<'_> {
             return Ok(PolicyMessage::default());
         }
         let message = read_arguments(request);
-        if reads_arguments && message.arguments.is_none() {
-            let problem = "a policy reads the arguments of this skill: send one data part with an \
-                           object, or only text";
-            return Err(Failure::invalid_params("/message/parts", problem).into());
+        if reads_arguments {
+            let Some(arguments) = &message.arguments else {
+                let problem = "a policy reads the arguments of this skill: send one data part \
+                               with an object, or only text";
+                return Err(Failure::invalid_params("/message/parts", problem).into());
+            };
+            // Policies parse them.
+            let reserved = call.context.buffer(content::tree_bytes(arguments.get()));
+            reserved.map_err(gateway_upstream::Error::from)?;
         }
         Ok(message)
     }
@@ -124,8 +147,7 @@ struct Exchange<'a> {
     served: &'a ServedTool,
     /// The agent that receives the operation.
     agent: &'a Key,
-    /// The request with the agent's ids.
-    request: &'a Request,
+    operation: Operation,
     ids: AnswerIds<'a>,
 }
 
@@ -134,6 +156,7 @@ impl Exchange<'_> {
     async fn run(
         &self,
         permit: Permit,
+        request: Request,
         progress: &mut Progress,
         record: &mut CallRecord,
     ) -> Result<Value, Error> {
@@ -142,12 +165,12 @@ impl Exchange<'_> {
             return Err(Error::UnknownInput);
         };
         if let PushRole::Event(event) = &agent_call.push {
-            progress.observe(self.request.operation, event);
+            progress.observe(self.operation, event);
             return self.finish(event.clone(), record).await;
         }
         let trace = record.onward(&call.context.trace);
         let request = AgentRequest {
-            request: self.request,
+            request,
             extensions: &agent_call.extensions,
             context: &call.context,
             timeout: Some(gateway.settings().call_timeout(self.served.key())),
@@ -155,7 +178,7 @@ impl Exchange<'_> {
             quota_key: &moment.principal,
             events: None,
         };
-        let answer = if self.request.operation.is_streaming() {
+        let answer = if self.operation.is_streaming() {
             let events = agent_call.events.as_ref();
             self.stream((permit, request), events, progress, record).await.map(|()| Value::Null)
         } else {
@@ -164,14 +187,14 @@ impl Exchange<'_> {
         };
         record.end_upstream();
         let answer = answer?;
-        if self.request.operation.is_push_config() {
+        if self.operation.is_push_config() {
             // The agent's configuration is that of the gateway, which has its own for the caller.
             return Ok(Value::Object(Map::new()));
         }
         if answer.is_null() {
             return Ok(answer);
         }
-        progress.observe(self.request.operation, &answer);
+        progress.observe(self.operation, &answer);
         self.finish(answer, record).await
     }
 
@@ -203,7 +226,7 @@ impl Exchange<'_> {
                 }
             };
             let Some(event) = event else { break };
-            progress.observe(self.request.operation, &event);
+            progress.observe(self.operation, &event);
             let event = self.finish(event, record).await?;
             if let Some(events) = events {
                 // Without a receiver the operation continues.
@@ -216,7 +239,7 @@ impl Exchange<'_> {
     /// Validates and inspects an answer or event, and translates its ids.
     async fn finish(&self, mut answer: Value, record: &mut CallRecord) -> Result<Value, Error> {
         let Sending { gateway, call, inspection, .. } = self.sending;
-        let operation = self.request.operation;
+        let operation = self.operation;
         if self.served.checks().output != ValidationMode::Ignore && !has_failed(operation, &answer)
         {
             let data: Vec<DataPart<'_>> = data_of_answer(&answer);

@@ -32,14 +32,14 @@ impl AgentLink {
         sink: Option<&EventSink<'_>>,
     ) -> Result<Value, Error> {
         let started = Instant::now();
-        let AgentRequest { context, trace, extensions, .. } = request;
+        let AgentRequest { request, context, trace, extensions, .. } = request;
         let meta = RequestMeta {
             subject: self.transport.subject_of(context)?,
             trace: trace_context::headers(trace).collect(),
             extensions: extensions.clone(),
             buffered: context.buffered.clone(),
         };
-        let request = permitted(request.request, subject, context.hops);
+        let request = permitted(request, subject, context.hops);
         let send_state = SendState::default();
         let outbound = Outbound { request: &request, meta: &meta, send_state: &send_state, sink };
         let within = if sink.is_some() { MAX_STREAM_TIME } else { limit };
@@ -101,8 +101,7 @@ fn poll(id: &str, sent: &Request) -> Request {
 
 /// The request for the agent: it concerns what its permit names. The number of hops lets other
 /// gateways limit loops.
-pub(super) fn permitted(request: &Request, subject: &str, hops: Option<u32>) -> Request {
-    let mut request = request.clone();
+pub(super) fn permitted(mut request: Request, subject: &str, hops: Option<u32>) -> Request {
     if !request.operation.sends_message() {
         request.set_task_id(subject);
         return request;

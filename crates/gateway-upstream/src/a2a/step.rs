@@ -71,7 +71,7 @@ impl AgentLink {
             }
         };
         let message = message(request.arguments.map_or("{}", RawValue::get), takes_text)?;
-        let message = permitted(&message, subject, request.context.hops);
+        let message = permitted(message, subject, request.context.hops);
         let text = if gives_text { Text::AsItIs } else { Text::MayBeJson };
         // A poll of the task would not know that its text is not JSON.
         let takes_task = !gives_text && request.context.capabilities.has_extension(TASKS);

@@ -102,7 +102,7 @@ async fn operate(
     let context = RequestContext { hops: Some(2), ..RequestContext::default() };
     let subject = if operation.sends_message() { "skill" } else { "t" };
     let request = AgentRequest {
-        request: &::a2a::Request::new(operation, params),
+        request: ::a2a::Request::new(operation, params),
         extensions: &Extensions::default(),
         context: &context,
         timeout: Some(Duration::from_millis(300)),

@@ -70,16 +70,14 @@ struct RequestedId {
 
 /// A request with the agent's ids.
 #[derive(Debug)]
-pub(in super::super) struct OpenedRequest {
-    pub(in super::super) request: Request,
-    /// The task of the request, including the one that a message continues.
-    pub(in super::super) task: Option<AgentTask>,
-    pub(in super::super) ids: RequestIds,
+pub(super) struct OpenedRequest {
+    pub(super) request: Request,
+    pub(super) ids: RequestIds,
 }
 
 /// The ids in one request. They keep their text in its answers.
 #[derive(Debug)]
-pub(in super::super) struct RequestIds {
+pub(super) struct RequestIds {
     seals: Seals,
     requested: Vec<RequestedId>,
 }
@@ -94,7 +92,7 @@ pub(super) struct AnswerIds<'a> {
 
 impl OpenedRequest {
     /// Replaces the caller's ids in a request to an agent.
-    pub(in super::super) fn open(
+    pub(super) fn open(
         gateway: &Gateway,
         caller: &CallerIdentity,
         agent: &Name,
@@ -102,16 +100,12 @@ impl OpenedRequest {
     ) -> Result<Self, Box<Failure>> {
         let seals = Seals::of(gateway, caller);
         let mut requested = Vec::new();
-        let task = match request.task_id().map(str::to_owned) {
-            Some(known) if !request.operation.sends_message() => {
-                let task = seals.task_of(agent, &known)?;
-                request.set_task_id(&task.id);
-                requested.push(RequestedId { own: task.id.clone(), known: known.into() });
-                Some(task)
-            }
-            Some(known) => Some(seals.task_of(agent, &known)?),
-            None => None,
-        };
+        let known = request.task_id().filter(|_| !request.operation.sends_message());
+        if let Some(known) = known.map(str::to_owned) {
+            let task = seals.task_of(agent, &known)?;
+            request.set_task_id(&task.id);
+            requested.push(RequestedId { own: task.id, known: known.into() });
+        }
         let mut failed = None;
         if let Some(sent) = request.params.get_mut("message") {
             message(sent, &mut |kind, id| {
@@ -134,7 +128,7 @@ impl OpenedRequest {
         }
         match failed {
             Some(failure) => Err(failure),
-            None => Ok(Self { request, task, ids: RequestIds { seals, requested } }),
+            None => Ok(Self { request, ids: RequestIds { seals, requested } }),
         }
     }
 }
