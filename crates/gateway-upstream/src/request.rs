@@ -94,7 +94,16 @@ pub struct AgentRequest<'a> {
     pub quota_key: &'a QuotaKey,
     /// Receives the events of a streaming operation, also the last one. The agent waits while the
     /// channel is full.
-    pub events: Option<&'a mpsc::Sender<Value>>,
+    pub events: Option<&'a mpsc::Sender<AgentEvent>>,
+}
+
+/// An event of an agent's stream.
+#[derive(Debug)]
+pub struct AgentEvent {
+    /// The event in its internal form.
+    pub event: Value,
+    /// The memory of the event, released with it. `None` for requests of the gateway itself.
+    pub buffered: Option<Arc<BufferReservation>>,
 }
 
 /// The context of a caller.

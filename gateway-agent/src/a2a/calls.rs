@@ -6,7 +6,7 @@ use a2a::{Operation, Request, extensions::Extensions};
 use axum::response::Response;
 use futures_util::stream;
 use gateway_policy::QuotaKey;
-use gateway_upstream::RequestContext;
+use gateway_upstream::{AgentEvent, RequestContext};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -27,8 +27,8 @@ use crate::{
     },
 };
 
-/// Events of an agent that wait for their client.
-const EVENTS: usize = 16;
+/// Events of an agent that wait for their client. Each can have the size of a response.
+const EVENTS: usize = 1;
 
 /// An operation of one agent.
 pub(super) struct AgentOperation {
@@ -51,7 +51,7 @@ impl AgentOperation {
     pub(super) async fn run(
         self,
         gateway: &Arc<Gateway>,
-        events: Option<mpsc::Sender<Value>>,
+        events: Option<mpsc::Sender<AgentEvent>>,
     ) -> (Result<Value, Refusal>, CallRecord) {
         let Self { agent, request, extensions, caller, context, mut record, push, .. } = self;
         let name = agent.to_string();
@@ -159,13 +159,14 @@ async fn run_stream(
 
 /// Forwards events to the client, and discards them without a client. Returns their size.
 async fn forward(
-    mut events: mpsc::Receiver<Value>,
+    mut events: mpsc::Receiver<AgentEvent>,
     form: &AnswerForm,
     tasks: &TaskObserver,
     client: &mpsc::Sender<Step>,
 ) -> usize {
     let mut bytes = 0;
-    while let Some(event) = events.recv().await {
+    // The memory of an event is released when the client takes it.
+    while let Some(AgentEvent { event, buffered: _buffered }) = events.recv().await {
         tasks.saw(Operation::SubscribeToTask, &event);
         let step = match form.event(event) {
             Ok(event) => {

@@ -12,9 +12,9 @@ mod route;
 use std::sync::Arc;
 
 use a2a::{Failure, Operation, Request, TaskState, model::Event, skill::DataPart};
-use gateway_policy::{Permit, ValidationMode};
+use gateway_policy::{BufferReservation, Permit, ValidationMode};
 use gateway_protocol::content;
-use gateway_upstream::AgentRequest;
+use gateway_upstream::{AgentEvent, AgentRequest};
 use registry_core::Key;
 use serde_json::{Map, Value, value::to_raw_value};
 use tokio::sync::mpsc;
@@ -166,7 +166,7 @@ impl Exchange<'_> {
         };
         if let PushRole::Event(event) = &agent_call.push {
             progress.observe(self.operation, event);
-            return self.finish(event.clone(), record).await;
+            return self.finish(event.clone(), call.context.buffered.as_deref(), record).await;
         }
         let trace = record.onward(&call.context.trace);
         let request = AgentRequest {
@@ -195,14 +195,14 @@ impl Exchange<'_> {
             return Ok(answer);
         }
         progress.observe(self.operation, &answer);
-        self.finish(answer, record).await
+        self.finish(answer, call.context.buffered.as_deref(), record).await
     }
 
     /// Forwards the events of a stream. Without a receiver they are read to their end.
     async fn stream(
         &self,
         (permit, request): (Permit, AgentRequest<'_>),
-        events: Option<&mpsc::Sender<Value>>,
+        events: Option<&mpsc::Sender<AgentEvent>>,
         progress: &mut Progress,
         record: &mut CallRecord,
     ) -> Result<(), Error> {
@@ -225,19 +225,25 @@ impl Exchange<'_> {
                     }
                 }
             };
-            let Some(event) = event else { break };
+            let Some(AgentEvent { event, buffered }) = event else { break };
             progress.observe(self.operation, &event);
-            let event = self.finish(event, record).await?;
+            let event = self.finish(event, buffered.as_deref(), record).await?;
             if let Some(events) = events {
                 // Without a receiver the operation continues.
-                let _ = events.send(event).await;
+                let _ = events.send(AgentEvent { event, buffered }).await;
             }
         }
         ended.map_or(Ok(()), |outcome| outcome.map(drop))
     }
 
-    /// Validates and inspects an answer or event, and translates its ids.
-    async fn finish(&self, mut answer: Value, record: &mut CallRecord) -> Result<Value, Error> {
+    /// Validates and inspects an answer or event, and translates its ids. `buffered`: the memory of the
+    /// answer, for a changed one.
+    async fn finish(
+        &self,
+        mut answer: Value,
+        buffered: Option<&BufferReservation>,
+        record: &mut CallRecord,
+    ) -> Result<Value, Error> {
         let Sending { gateway, call, inspection, .. } = self.sending;
         let operation = self.operation;
         if self.served.checks().output != ValidationMode::Ignore && !has_failed(operation, &answer)
@@ -248,7 +254,9 @@ impl Exchange<'_> {
         if inspection.has_results() {
             let ids = take_ids(operation, &mut answer);
             let inspecting = self.sending.inspecting();
-            answer = inspection.check_answer(inspecting, self.served, answer, record).await?;
+            let checked =
+                inspection.check_answer(inspecting, self.served, answer, buffered, record);
+            answer = checked.await?;
             put_ids(operation, &mut answer, ids);
         }
         self.ids.translate(operation, &mut answer);

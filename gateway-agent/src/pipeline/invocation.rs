@@ -9,7 +9,7 @@ use gateway_protocol::{
     mcp::{HOPS, Method, Param, RawResult, ResultType},
     naming::ResourceNames,
 };
-use gateway_upstream::{ClientChannel, RequestContext, Subscription};
+use gateway_upstream::{AgentEvent, ClientChannel, RequestContext, Subscription};
 use http::HeaderMap;
 use registry_core::{Name, Revision, Secret, Version};
 use serde_json::{Value, value::RawValue};
@@ -74,7 +74,7 @@ pub(crate) struct AgentCall {
     pub(crate) extensions: Extensions,
     /// Receives all events of a streaming operation, also the last one. The operation continues
     /// without a receiver.
-    pub(crate) events: Option<mpsc::Sender<Value>>,
+    pub(crate) events: Option<mpsc::Sender<AgentEvent>>,
     pub(crate) push: PushRole,
 }
 

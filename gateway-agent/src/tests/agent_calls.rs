@@ -144,8 +144,8 @@ async fn operate(
     let output = Box::pin(invoke(&bench.gateway, &mut call, &mut record)).await;
     drop(call);
     let mut events = Vec::new();
-    while let Some(event) = receiver.recv().await {
-        events.push(event);
+    while let Some(sent) = receiver.recv().await {
+        events.push(sent.event);
     }
     (events, output.and_then(Output::into_agent_result))
 }

@@ -7,6 +7,7 @@ use std::sync::{
 
 use ::a2a::{ErrorKind, Operation, extensions::Extensions};
 use futures_util::StreamExt as _;
+use gateway_policy::BufferPool;
 use gateway_protocol::trace_context::TraceContext;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -96,15 +97,25 @@ async fn operate(
     upstreams: &Upstreams,
     operation: Operation,
     params: Value,
-    events: Option<&mpsc::Sender<Value>>,
+    events: Option<&mpsc::Sender<AgentEvent>>,
+) -> Result<Value, Error> {
+    let context = RequestContext { hops: Some(2), ..RequestContext::default() };
+    operate_in(&context, upstreams, operation, params, events).await
+}
+
+async fn operate_in(
+    context: &RequestContext,
+    upstreams: &Upstreams,
+    operation: Operation,
+    params: Value,
+    events: Option<&mpsc::Sender<AgentEvent>>,
 ) -> Result<Value, Error> {
     let Value::Object(params) = params else { panic!("{params}") };
-    let context = RequestContext { hops: Some(2), ..RequestContext::default() };
     let subject = if operation.sends_message() { "skill" } else { "t" };
     let request = AgentRequest {
         request: ::a2a::Request::new(operation, params),
         extensions: &Extensions::default(),
-        context: &context,
+        context,
         timeout: Some(Duration::from_millis(300)),
         trace: &TraceContext::default(),
         quota_key: &None,
@@ -120,17 +131,26 @@ fn message() -> Value {
 
 /// Streams a message. Returns all events and the outcome.
 async fn streamed(upstreams: &Upstreams) -> (Vec<Value>, Result<Value, Error>) {
+    let context = RequestContext { hops: Some(2), ..RequestContext::default() };
+    streamed_in(&context, upstreams).await
+}
+
+async fn streamed_in(
+    context: &RequestContext,
+    upstreams: &Upstreams,
+) -> (Vec<Value>, Result<Value, Error>) {
     let (sender, mut channel) = mpsc::channel(1);
-    let sent = operate(upstreams, Operation::SendStreamingMessage, message(), Some(&sender));
+    let operation = Operation::SendStreamingMessage;
+    let sent = operate_in(context, upstreams, operation, message(), Some(&sender));
     let (mut events, mut sent) = (Vec::new(), Box::pin(sent));
     let outcome = loop {
         tokio::select! {
             biased;
-            Some(event) = channel.recv() => events.push(event),
+            Some(sent) = channel.recv() => events.push(sent.event),
             outcome = &mut sent => break outcome,
         }
     };
-    events.extend(channel.try_recv());
+    events.extend(channel.try_recv().map(|sent| sent.event));
     (events, outcome)
 }
 
@@ -258,6 +278,37 @@ async fn stream_delivers_all_events_in_order() {
 }
 
 #[tokio::test]
+async fn parsed_event_takes_memory_until_it_is_received() {
+    for (objects, is_accepted) in [(600, true), (4000, false)] {
+        let (_server, upstreams) = start("a2a-1.0", move |_, seen| {
+            let data = vec![json!({}); objects];
+            let artifact = json!({ "artifactId": "a", "parts": [{ "data": data }] });
+            let event = json!({ "artifactUpdate": { "taskId": "t", "contextId": "c",
+                "artifact": artifact } });
+            let mut sent = events(0);
+            sent.splice(1..1, vec![event; 20]);
+            framed(seen, sent)
+        })
+        .await;
+        let pool = Arc::new(BufferPool::default());
+        // A caller has a quarter: a few of the small events, and none of the large ones.
+        let buffered = Some(Arc::new(pool.open(None, 8 << 20)));
+        let context = RequestContext { buffered, ..RequestContext::default() };
+        let (received, outcome) = streamed_in(&context, &upstreams).await;
+        if is_accepted {
+            outcome.unwrap();
+            assert_eq!(received.len(), 22);
+        } else {
+            let error = outcome.unwrap_err();
+            assert!(matches!(error, Error::QuotaExceeded(_)), "{error:?}");
+        }
+        drop(context);
+        assert_eq!(pool.total(), 0);
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
 async fn stream_without_last_event_is_an_error() {
     let waiting = || {
         json!({ "statusUpdate": { "taskId": "t", "contextId": "c",
@@ -334,7 +385,7 @@ async fn agent_waits_while_events_are_not_read() {
     while received.len() < 5 {
         tokio::select! {
             biased;
-            Some(event) = channel.recv() => received.push(event),
+            Some(event) = channel.recv() => received.push(event.event),
             outcome = &mut sent => assert_eq!(outcome.unwrap(), Value::Null),
         }
     }
