@@ -1,7 +1,7 @@
 //! Operations of A2A: their requests, answers and events have the internal form of the crate `a2a`.
 //!
 //! A message is called like a tool, and an operation about a task needs no further price or rate. A
-//! caller that disconnects cancels nothing: the events of a stream are read to their end.
+//! caller that disconnects cancels nothing.
 
 mod ids;
 mod message;
@@ -9,7 +9,7 @@ mod price;
 mod push;
 mod route;
 
-use std::sync::Arc;
+use std::{future::pending, sync::Arc};
 
 use a2a::{Failure, Operation, Request, TaskState, model::Event, skill::DataPart};
 use gateway_policy::{BufferReservation, Permit, ValidationMode};
@@ -20,15 +20,26 @@ use serde_json::{Map, Value, value::to_raw_value};
 use tokio::sync::mpsc;
 
 pub(crate) use self::push::PushAddress;
-pub(super) use self::{ids::AgentTask, message::data_of_answer, route::find_route};
+pub(super) use self::{
+    ids::AgentTask,
+    message::data_of_answer,
+    route::{find_route, find_subscription},
+};
 use self::{
     ids::{AnswerIds, OpenedRequest, put_ids, take_ids},
     message::{PolicyMessage, read_arguments},
     price::Progress,
 };
 use super::{
-    Error, Output, PushRole, Target, admit::Governed, arguments::Arguments,
-    prepare::without_messages, route::AgentRoute, send::Sending, validate,
+    Error, Output, PushRole, Target,
+    admit::Governed,
+    arguments::Arguments,
+    inspect::CallInspection,
+    moment::Moment,
+    prepare::without_messages,
+    route::{AgentRoute, authorize_route},
+    send::Sending,
+    validate,
 };
 use crate::{audit::CallRecord, view::ServedTool};
 
@@ -69,6 +80,7 @@ impl Sending<'_> {
             sending: *self,
             served,
             agent: &agent,
+            skill: &skill,
             operation,
             ids: ids.of_answers(&agent, &skill),
         };
@@ -141,17 +153,34 @@ impl Sending<'_> {
     }
 }
 
+/// The authorization of a running stream with a newer catalog.
+struct Renewed {
+    moment: Moment,
+    governed: Option<Governed>,
+    inspection: CallInspection,
+}
+
+/// Resolves when the receiver is dropped.
+async fn dropped(events: Option<&mpsc::Sender<AgentEvent>>) {
+    match events {
+        Some(events) => events.closed().await,
+        None => pending().await,
+    }
+}
+
 /// One operation that is sent to an agent.
+#[derive(Clone, Copy)]
 struct Exchange<'a> {
     sending: Sending<'a>,
     served: &'a ServedTool,
     /// The agent that receives the operation.
     agent: &'a Key,
+    skill: &'a str,
     operation: Operation,
     ids: AnswerIds<'a>,
 }
 
-impl Exchange<'_> {
+impl<'a> Exchange<'a> {
     /// Sends the request. Returns the finished answer, or null after the last event of a stream.
     async fn run(
         &self,
@@ -198,7 +227,8 @@ impl Exchange<'_> {
         self.finish(answer, call.context.buffered.as_deref(), record).await
     }
 
-    /// Forwards the events of a stream. Without a receiver they are read to their end.
+    /// Forwards the events of a stream. It ends if its receiver is dropped, which does not cancel the
+    /// task, or if the current policies deny the caller a subscription.
     async fn stream(
         &self,
         (permit, request): (Permit, AgentRequest<'_>),
@@ -206,11 +236,15 @@ impl Exchange<'_> {
         progress: &mut Progress,
         record: &mut CallRecord,
     ) -> Result<(), Error> {
+        let Sending { gateway, moment, .. } = self.sending;
+        let (mut catalog, _) = gateway.views().subscribe();
+        if catalog.borrow_and_update().revision() != moment.snapshot.catalog.revision() {
+            catalog.mark_changed();
+        }
         let (sender, mut receiver) = mpsc::channel(WAITING_EVENTS);
         let request = AgentRequest { events: Some(&sender), ..request };
-        let upstreams = self.sending.gateway.upstreams();
-        let mut sent = Box::pin(upstreams.send_to_agent(permit, request));
-        let mut ended = None;
+        let mut sent = Box::pin(gateway.upstreams().send_to_agent(permit, request));
+        let (mut ended, mut renewed) = (None, None);
         loop {
             let event = if ended.is_some() {
                 // The last event can still wait.
@@ -218,6 +252,12 @@ impl Exchange<'_> {
             } else {
                 tokio::select! {
                     biased;
+                    // First, so that the next event has the current policies.
+                    Ok(()) = catalog.changed() => {
+                        renewed = Some(Box::new(self.renewed(record)?));
+                        continue;
+                    }
+                    () = dropped(events) => return Ok(()),
                     event = receiver.recv() => event,
                     outcome = &mut sent => {
                         ended = Some(outcome.map_err(|error| self.translated(error)));
@@ -227,13 +267,53 @@ impl Exchange<'_> {
             };
             let Some(AgentEvent { event, buffered }) = event else { break };
             progress.observe(self.operation, &event);
-            let event = self.finish(event, buffered.as_deref(), record).await?;
-            if let Some(events) = events {
-                // Without a receiver the operation continues.
-                let _ = events.send(AgentEvent { event, buffered }).await;
+            let current = renewed.as_deref().map_or(*self, |renewed| self.with(renewed));
+            let event = current.finish(event, buffered.as_deref(), record).await?;
+            let Some(events) = events else { continue };
+            let mut delivered = Box::pin(events.send(AgentEvent { event, buffered }));
+            loop {
+                tokio::select! {
+                    biased;
+                    outcome = &mut delivered => match outcome {
+                        Ok(()) => break,
+                        Err(_) => return Ok(()),
+                    },
+                    // The time limit also applies while the caller does not read.
+                    outcome = &mut sent, if ended.is_none() => {
+                        ended = Some(outcome.map_err(|error| self.translated(error)));
+                    }
+                }
             }
         }
         ended.map_or(Ok(()), |outcome| outcome.map(drop))
+    }
+
+    /// Authorizes the stream again, like a subscription to its task.
+    fn renewed(&self, record: &mut CallRecord) -> Result<Renewed, Error> {
+        let Sending { gateway, call, .. } = self.sending;
+        let Target::Agent(agent_call) = &call.target else { return Err(Error::UnknownInput) };
+        let moment = Moment::now(gateway, call);
+        let route = moment.subscription(gateway, agent_call, (self.agent, self.skill))?;
+        let governed = Governed::find(&moment, call, &route, record.agent());
+        authorize_route(gateway.policy(), &moment.freshness, route).map(drop)?;
+        if let Some(governed) = &governed
+            && let Err(finding) = governed.check(call, &moment, &Map::new())
+        {
+            moment.record_in(gateway, record);
+            return Err(governed.revoked(finding, &moment, record));
+        }
+        let inspection =
+            CallInspection::of(gateway, call, &moment, governed.as_ref(), None, record.agent());
+        Ok(Renewed { moment, governed, inspection })
+    }
+
+    fn with<'b>(&self, renewed: &'b Renewed) -> Exchange<'b>
+    where
+        'a: 'b,
+    {
+        let Renewed { moment, governed, inspection } = renewed;
+        let sending = Sending { moment, governed: governed.as_ref(), inspection, ..self.sending };
+        Exchange { sending, ..*self }
     }
 
     /// Validates and inspects an answer or event, and translates its ids. `buffered`: the memory of the

@@ -16,7 +16,11 @@ use super::{
     exchange::{Outbound, timed_out},
     pending::{POLL_TIMEOUT, PollDelay, is_final},
 };
-use crate::{error::Error, request::AgentRequest, send_state::SendState};
+use crate::{
+    error::{Error, Phase},
+    request::AgentRequest,
+    send_state::SendState,
+};
 
 /// Maximum time of a stream. Its caller can subscribe to the task again.
 const MAX_STREAM_TIME: Duration = Duration::from_hours(1);
@@ -44,7 +48,13 @@ impl AgentLink {
         let outbound = Outbound { request: &request, meta: &meta, send_state: &send_state, sink };
         let within = if sink.is_some() { MAX_STREAM_TIME } else { limit };
         let answer = timeout(within, Box::pin(self.call_with_retry(outbound))).await;
-        let answer = answer.unwrap_or_else(|_| Err(timed_out(&send_state, within)))?;
+        let answer = answer.unwrap_or_else(|_| match sink {
+            Some(sink) if sink.has_events() => {
+                let after_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+                Err(Error::Timeout { phase: Phase::Stream, after_ms })
+            }
+            _ => Err(timed_out(&send_state, within)),
+        })?;
         check_answer(request.operation, &answer)?;
         if request.operation != Operation::SendMessage || request.returns_immediately() {
             return Ok(answer);

@@ -1,6 +1,7 @@
 //! Sends one operation of a caller to an agent: queue, time limit, and the effects of the outcome on the
 //! target's state. The place in the queue is held until the end of a stream.
 
+use a2a::Operation;
 use gateway_policy::Permit;
 use serde_json::Value;
 
@@ -19,7 +20,13 @@ impl Target {
     ) -> Result<Value, Error> {
         let link = self.link.agent()?;
         let limit = self.limit(request.timeout);
-        let _place = self.wait_for_permit(request.quota_key, request.context, limit).await?;
+        let AgentRequest { quota_key, context, .. } = &request;
+        let _place = match request.request.operation {
+            Operation::GetTask | Operation::CancelTask => {
+                self.wait_for_task_permit(quota_key, context, limit).await?
+            }
+            _ => self.wait_for_permit(quota_key, context, limit).await?,
+        };
         // Checked after the queue, because other requests may have failed meanwhile.
         let breaker_permit = self.breaker.acquire()?;
         let sink = request.events.map(|events| EventSink::new(events, &breaker_permit, limit));

@@ -83,7 +83,7 @@ pub(super) struct RequestIds {
 }
 
 /// Translates the ids in the answers of an agent to the caller's ids.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct AnswerIds<'a> {
     ids: &'a RequestIds,
     agent: &'a Key,

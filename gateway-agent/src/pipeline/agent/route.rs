@@ -7,7 +7,10 @@ use a2a::{
     skill::{check_input_modes, check_output_modes, select},
 };
 use gateway_policy::{CallerIdentity, Denial, RuntimeValidation, Standing, check_standing};
-use registry_core::entity::{Agent, Dependency, Skill};
+use registry_core::{
+    Key,
+    entity::{Agent, Dependency, Skill},
+};
 use serde_json::{Map, Value};
 
 use super::{
@@ -51,6 +54,23 @@ pub(in super::super) fn find_route(
     let agent = task.as_ref().map_or(resolved.served.key(), |task| &task.agent).clone();
     let request = Request::new(request.operation, Map::new());
     Ok(AgentRoute { resolved, agent, task, request })
+}
+
+/// Finds the route of a subscription to a task of a skill.
+pub(in super::super) fn find_subscription(
+    gateway: &Gateway,
+    snapshot: &Snapshot,
+    caller: &Caller,
+    requested: &RequestedAgent,
+    (agent, skill): (&Key, &str),
+) -> Result<AgentRoute, Denial> {
+    let lookup = gateway.views().lookup(snapshot);
+    let skills = visible_skills(gateway.policy(), caller, &lookup, requested)?;
+    let is_found =
+        |resolved: &ResolvedTool| resolved.served.skill().is_some_and(|(_, own)| own == skill);
+    let resolved = skills.into_iter().find(is_found).ok_or(Denial::NoSuchTool)?;
+    let request = Request::new(Operation::SubscribeToTask, Map::new());
+    Ok(AgentRoute { resolved, agent: agent.clone(), task: None, request })
 }
 
 /// The skills of one version of an agent that a caller may use: those that it declares, and the
