@@ -8,6 +8,7 @@ mod message;
 mod price;
 mod push;
 mod route;
+mod tail;
 
 use std::{future::pending, sync::Arc};
 
@@ -29,6 +30,7 @@ use self::{
     ids::{AnswerIds, OpenedRequest, put_ids, take_ids},
     message::{PolicyMessage, read_arguments},
     price::Progress,
+    tail::Tail,
 };
 use super::{
     Error, Output, PushRole, Target,
@@ -244,7 +246,7 @@ impl<'a> Exchange<'a> {
         let (sender, mut receiver) = mpsc::channel(WAITING_EVENTS);
         let request = AgentRequest { events: Some(&sender), ..request };
         let mut sent = Box::pin(gateway.upstreams().send_to_agent(permit, request));
-        let (mut ended, mut renewed) = (None, None);
+        let (mut ended, mut renewed, mut tail) = (None, None, Tail::default());
         loop {
             let event = if ended.is_some() {
                 // The last event can still wait.
@@ -265,25 +267,38 @@ impl<'a> Exchange<'a> {
                     }
                 }
             };
-            let Some(AgentEvent { event, buffered }) = event else { break };
+            let Some(AgentEvent { mut event, buffered }) = event else { break };
             progress.observe(self.operation, &event);
+            let before = tail.join(&mut event);
             let current = renewed.as_deref().map_or(*self, |renewed| self.with(renewed));
             let event = current.finish(event, buffered.as_deref(), record).await?;
+            let event = AgentEvent { event, buffered };
+            let event = if current.sending.inspection.has_results() {
+                tail.delay(event)
+            } else {
+                Some(event)
+            };
             let Some(events) = events else { continue };
-            let mut delivered = Box::pin(events.send(AgentEvent { event, buffered }));
-            loop {
-                tokio::select! {
-                    biased;
-                    outcome = &mut delivered => match outcome {
-                        Ok(()) => break,
-                        Err(_) => return Ok(()),
-                    },
-                    // The time limit also applies while the caller does not read.
-                    outcome = &mut sent, if ended.is_none() => {
-                        ended = Some(outcome.map_err(|error| self.translated(error)));
+            for event in [before, event].into_iter().flatten() {
+                let mut delivered = Box::pin(events.send(event));
+                loop {
+                    tokio::select! {
+                        biased;
+                        outcome = &mut delivered => match outcome {
+                            Ok(()) => break,
+                            Err(_) => return Ok(()),
+                        },
+                        // The time limit also applies while the caller does not read.
+                        outcome = &mut sent, if ended.is_none() => {
+                            ended = Some(outcome.map_err(|error| self.translated(error)));
+                        }
                     }
                 }
             }
+        }
+        if let (Some(events), Some(last)) = (events, tail.take()) {
+            // A receiver that was dropped misses it.
+            let _ = events.send(last).await;
         }
         ended.map_or(Ok(()), |outcome| outcome.map(drop))
     }
