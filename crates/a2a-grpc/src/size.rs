@@ -43,11 +43,13 @@ fn fields_bytes(descriptor: &MessageDescriptor, mut rest: &[u8], depth: usize) -
         };
         let Some((value, after)) = rest.split_at_checked(length) else { break };
         rest = after;
+        let is_packed = |kind: &Kind| {
+            wire_type == WireType::LengthDelimited && !matches!(kind, Kind::String | Kind::Bytes)
+        };
         bytes += match descriptor.get_field(number).map(|field| field.kind()) {
             Some(Kind::Message(nested)) => fields_bytes(&nested, value, depth + 1),
-            Some(Kind::String | Kind::Bytes) | None => 0,
-            Some(_) if wire_type == WireType::LengthDelimited => value.len() * FIELD, // packed
-            Some(_) => 0,
+            Some(kind) if is_packed(&kind) => value.len() * FIELD,
+            _ => 0,
         };
     }
     bytes

@@ -58,7 +58,7 @@ impl Sending<'_> {
     ) -> Result<Output, Error> {
         let skill: Arc<str> = route.skill().into();
         let AgentRoute { resolved, agent, task: _, request } = route;
-        let OpenedRequest { mut request, ids } = self.opened((&agent, &skill), request)?;
+        let OpenedRequest { mut request, ids } = self.opened((&agent, &*skill), request)?;
         let served = &resolved.served;
         let operation = request.operation;
         let admission = if operation.sends_message() {
