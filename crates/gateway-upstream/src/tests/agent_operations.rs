@@ -286,7 +286,9 @@ async fn parsed_event_takes_memory_until_it_is_received() {
             let event = json!({ "artifactUpdate": { "taskId": "t", "contextId": "c",
                 "artifact": artifact } });
             let mut sent = events(0);
-            sent.splice(1..1, vec![event; 20]);
+            let last = sent.split_off(1);
+            sent.extend(vec![event; 20]);
+            sent.extend(last);
             framed(seen, sent)
         })
         .await;
