@@ -440,7 +440,9 @@ async fn tenant_of_interface_is_in_each_request() {
                 "" if seen.path.starts_with("/mcp/a%2Fb/tasks/none") => {
                     json_reply(404, &failure.to_rest(::a2a::Version::V1).body)
                 }
-                "" if seen.path == "/mcp/a%2Fb/message:send" => json_reply(200, &answer),
+                "" if seen.path == "/mcp/a%2Fb/message:send" && seen.body["tenant"].is_null() => {
+                    json_reply(200, &answer)
+                }
                 _ => raw_reply(404, "text/plain", b"no such page"),
             }
         });
