@@ -41,7 +41,9 @@ fuzz_target!(|input: (&str, &[u8])| {
         for dialect in [Dialect::json_rpc(version), Dialect::http_json(version)] {
             let mut reader = EventReader::new(dialect, 1, limits);
             if reader.push(body).is_ok() {
-                while reader.next_event().is_some() {}
+                while let Some(event) = reader.next_event() {
+                    let _ = reader.read(&event);
+                }
             }
         }
     }

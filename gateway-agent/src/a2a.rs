@@ -194,6 +194,10 @@ async fn serve(
     (dialect, method): (Dialect, &Method),
 ) -> Response {
     let CompleteRequest { gateway, parts, body, buffered } = complete;
+    let parsed = read::parsed_bytes(dialect.binding, address.rest, &body);
+    if let Err(error) = buffered.reserve(parsed).map_err(IngressError::Buffers) {
+        return reject(&AnswerForm::new(dialect), error.as_str(), &error.into());
+    }
     let operation = match read::operation(&gateway, &parts, &body, (dialect, method, &address)) {
         Ok(operation) => operation,
         Err(rejected) => return reject(&rejected.0, "invalid-request", &rejected.1),

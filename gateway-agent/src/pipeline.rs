@@ -112,8 +112,10 @@ async fn run(
                 .conceal(record)
                 .inspect_err(|_| inspect::record_unknown_target(gateway, call, &moment, record))?;
         }
-        let (route, finding) = route::authorize_route(gateway.policy(), &moment.freshness, route)?;
+        let (mut route, finding) =
+            route::authorize_route(gateway.policy(), &moment.freshness, route)?;
         record.set_route(route.served(), route.server(), finding);
+        route.take_request(call);
         let output = send(gateway, call, &moment, governed.as_ref(), route, record).await?;
         let (Some(asked), InputHandling::AskClient) = (output.needs_input(), call.input) else {
             record.finished(output.outcome());

@@ -237,6 +237,7 @@ const AGENTS: &[[&str; 3]] = &[
     ["AGENT_UNAVAILABLE", "the agent cannot be reached, or rejects the gateway", "503"],
     ["AGENT_NOT_CONFIGURED", "no target is configured for the agent", "503"],
     ["AGENT_TIMEOUT", "no answer within `limits.callTimeoutMs`; the task may run", "504"],
+    ["STREAM_TIME_LIMIT", "a stream lasted 1 h; the task continues: subscribe again", "504"],
     ["QUOTA_EXCEEDED", "the caller uses its quota of a limited resource", "429"],
     ["HOP_LIMIT_EXCEEDED", "agents call each other in a [loop](../a2a.md#limit-loops)", "429"],
     ["TOO_MANY_PUSH_CONFIGS", "the caller has 100 configurations of unfinished tasks", "429"],

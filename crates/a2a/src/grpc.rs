@@ -46,6 +46,12 @@ pub fn read_call(method: &str, body: &[u8]) -> Result<Request, Failure> {
     Ok(request)
 }
 
+/// Estimates the memory of a request while it is read, in bytes. 0 for a body that is rejected before
+/// its message is decoded.
+pub fn call_bytes(method: &str, body: &[u8]) -> usize {
+    a2a_grpc::message(body).map_or(0, |message| a2a_grpc::request_bytes(method, message))
+}
+
 /// Writes a successful answer, or an event of a stream.
 pub fn write_answer(operation: Operation, answer: &Value) -> Result<Bytes, Failure> {
     let empty = json!({});

@@ -146,7 +146,13 @@ pub fn write_call(version: Version, request: &Request) -> Result<Outgoing, Untra
         },
     };
     let method = route::method(request.operation);
-    let mut params = match translate::request_out(Dialect::http_json(version), request)? {
+    let dialect = Dialect::http_json(version);
+    // A message can be large, so it is not copied, unless the path takes its tenant.
+    if request.operation.sends_message() && request.tenant().is_none() {
+        let (path, body) = (format!("{prefix}{path}"), translate::write_params(dialect, request)?);
+        return Ok(Outgoing { method, path, body: Some(body) });
+    }
+    let mut params = match translate::request_out(dialect, request)? {
         Value::Object(params) => params,
         _ => Object::new(),
     };

@@ -71,8 +71,8 @@ pub fn write_call(
     id: Id<'_>,
     request: &Request,
 ) -> Result<Bytes, Untranslatable> {
-    let params = translate::request_out(Dialect::json_rpc(version), request)?;
-    Ok(jsonrpc::request(id, request.operation.method(version), &params.to_string()))
+    let params = translate::write_params(Dialect::json_rpc(version), request)?;
+    Ok(jsonrpc::request(id, request.operation.method(version), &params))
 }
 
 /// Writes a successful answer. Events of streams have the same form.

@@ -50,11 +50,9 @@ impl EventReader {
         })
     }
 
-    /// The next event in its internal form, or the error that the agent or an invalid event
-    /// caused, which ends the stream.
-    pub fn next_event(&mut self) -> Option<Result<Value, Failure>> {
-        let data = self.events.pop()?;
-        Some(self.read(&data))
+    /// The next complete event, unparsed.
+    pub fn next_event(&mut self) -> Option<Vec<u8>> {
+        self.events.pop()
     }
 
     /// Whether the agent ends the stream with the last event, in any state of the task. Only 0.3 has
@@ -68,7 +66,9 @@ impl EventReader {
         self.events.held_bytes()
     }
 
-    fn read(&mut self, data: &[u8]) -> Result<Value, Failure> {
+    /// Parses an event into its internal form. The error of the agent, or of an invalid event, ends the
+    /// stream.
+    pub fn read(&mut self, data: &[u8]) -> Result<Value, Failure> {
         let event = if self.dialect.binding == Binding::JsonRpc {
             rpc::read_result(self.id, data, self.limits)?
         } else {

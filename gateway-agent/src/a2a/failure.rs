@@ -176,9 +176,12 @@ fn failure(agent: &str, error: &Error) -> Failure {
 }
 
 fn of_upstream(error: &gateway_upstream::Error) -> (ErrorKind, &'static str) {
-    use gateway_upstream::Error as Upstream;
+    use gateway_upstream::{Error as Upstream, Phase};
     match error {
         Upstream::QuotaExceeded(_) => (ErrorKind::ResourceExhausted, "QUOTA_EXCEEDED"),
+        Upstream::Timeout { phase: Phase::Stream, .. } => {
+            (ErrorKind::DeadlineExceeded, "STREAM_TIME_LIMIT")
+        }
         Upstream::Timeout { .. } => (ErrorKind::DeadlineExceeded, "AGENT_TIMEOUT"),
         Upstream::CircuitOpen(_) => (ErrorKind::Unavailable, "CIRCUIT_OPEN"),
         Upstream::LimitReached(_) | Upstream::ChildLimitReached(_) => {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use a2a::Failure;
 use gateway_compose::{CompositionError, ShownFailure};
-use gateway_policy::QuotaExceeded;
+use gateway_policy::{BufferReservation, QuotaExceeded};
 use gateway_protocol::{
     content,
     mcp::{Method, RawResult, ResultType},
@@ -250,12 +250,13 @@ impl CallInspection {
     }
 
     /// Inspects an answer or event of an agent without its ids. Changed data must still conform to the
-    /// output schema of the skill.
+    /// output schema of the skill. `buffered`: the memory of the answer, which grows by a changed one.
     pub(super) async fn check_answer(
         &self,
         inspecting: Inspecting<'_>,
         served: &ServedTool,
         answer: Value,
+        buffered: Option<&BufferReservation>,
         record: &mut CallRecord,
     ) -> Result<Value, Error> {
         let Some(inspection) = self.results.clone() else { return Ok(answer) };
@@ -268,7 +269,9 @@ impl CallInspection {
         let found = inspecting.thread().run(bytes, inspect).await.map_err(exceeded)?;
         let Inspected { changed, .. } = inspecting.record(found, record)?;
         let Some(ChangedText { text, finding }) = changed else { return Ok(answer) };
-        context.buffer(content::tree_bytes(&text)).map_err(exceeded)?;
+        if let Some(buffered) = buffered {
+            buffered.reserve(content::tree_bytes(&text)).map_err(exceeded)?;
+        }
         let Ok(changed) = serde_json::from_str::<Value>(&text) else {
             return Err(inspecting.denial(finding, &[], record));
         };

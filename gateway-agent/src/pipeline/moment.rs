@@ -123,6 +123,22 @@ impl Moment {
         agent::find_route(gateway, &self.snapshot, (caller, &call.caller.claim), agent_call)
     }
 
+    /// The route of a subscription to a task of an agent's skill.
+    pub(super) fn subscription(
+        &self,
+        gateway: &Gateway,
+        agent_call: &AgentCall,
+        skill: (&Key, &str),
+    ) -> Result<Route, Error> {
+        if !self.snapshot.has_catalog() {
+            return Err(Error::NoCatalog);
+        }
+        let caller = self.caller.as_ref().ok_or(Denial::UnknownCaller)?;
+        let requested = &agent_call.agent;
+        let route = agent::find_subscription(gateway, &self.snapshot, caller, requested, skill)?;
+        Ok(Route::Agent(Box::new(route)))
+    }
+
     fn feature(
         &self,
         gateway: &Gateway,

@@ -192,9 +192,10 @@ impl AgentLink {
         request: &Request,
         meta: &RequestMeta,
     ) -> Result<WrittenRequest, Error> {
+        // Operations of callers have the tenant already.
         let mut request = Cow::Borrowed(request);
-        if let Some(tenant) = self.tenant.as_deref().filter(|_| dialect.version == Version::V1) {
-            request.to_mut().set_tenant(Some(tenant));
+        if dialect.version == Version::V1 && request.tenant() != self.tenant.as_deref() {
+            request.to_mut().set_tenant(self.tenant.as_deref());
         }
         let request = &*request;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);

@@ -11,7 +11,7 @@ use a2a::{
     tool::{SendResponse, Task},
 };
 use gateway_policy::BufferReservation;
-use gateway_protocol::{content, jsonrpc::ObjectWriter};
+use gateway_protocol::jsonrpc::ObjectWriter;
 use retry_backoff::jittered;
 use serde_json::{Map, Value, value::RawValue};
 use tokio::{
@@ -28,6 +28,7 @@ use super::{
 use crate::{
     client_channel::ClientChannel,
     error::{Error, ProtocolViolation},
+    request::AgentEvent,
     send_state::SendState,
 };
 
@@ -182,7 +183,7 @@ pub(super) struct PendingResponse {
     /// The response in its internal form, or what the events so far make up.
     answer: Value,
     /// The further events of a stream.
-    events: Option<mpsc::Receiver<Value>>,
+    events: Option<mpsc::Receiver<AgentEvent>>,
 }
 
 impl AgentLink {
@@ -271,15 +272,15 @@ impl AgentLink {
         message: &Request,
         meta: &RequestMeta,
         send_state: &SendState,
-    ) -> Result<Option<(Value, mpsc::Receiver<Value>)>, Error> {
+    ) -> Result<Option<(Value, mpsc::Receiver<AgentEvent>)>, Error> {
         let request = Request::new(Operation::SendStreamingMessage, message.params.clone());
-        let (link, meta, sent) = (Arc::clone(self), meta.clone(), send_state.clone());
+        let (link, own, sent) = (Arc::clone(self), meta.clone(), send_state.clone());
         let limit = Duration::from_millis(self.transport.client.limits().call_timeout_ms);
         let (sender, mut events) = mpsc::channel(1);
         let (ended, outcome) = oneshot::channel();
         self.transport.client.spawn(async move {
             let sink = EventSink::new(&sender, None, limit);
-            let (meta, sink) = (&meta, Some(&sink));
+            let (meta, sink) = (&own, Some(&sink));
             let outbound = Outbound { request: &request, meta, send_state: &sent, sink };
             tokio::select! {
                 biased;
@@ -287,7 +288,10 @@ impl AgentLink {
                 () = sender.closed() => {}
             }
         });
-        if let Some(event) = events.recv().await {
+        if let Some(AgentEvent { event, buffered }) = events.recv().await {
+            if let (Some(whole), Some(part)) = (&meta.buffered, &buffered) {
+                whole.absorb(part);
+            }
             let mut answer = Value::Null;
             apply(&mut answer, event);
             return Ok(Some((answer, events)));
@@ -322,30 +326,36 @@ impl PendingResponse {
     }
 
     /// Applies the events of a stream. The polls continue after an interrupted stream. They also
-    /// decide about a task that is too large.
+    /// decide about a task that is too large, or has no memory.
     async fn follow(&mut self, progress: &mut Progress<'_>) {
         let Some(mut events) = self.events.take() else { return };
-        let held = self.meta.buffered.as_ref().map(|buffered| buffered.part());
+        let limit = self.link.transport.client.limits().response_bytes;
+        // The memory of the artifacts, and that of the last status.
+        let (mut held, mut status) = (Vec::new(), None);
         let mut bytes = 0;
         while is_running(&self.answer) {
             progress.report(&self.answer);
-            let Some(event) = events.recv().await else { break };
-            if let Some(Event::Artifact { .. }) = Event::of(&event) {
-                let text = event.to_string();
-                bytes += text.len();
-                let memory = held.as_ref().map(|held| held.reserve(content::tree_bytes(&text)));
-                let limit = self.link.transport.client.limits().response_bytes;
-                if bytes > limit || matches!(memory, Some(Err(_))) {
-                    if let Some(task) = self.answer["task"].as_object_mut() {
-                        task.remove("artifacts");
-                    }
-                    return;
+            let Some(AgentEvent { event, buffered }) = events.recv().await else { break };
+            match Event::of(&event) {
+                Some(Event::Status { .. }) => status = buffered,
+                Some(Event::Artifact { .. }) => {
+                    bytes += event.to_string().len();
+                    held.extend(buffered);
                 }
+                _ => (held, status) = (Vec::from_iter(buffered), None),
+            }
+            if bytes > limit {
+                break;
             }
             apply(&mut self.answer, event);
         }
-        if let (Some(buffered), Some(held)) = (&self.meta.buffered, held) {
-            buffered.absorb(&held);
+        if is_running(&self.answer) {
+            // The polls read them again.
+            if let Some(task) = self.answer["task"].as_object_mut() {
+                task.remove("artifacts");
+            }
+        } else if let Some(buffered) = &self.meta.buffered {
+            held.iter().chain(&status).for_each(|part| buffered.absorb(part));
         }
     }
 

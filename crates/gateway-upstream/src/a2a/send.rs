@@ -16,7 +16,11 @@ use super::{
     exchange::{Outbound, timed_out},
     pending::{Poller, Progress},
 };
-use crate::{error::Error, request::AgentRequest, send_state::SendState};
+use crate::{
+    error::{Error, Phase},
+    request::AgentRequest,
+    send_state::SendState,
+};
 
 /// Maximum time of a stream. Its caller can subscribe to the task again.
 const MAX_STREAM_TIME: Duration = Duration::from_hours(1);
@@ -32,8 +36,9 @@ impl AgentLink {
         sink: Option<&EventSink<'_>>,
     ) -> Result<Value, Error> {
         let until = Instant::now() + limit;
-        let AgentRequest { request: wanted, context, trace, extensions, late, .. } = request;
-        let operation = wanted.operation;
+        let AgentRequest { request, context, trace, extensions, late, .. } = request;
+        let operation = request.operation;
+        let polls = operation == Operation::SendMessage && !request.returns_immediately();
         let meta = RequestMeta {
             subject: self.transport.subject_of(context)?,
             trace: trace_context::headers(trace).collect(),
@@ -41,22 +46,29 @@ impl AgentLink {
             activated: context.activated.clone(),
             buffered: context.buffered.clone(),
         };
-        let request = permitted(wanted, subject, context.hops);
+        restrict(request, subject, context.hops);
+        // Set here, because a later change copies the request, which can be large.
+        request.set_tenant(self.tenant.as_deref());
+        let request = &*request;
         let send_state = SendState::default();
-        let outbound = Outbound { request: &request, meta: &meta, send_state: &send_state, sink };
+        let outbound = Outbound { request, meta: &meta, send_state: &send_state, sink };
         let within = if sink.is_some() { MAX_STREAM_TIME } else { limit };
         let mut exchange = Box::pin(self.call_with_retry(outbound));
         let timely = timeout(within, &mut exchange).await;
         let Ok(answer) = timely else {
+            if sink.is_some_and(EventSink::has_events) {
+                let after_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+                return Err(Error::Timeout { phase: Phase::Stream, after_ms });
+            }
             let error = timed_out(&send_state, within);
             if operation != Operation::SendMessage || !error.may_have_run() {
                 return Err(error);
             }
-            let answer = match (wanted.task_id(), late) {
+            let answer = match (request.task_id(), late) {
                 // The task is known, so its state is an answer.
                 (Some(id), _) => {
                     drop(exchange);
-                    let (request, until) = (poll(id, wanted), Some(Instant::now() + limit));
+                    let (request, until) = (poll(id, request), Some(Instant::now() + limit));
                     let progress = Progress::default();
                     let poller = Poller { link: self, meta: &meta, request, until, progress };
                     Box::pin(poller.poll(meta.buffered.clone())).await.ok().map(Ok)
@@ -70,14 +82,8 @@ impl AgentLink {
         };
         let mut answer = answer?;
         check_answer(operation, &answer)?;
-        let id = match operation {
-            Operation::SendMessage if !wanted.returns_immediately() => {
-                answer["task"]["id"].as_str()
-            }
-            _ => None,
-        };
-        if let Some(id) = id {
-            let request = poll(id, wanted);
+        if let Some(id) = answer["task"]["id"].as_str().filter(|_| polls) {
+            let request = poll(id, request);
             let (until, progress) = (Some(until), Progress::default());
             let poller = Poller { link: self, meta: &meta, request, until, progress };
             // An agent that has no such task leaves the caller the last known state.
@@ -112,15 +118,14 @@ fn poll(id: &str, sent: &Request) -> Request {
     Request::new(Operation::GetTask, params)
 }
 
-/// The request for the agent: it concerns what its permit names. The answer does not wait for the end
-/// of a new task, whose id would otherwise be unknown while it runs. A message that continues a task
-/// waits as its caller wants, because the immediate answer can be the state before it. The number of
-/// hops lets other gateways limit loops.
-pub(super) fn permitted(request: &Request, subject: &str, hops: Option<u32>) -> Request {
-    let mut request = request.clone();
+/// Limits a request to what its permit names. The answer does not wait for the end of a new task, whose
+/// id would otherwise be unknown while it runs. A message that continues a task waits as its caller
+/// wants, because the immediate answer can be the state before it. The number of hops lets other
+/// gateways limit loops.
+pub(super) fn restrict(request: &mut Request, subject: &str, hops: Option<u32>) {
     if !request.operation.sends_message() {
         request.set_task_id(subject);
-        return request;
+        return;
     }
     if request.operation == Operation::SendMessage && request.task_id().is_none() {
         set(&mut request.params, "configuration", "returnImmediately", true.into());
@@ -135,7 +140,6 @@ pub(super) fn permitted(request: &Request, subject: &str, hops: Option<u32>) -> 
     if let Some(hops) = hops {
         set(&mut request.params, "metadata", HOPS, hops.saturating_add(1).into());
     }
-    request
 }
 
 /// Sets a member of an object in `of`.

@@ -25,7 +25,7 @@ use uuid::Uuid;
 use super::{
     AgentLink, RequestMeta,
     mcp_task::{reply, started},
-    send::permitted,
+    send::restrict,
 };
 use crate::{
     error::{Error, ProtocolViolation},
@@ -72,8 +72,8 @@ impl AgentLink {
                 return Ok((Reply::Error(error), Era::Modern));
             }
         };
-        let message = message(request.arguments.map_or("{}", RawValue::get), takes_text)?;
-        let message = permitted(&message, subject, request.context.hops);
+        let mut message = message(request.arguments.map_or("{}", RawValue::get), takes_text)?;
+        restrict(&mut message, subject, request.context.hops);
         let text = if gives_text { Text::AsItIs } else { Text::MayBeJson };
         // A poll of the task would not know that its text is not JSON.
         let takes_task = !gives_text && request.context.capabilities.has_extension(TASKS);

@@ -4,7 +4,10 @@
 //! event ends with an error.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -14,7 +17,6 @@ use gateway_policy::BufferReservation;
 use gateway_protocol::{content, jsonrpc::Limits};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use hyper::body::Incoming;
-use serde_json::Value;
 use tokio::{sync::mpsc, time::timeout};
 
 use super::{AgentLink, check::check_event};
@@ -22,13 +24,14 @@ use crate::{
     breaker::BreakerPermit,
     error::{Error, Phase, ProtocolViolation},
     http::{Subject, next_chunk, read_rest},
+    request::AgentEvent,
     send_state::Body,
 };
 
 /// Receives the events of one stream.
 #[derive(Debug)]
 pub(crate) struct EventSink<'a> {
-    events: &'a mpsc::Sender<Value>,
+    events: &'a mpsc::Sender<AgentEvent>,
     /// `None`: the step counts its outcome.
     breaker: Option<&'a BreakerPermit>,
     /// Maximum time before the head of the response, and between two chunks.
@@ -38,7 +41,7 @@ pub(crate) struct EventSink<'a> {
 
 impl<'a> EventSink<'a> {
     pub(crate) fn new(
-        events: &'a mpsc::Sender<Value>,
+        events: &'a mpsc::Sender<AgentEvent>,
         breaker: Option<&'a BreakerPermit>,
         limit: Duration,
     ) -> Self {
@@ -50,7 +53,7 @@ impl<'a> EventSink<'a> {
         self.has_events.load(Ordering::Relaxed)
     }
 
-    async fn send(&self, event: Value) -> Result<(), Error> {
+    async fn send(&self, event: AgentEvent) -> Result<(), Error> {
         let is_first = !self.has_events.swap(true, Ordering::Relaxed);
         if let Some(breaker) = self.breaker.filter(|_| is_first) {
             breaker.record(false);
@@ -89,7 +92,7 @@ pub(super) struct EventStream<'a> {
     reader: EventReader,
     limit_bytes: usize,
     buffered: Option<&'a BufferReservation>,
-    /// Bytes of memory reserved for the events that arrived together.
+    /// Bytes of memory reserved for unparsed events.
     reserved: usize,
 }
 
@@ -116,10 +119,11 @@ impl<'a> EventStream<'a> {
             let Some(chunk) = chunk else {
                 return if may_end { Ok(()) } else { Err(ProtocolViolation::Closed.into()) };
             };
-            self.reserve(&chunk)?;
+            self.reserve(chunk.len())?;
             self.reader.push(&chunk).map_err(|_| Error::TooLarge { limit_bytes })?;
             while let Some(event) = self.reader.next_event() {
-                let event = event?;
+                let buffered = self.reserve_parsed(&event)?;
+                let event = self.reader.read(&event)?;
                 let view = check_event(&event)?;
                 if let Some(id) = view.task_id()
                     && task.get_or_insert_with(|| id.to_owned()) != id
@@ -132,7 +136,7 @@ impl<'a> EventStream<'a> {
                     Event::Status { state, .. } => state.is_interrupted(),
                     Event::Message(_) | Event::Artifact { .. } => may_end,
                 };
-                sink.send(event).await?;
+                sink.send(AgentEvent { event, buffered }).await?;
                 if is_last {
                     read_rest(self.body);
                     return Ok(());
@@ -141,13 +145,20 @@ impl<'a> EventStream<'a> {
         }
     }
 
-    /// Reserves memory for the parsed events of a chunk.
-    fn reserve(&mut self, chunk: &[u8]) -> Result<(), Error> {
+    /// Reserves memory for a chunk and the event that it continues.
+    fn reserve(&mut self, chunk: usize) -> Result<(), Error> {
         let Some(buffered) = self.buffered else { return Ok(()) };
-        let parsed = content::tree_bytes(&String::from_utf8_lossy(chunk));
-        let needed = self.reader.held_bytes() + parsed;
+        let needed = self.reader.held_bytes() + chunk;
         buffered.reserve(needed.saturating_sub(self.reserved))?;
         self.reserved = self.reserved.max(needed);
         Ok(())
+    }
+
+    /// Reserves memory for an event before it is parsed.
+    fn reserve_parsed(&self, event: &[u8]) -> Result<Option<Arc<BufferReservation>>, Error> {
+        let Some(buffered) = self.buffered.map(BufferReservation::part) else { return Ok(None) };
+        // Parsing rejects other text than UTF-8.
+        buffered.reserve(std::str::from_utf8(event).map_or(0, content::tree_bytes))?;
+        Ok(Some(buffered))
     }
 }

@@ -3,6 +3,7 @@
 
 use std::{future::pending, time::Duration};
 
+use a2a::Operation;
 use gateway_policy::Permit;
 use serde_json::Value;
 use tokio::sync::SetOnce;
@@ -22,23 +23,28 @@ impl Target {
     ) -> Result<Value, Error> {
         let link = self.link.agent()?;
         let limit = self.limit(request.timeout);
-        let _place = self.wait_for_permit(request.quota_key, request.context, limit).await?;
+        let AgentRequest { quota_key, context, events, late, .. } = request;
+        let _place = match request.request.operation {
+            Operation::GetTask | Operation::CancelTask => {
+                self.wait_for_task_permit(quota_key, context, limit).await?
+            }
+            _ => self.wait_for_permit(quota_key, context, limit).await?,
+        };
         // Checked after the queue, because other requests may have failed meanwhile.
         let breaker_permit = self.breaker.acquire()?;
-        let sink =
-            request.events.map(|events| EventSink::new(events, Some(&breaker_permit), limit));
+        let sink = events.map(|events| EventSink::new(events, Some(&breaker_permit), limit));
         let mut sending = Box::pin(link.send(permit.subject(), request, limit, sink.as_ref()));
         let stopped = self.stop.cancelled();
         let outcome = tokio::select! {
             outcome = &mut sending => outcome,
             // Other requests may finish; streams would not.
             () = stopped, if sink.is_some() => Err(Error::Stopped { server: permit.server().clone() }),
-            () = expired(request.late) => {
+            () = expired(late) => {
                 breaker_permit.record(true);
                 sending.await
             }
         };
-        let is_late = request.late.is_some_and(|late| late.get().is_some());
+        let is_late = late.is_some_and(|late| late.get().is_some());
         let is_recorded = is_late || sink.as_ref().is_some_and(EventSink::has_events);
         if !is_recorded && !outcome.as_ref().is_err_and(Error::is_local) {
             breaker_permit.record(outcome.as_ref().is_err_and(Error::is_failure));

@@ -96,7 +96,7 @@ async fn start(
 struct Setting<'a> {
     context: RequestContext,
     limit: Duration,
-    events: Option<&'a mpsc::Sender<Value>>,
+    events: Option<&'a mpsc::Sender<AgentEvent>>,
     late: Option<&'a SetOnce<Duration>>,
 }
 
@@ -116,7 +116,7 @@ async fn operate_in(
     let Value::Object(params) = params else { panic!("{params}") };
     let subject = if operation.sends_message() { "skill" } else { "t" };
     let request = AgentRequest {
-        request: &::a2a::Request::new(operation, params),
+        request: &mut ::a2a::Request::new(operation, params),
         extensions: &Extensions::default(),
         context: &setting.context,
         timeout: Some(setting.limit),
@@ -133,7 +133,7 @@ async fn operate(
     upstreams: &Upstreams,
     operation: Operation,
     params: Value,
-    events: Option<&mpsc::Sender<Value>>,
+    events: Option<&mpsc::Sender<AgentEvent>>,
 ) -> Result<Value, Error> {
     let setting = Setting { events, ..Setting::default() };
     operate_in(&setting, upstreams, operation, params).await
@@ -154,17 +154,27 @@ async fn streamed_by(
     operation: Operation,
     params: Value,
 ) -> (Vec<Value>, Result<Value, Error>) {
+    streamed_in(Setting::default().context, upstreams, operation, params).await
+}
+
+async fn streamed_in(
+    context: RequestContext,
+    upstreams: &Upstreams,
+    operation: Operation,
+    params: Value,
+) -> (Vec<Value>, Result<Value, Error>) {
     let (sender, mut channel) = mpsc::channel(1);
-    let sent = operate(upstreams, operation, params, Some(&sender));
+    let setting = Setting { context, events: Some(&sender), ..Setting::default() };
+    let sent = operate_in(&setting, upstreams, operation, params);
     let (mut events, mut sent) = (Vec::new(), Box::pin(sent));
     let outcome = loop {
         tokio::select! {
             biased;
-            Some(event) = channel.recv() => events.push(event),
+            Some(sent) = channel.recv() => events.push(sent.event),
             outcome = &mut sent => break outcome,
         }
     };
-    events.extend(channel.try_recv());
+    events.extend(channel.try_recv().map(|sent| sent.event));
     (events, outcome)
 }
 
@@ -430,7 +440,9 @@ async fn tenant_of_interface_is_in_each_request() {
                 "" if seen.path.starts_with("/mcp/a%2Fb/tasks/none") => {
                     json_reply(404, &failure.to_rest(::a2a::Version::V1).body)
                 }
-                "" if seen.path == "/mcp/a%2Fb/message:send" => json_reply(200, &answer),
+                "" if seen.path == "/mcp/a%2Fb/message:send" && seen.body["tenant"].is_null() => {
+                    json_reply(200, &answer)
+                }
                 _ => raw_reply(404, "text/plain", b"no such page"),
             }
         });
@@ -477,6 +489,39 @@ async fn stream_delivers_all_events_in_order() {
     assert_eq!(received, events(50));
     assert_eq!(outcome.unwrap(), Value::Null);
     upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn parsed_event_takes_memory_until_it_is_received() {
+    for (objects, is_accepted) in [(600, true), (4000, false)] {
+        let (_server, upstreams) = start("a2a-1.0", move |_, seen| {
+            let data = vec![json!({}); objects];
+            let artifact = json!({ "artifactId": "a", "parts": [{ "data": data }] });
+            let event = json!({ "artifactUpdate": { "taskId": "t", "contextId": "c",
+                "artifact": artifact } });
+            let mut sent = events(0);
+            let last = sent.split_off(1);
+            sent.extend(vec![event; 20]);
+            sent.extend(last);
+            framed(seen, sent)
+        })
+        .await;
+        let pool = Arc::new(BufferPool::default());
+        // A caller has a quarter: a few of the small events, and none of the large ones.
+        let buffered = Some(Arc::new(pool.open(None, 8 << 20)));
+        let context = RequestContext { buffered, ..RequestContext::default() };
+        let operation = Operation::SendStreamingMessage;
+        let (received, outcome) = streamed_in(context, &upstreams, operation, message()).await;
+        if is_accepted {
+            outcome.unwrap();
+            assert_eq!(received.len(), 22);
+        } else {
+            let error = outcome.unwrap_err();
+            assert!(matches!(error, Error::QuotaExceeded(_)), "{error:?}");
+        }
+        assert_eq!(pool.total(), 0);
+        upstreams.shutdown().await;
+    }
 }
 
 #[tokio::test]
@@ -610,7 +655,7 @@ async fn agent_waits_while_events_are_not_read() {
     while received.len() < 5 {
         tokio::select! {
             biased;
-            Some(event) = channel.recv() => received.push(event),
+            Some(event) = channel.recv() => received.push(event.event),
             outcome = &mut sent => assert_eq!(outcome.unwrap(), Value::Null),
         }
     }

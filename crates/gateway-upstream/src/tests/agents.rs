@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::StreamExt as _;
+use gateway_policy::BufferPool;
 use gateway_protocol::jsonrpc::code::METHOD_NOT_FOUND;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -76,12 +77,20 @@ pub(super) async fn ask(upstreams: &Upstreams) -> Result<Value, Error> {
 }
 
 async fn ask_with(upstreams: &Upstreams, method: Method, arguments: &str) -> Result<Value, Error> {
+    ask_in(&RequestContext::default(), upstreams, method, arguments).await
+}
+
+async fn ask_in(
+    context: &RequestContext,
+    upstreams: &Upstreams,
+    method: Method,
+    arguments: &str,
+) -> Result<Value, Error> {
     let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
-    let context = RequestContext::default();
     let request = Request {
         arguments: Some(&arguments),
         is_repeatable: false,
-        ..Request::plain(method, &[], &context)
+        ..Request::plain(method, &[], context)
     };
     let result = upstreams.send(permit(&agent(), "skill"), request).await?;
     Ok(serde_json::from_str(result.result.get()).unwrap())
@@ -427,6 +436,26 @@ async fn artifacts_beyond_the_limit_are_polled() {
     })
     .await;
     let result = ask_with(&upstreams, STREAMED, "{}").await.unwrap();
+    assert_eq!(result["structuredContent"], json!({ "made": true }));
+    assert_eq!(polls(&fake), 1);
+    upstreams.shutdown().await;
+}
+
+/// Two artifacts fit into the quota of the caller, three do not.
+#[tokio::test]
+async fn artifacts_without_memory_are_polled() {
+    let (fake, upstreams) = fake(|seen| match seen.rpc_method() {
+        "SendStreamingMessage" => {
+            let pieces = (0..3).map(|_| piece(&"x".repeat(15_000), true));
+            events(seen, std::iter::once(begun()).chain(pieces).collect(), true)
+        }
+        _ => task(seen, "TASK_STATE_COMPLETED"),
+    })
+    .await;
+    let pool = Arc::new(BufferPool::default());
+    let buffered = Some(Arc::new(pool.open(None, 4 * 70_000)));
+    let context = RequestContext { buffered, ..RequestContext::default() };
+    let result = ask_in(&context, &upstreams, STREAMED, "{}").await.unwrap();
     assert_eq!(result["structuredContent"], json!({ "made": true }));
     assert_eq!(polls(&fake), 1);
     upstreams.shutdown().await;

@@ -78,23 +78,21 @@ struct TranslatedId {
 
 /// A request with the agent's ids.
 #[derive(Debug)]
-pub(in super::super) struct OpenedRequest {
-    pub(in super::super) request: Request,
-    /// The task of the request, including the one that a message continues.
-    pub(in super::super) task: Option<AgentTask>,
-    pub(in super::super) ids: RequestIds,
+pub(super) struct OpenedRequest {
+    pub(super) request: Request,
+    pub(super) ids: RequestIds,
 }
 
 /// The ids in one request, and the first new ones in its answers. They keep their text in all
 /// answers and errors.
 #[derive(Debug)]
-pub(in super::super) struct RequestIds {
+pub(super) struct RequestIds {
     seals: Seals,
     translated: Mutex<Vec<TranslatedId>>,
 }
 
 /// Translates the ids in the answers of an agent to the caller's ids.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct AnswerIds<'a> {
     ids: &'a RequestIds,
     agent: &'a Key,
@@ -103,7 +101,7 @@ pub(super) struct AnswerIds<'a> {
 
 impl OpenedRequest {
     /// Replaces the caller's ids in a request to an agent.
-    pub(in super::super) fn open(
+    pub(super) fn open(
         gateway: &Gateway,
         caller: &CallerIdentity,
         agent: &Name,
@@ -111,17 +109,13 @@ impl OpenedRequest {
     ) -> Result<Self, Box<Failure>> {
         let seals = Seals::of(gateway, caller);
         let mut requested = Vec::new();
-        let task = match request.task_id().map(str::to_owned) {
-            Some(known) if !request.operation.sends_message() => {
-                let task = seals.task_of(agent, &known)?;
-                request.set_task_id(&task.id);
-                let (kind, own) = (IdKind::Task, task.id.clone());
-                requested.push(TranslatedId { kind, own, known: known.into() });
-                Some(task)
-            }
-            Some(known) => Some(seals.task_of(agent, &known)?),
-            None => None,
-        };
+        let known = request.task_id().filter(|_| !request.operation.sends_message());
+        if let Some(known) = known.map(str::to_owned) {
+            let task = seals.task_of(agent, &known)?;
+            request.set_task_id(&task.id);
+            let (kind, own) = (IdKind::Task, task.id);
+            requested.push(TranslatedId { kind, own, known: known.into() });
+        }
         let mut failed = None;
         if let Some(sent) = request.params.get_mut("message") {
             message(sent, &mut |kind, id| {
@@ -147,7 +141,7 @@ impl OpenedRequest {
             return Err(failure);
         }
         let ids = RequestIds { seals, translated: Mutex::new(requested) };
-        Ok(Self { request, task, ids })
+        Ok(Self { request, ids })
     }
 }
 
