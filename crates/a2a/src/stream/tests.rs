@@ -85,7 +85,8 @@ fn final_event_of_old_agents_ends_the_stream() {
         ] {
             let mut reader = EventReader::new(dialect, 1, limits());
             reader.push(format!("data: {event}\n\n").as_bytes()).unwrap();
-            reader.next_event().unwrap().unwrap();
+            let data = reader.next_event().unwrap();
+            reader.read(&data).unwrap();
             assert_eq!(reader.is_final(), is_final, "{event}");
         }
     }

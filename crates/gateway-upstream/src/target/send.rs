@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::{
     super::{
         client_channel::ClientChannel,
-        concurrency::ConcurrencyPermit,
+        concurrency::{ConcurrencyLimit, ConcurrencyPermit},
         error::{Error, Phase},
         in_flight::InFlight,
         message::Outgoing,
