@@ -7,6 +7,7 @@
 
 mod convert;
 mod frame;
+mod memory;
 pub mod status;
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,8 @@ use serde_json::Value;
 use self::convert::{POOL, decode, encode};
 pub use self::{
     convert::InvalidMessage,
-    frame::{InvalidFrame, frame, message},
+    frame::{InvalidFrame, Messages, frame, message},
+    memory::tree_bytes,
 };
 
 /// The full name of the service, which begins the paths of its methods.
