@@ -6,7 +6,11 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::{Value, json};
 
-pub use a2a_grpc::{SERVICE, status::success, tree_bytes};
+pub use a2a_grpc::{
+    SERVICE,
+    status::{STATUS, success},
+    tree_bytes,
+};
 
 use crate::{
     error::{ErrorKind, Failure},

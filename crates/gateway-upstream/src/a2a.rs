@@ -1,4 +1,4 @@
-//! Agents over A2A, in both versions and in the bindings JSON-RPC and HTTP+JSON.
+//! Agents over A2A, in both versions and all bindings.
 //!
 //! The operations of callers are forwarded. A step of a composition sends its input as one message to
 //! a skill, and its result is the reply or the result of the task. Upstream addresses come from the
@@ -6,6 +6,7 @@
 
 mod check;
 mod exchange;
+mod grpc;
 mod mcp_task;
 mod pending;
 mod probe;
@@ -13,7 +14,10 @@ mod send;
 mod step;
 mod stream;
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Instant,
+};
 
 use a2a::{Binding, Dialect, Version, extensions::Extensions};
 use arc_swap::ArcSwapOption;
@@ -39,6 +43,7 @@ const MAX_ABANDONED: usize = 64;
 #[derive(Debug)]
 pub(super) struct AgentLink {
     transport: Arc<Transport>,
+    is_grpc: bool,
     /// The version and binding of the agent, if they are known.
     dialect: ArcSwapOption<Dialect>,
     probes: SingleFlight,
@@ -54,6 +59,8 @@ struct RequestMeta {
     trace: Vec<(HeaderName, HeaderValue)>,
     extensions: Extensions,
     buffered: Option<Arc<BufferReservation>>,
+    /// The end of the caller's time, which agents learn over gRPC.
+    deadline: Option<Instant>,
 }
 
 impl AgentLink {
@@ -67,6 +74,7 @@ impl AgentLink {
     ) -> Result<Self, InvalidAddress> {
         Ok(Self {
             transport: Arc::new(Transport::new(agent, publisher, transport, shared)?),
+            is_grpc: matches!(transport, TransportConfig::Http { is_grpc: true, .. }),
             dialect: ArcSwapOption::empty(),
             probes: SingleFlight::default(),
             next_id: AtomicU64::new(1),
@@ -80,7 +88,8 @@ impl AgentLink {
         let dialect = *self.dialect.load().as_deref()?;
         Some(match (dialect.version, dialect.binding) {
             (Version::V1, Binding::HttpJson) => "a2a-1.0-http-json",
-            (Version::V1, _) => "a2a-1.0",
+            (Version::V1, Binding::Grpc) => "a2a-1.0-grpc",
+            (Version::V1, Binding::JsonRpc) => "a2a-1.0",
             (Version::V03, Binding::HttpJson) => "a2a-0.3-http-json",
             (Version::V03, _) => "a2a-0.3",
         })

@@ -81,7 +81,7 @@ fn permit(server: &Key, subject: &str) -> Permit {
 /// A target at a URL without credentials.
 pub(crate) fn http_at(url: &str) -> TransportConfig {
     let (url, headers, addresses) = (url.to_owned(), BTreeMap::new(), Addresses::Usual);
-    TransportConfig::Http { url, headers, auth: None, tls: None, addresses }
+    TransportConfig::Http { url, headers, auth: None, tls: None, addresses, is_grpc: false }
 }
 
 /// A target with credentials.

@@ -22,10 +22,10 @@ use retry_backoff::jittered;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::{AgentLink, EventSink, RequestMeta, stream::EventStream};
+use super::{AgentLink, EventSink, RequestMeta, grpc, stream::EventStream};
 use crate::{
     error::{Error, Phase, ProtocolViolation},
-    http::{is_event_stream, is_media_type, is_refusal, read_whole, status_error},
+    http::{WholeBody, is_event_stream, is_media_type, is_refusal, read_whole, status_error},
     send_state::{Body, SendState},
 };
 
@@ -57,6 +57,8 @@ pub(super) struct HttpAnswer {
     id: u64,
     pub(super) status: StatusCode,
     pub(super) body: Bytes,
+    /// The trailers of gRPC.
+    trailers: HeaderMap,
 }
 
 impl AgentLink {
@@ -108,7 +110,11 @@ impl AgentLink {
         let started = Instant::now();
         let head = timeout(sink.limit, self.transport.send(http_request, &meta.subject)).await;
         let response = head.unwrap_or_else(|_| Err(timed_out(send_state, sink.limit)))?;
-        if response.status().is_success() && is_event_stream(response.headers()) {
+        let opens_stream = match dialect.binding {
+            Binding::Grpc => grpc::opens_stream(response.headers()),
+            Binding::JsonRpc | Binding::HttpJson => is_event_stream(response.headers()),
+        };
+        if response.status().is_success() && opens_stream {
             let limit_bytes = self.transport.client.limits().response_bytes;
             let buffered = meta.buffered.as_deref();
             let stream = EventStream::new((dialect, id, response), limit_bytes, buffered);
@@ -143,16 +149,20 @@ impl AgentLink {
         let is_json = ["application/json", "application/a2a+json"]
             .iter()
             .any(|wanted| is_media_type(&head.headers, wanted));
-        if head.status.is_success() && !is_json {
+        let is_grpc = grpc::is_grpc(&head.headers);
+        if head.status.is_success() && !(is_json || is_grpc) {
             return Err(ProtocolViolation::ContentType.into());
         }
         let limit_bytes = self.transport.client.limits().response_bytes;
         let buffered = meta.buffered.as_deref();
-        let body = read_whole(body, limit_bytes, buffered).await?;
-        if let (Some(buffered), Ok(text)) = (buffered, std::str::from_utf8(&body)) {
-            buffered.reserve(content::tree_bytes(text))?;
+        let WholeBody { bytes: body, trailers } = read_whole(body, limit_bytes, buffered).await?;
+        if let Some(buffered) = buffered {
+            let json_bytes = || std::str::from_utf8(&body).map_or(0, content::tree_bytes);
+            buffered.reserve(if is_grpc { a2a::grpc::tree_bytes(&body) } else { json_bytes() })?;
         }
-        Ok(HttpAnswer { id, status: head.status, body })
+        // The head of a call without messages is also its trailers.
+        let trailers = if trailers.is_empty() && is_grpc { head.headers } else { trailers };
+        Ok(HttpAnswer { id, status: head.status, body, trailers })
     }
 
     /// The answer in its internal form, or the error of the agent.
@@ -162,13 +172,20 @@ impl AgentLink {
         operation: Operation,
         answer: &HttpAnswer,
     ) -> Result<Value, Error> {
-        let HttpAnswer { id, status, body } = answer;
+        let HttpAnswer { id, status, body, trailers } = answer;
         let (version, limits) = (dialect.version, self.limits());
         if dialect.binding == Binding::JsonRpc {
             if !status.is_success() && !is_rpc_error(body, limits) {
                 return Err(status_error(*status));
             }
             return Ok(rpc::read_answer(version, operation, *id, body, limits)?);
+        }
+        if dialect.binding == Binding::Grpc {
+            if !status.is_success() {
+                return Err(status_error(*status));
+            }
+            let answer = a2a::grpc::read_answer(operation, body, trailers);
+            return answer.map_err(grpc::call_error);
         }
         // Errors of proxies in front of an agent have no form of A2A.
         let is_error_of_agent = || {
@@ -212,6 +229,10 @@ impl AgentLink {
             headers.insert(name, extensions);
         }
         headers.extend(meta.trace.iter().cloned());
+        if dialect.binding == Binding::Grpc {
+            let request = grpc::write_request(address, headers, request, meta.deadline)?;
+            return Ok(WrittenRequest { id, request });
+        }
         let invalid = |error: Untranslatable| Error::from(error.into_request_failure());
         if dialect.binding == Binding::JsonRpc {
             let text = id.to_string();

@@ -61,11 +61,18 @@ impl AgentLink {
         self.dialect.load().as_deref().copied()
     }
 
-    /// HTTP+JSON is probed only if the address certainly has no JSON-RPC.
+    /// gRPC is probed only if it is configured, because its servers need not support HTTP/1.1, and
+    /// HTTP+JSON only if the address certainly has no JSON-RPC.
     async fn probe_all(&self) -> Result<Dialect, Error> {
+        if self.is_grpc {
+            return match self.probe_named(Dialect::grpc()).await? {
+                ProbeResult::Speaks | ProbeResult::Perhaps => Ok(Dialect::grpc()),
+                ProbeResult::Refuses(error) => Err(error),
+            };
+        }
         let (mut perhaps, mut why) = (None, ProtocolViolation::NoCommonVersion.into());
         for dialect in Version::ALL.map(Dialect::json_rpc) {
-            match self.probe_rpc(dialect).await? {
+            match self.probe_named(dialect).await? {
                 ProbeResult::Speaks => return Ok(dialect),
                 ProbeResult::Perhaps => perhaps = perhaps.or(Some(dialect)),
                 ProbeResult::Refuses(error) => why = error,
@@ -82,7 +89,8 @@ impl AgentLink {
         Err(why)
     }
 
-    async fn probe_rpc(&self, dialect: Dialect) -> Result<ProbeResult, Error> {
+    /// Probes a dialect whose answers name their errors.
+    async fn probe_named(&self, dialect: Dialect) -> Result<ProbeResult, Error> {
         match self.probe_in(dialect).await {
             Ok(_) => Ok(ProbeResult::Speaks),
             Err(error) if is_version_error(&error) => {
@@ -90,13 +98,13 @@ impl AgentLink {
             }
             Err(Error::Agent(failure)) => match failure.kind {
                 ErrorKind::TaskNotFound => Ok(ProbeResult::Speaks),
-                // The body is no response of JSON-RPC.
+                // The body is no response of the binding.
                 ErrorKind::InvalidAgentResponse => {
                     Ok(ProbeResult::Refuses(ProtocolViolation::NoCommonVersion.into()))
                 }
                 _ => Ok(ProbeResult::Perhaps),
             },
-            // An agent that supports the version rejects requests with JSON-RPC errors.
+            // An agent that supports the dialect rejects requests with its errors.
             Err(Error::Protocol { what: what @ ProtocolViolation::Status(400..500) }) => {
                 Ok(ProbeResult::Refuses(what.into()))
             }

@@ -32,17 +32,18 @@ impl AgentLink {
         sink: Option<&EventSink<'_>>,
     ) -> Result<Value, Error> {
         let started = Instant::now();
+        let within = if sink.is_some() { MAX_STREAM_TIME } else { limit };
         let AgentRequest { context, trace, extensions, .. } = request;
         let meta = RequestMeta {
             subject: self.transport.subject_of(context)?,
             trace: trace_context::headers(trace).collect(),
             extensions: extensions.clone(),
             buffered: context.buffered.clone(),
+            deadline: Some(started + within),
         };
         let request = permitted(request.request, subject, context.hops);
         let send_state = SendState::default();
         let outbound = Outbound { request: &request, meta: &meta, send_state: &send_state, sink };
-        let within = if sink.is_some() { MAX_STREAM_TIME } else { limit };
         let answer = timeout(within, Box::pin(self.call_with_retry(outbound))).await;
         let answer = answer.unwrap_or_else(|_| Err(timed_out(&send_state, within)))?;
         check_answer(request.operation, &answer)?;

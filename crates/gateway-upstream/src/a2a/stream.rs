@@ -10,17 +10,17 @@ use std::{
 
 use a2a::{Dialect, Failure, model::Event, stream::EventReader};
 use gateway_policy::BufferReservation;
-use gateway_protocol::{content, jsonrpc::Limits};
+use gateway_protocol::jsonrpc::Limits;
 use http::Response;
 use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::{sync::mpsc, time::timeout};
 
-use super::check::check_event;
+use super::{check::check_event, grpc};
 use crate::{
     breaker::BreakerPermit,
     error::{Error, Phase, ProtocolViolation},
-    http::{next_chunk, read_rest},
+    http::{next_frame, read_rest},
 };
 
 /// Receives the events of one stream.
@@ -84,13 +84,21 @@ impl<'a> EventStream<'a> {
         let mut may_end = false;
         let mut task: Option<String> = None;
         loop {
-            let chunk = timeout(sink.limit, next_chunk(&mut self.body)).await;
-            let chunk = chunk.map_err(|_| Error::Timeout { phase: Phase::Call, after_ms })??;
-            let Some(chunk) = chunk else {
+            let frame = timeout(sink.limit, next_frame(&mut self.body)).await;
+            let frame = frame.map_err(|_| Error::Timeout { phase: Phase::Call, after_ms })??;
+            let Some(frame) = frame else {
                 return if may_end { Ok(()) } else { Err(ProtocolViolation::Closed.into()) };
             };
-            self.reserve(&chunk)?;
+            let chunk = match frame.into_data() {
+                Ok(chunk) => chunk,
+                Err(frame) => {
+                    let trailers = frame.into_trailers().unwrap_or_default();
+                    self.reader.end(&trailers).map_err(grpc::call_error)?;
+                    continue;
+                }
+            };
             self.reader.push(&chunk).map_err(|_| Error::TooLarge { limit_bytes })?;
+            self.reserve(&chunk)?;
             while let Some(event) = self.reader.next_event() {
                 let event = event?;
                 let view = check_event(&event)?;
@@ -113,8 +121,7 @@ impl<'a> EventStream<'a> {
     /// Reserves memory for the parsed events of a chunk.
     fn reserve(&mut self, chunk: &[u8]) -> Result<(), Error> {
         let Some(buffered) = self.buffered else { return Ok(()) };
-        let parsed = content::tree_bytes(&String::from_utf8_lossy(chunk));
-        let needed = self.reader.held_bytes() + parsed;
+        let needed = self.reader.held_bytes() + self.reader.tree_bytes(chunk);
         buffered.reserve(needed.saturating_sub(self.reserved))?;
         self.reserved = self.reserved.max(needed);
         Ok(())

@@ -47,9 +47,11 @@ impl Tokens {
             audience: Vec::new(),
             resource: Vec::new(),
         };
-        let TransportConfig::Http { url, tls, addresses, .. } = transport(fake) else { panic!() };
+        let TransportConfig::Http { url, tls, addresses, is_grpc, .. } = transport(fake) else {
+            panic!()
+        };
         let (headers, auth) = (BTreeMap::new(), Some(Box::new(auth)));
-        TransportConfig::Http { url, headers, auth, tls, addresses }
+        TransportConfig::Http { url, headers, auth, tls, addresses, is_grpc }
     }
 
     fn set_delay(&self, milliseconds: u64) {
