@@ -4,6 +4,7 @@ mod agent_operations;
 mod agents;
 mod departures;
 mod dial;
+mod grpc_agents;
 mod http;
 mod http_faults;
 mod http_sessions;

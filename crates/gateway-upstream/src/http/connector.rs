@@ -138,3 +138,19 @@ fn tls(wants_tls: bool) -> ClientConfig {
     }
     builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn http2_is_the_only_offer_over_http2() {
+        let connector = Connector::alone(false, None, Addresses::Usual);
+        assert!(!connector.is_http2());
+        let connector = connector.over_http2();
+        assert_eq!(
+            (connector.is_http2(), &connector.tls().alpn_protocols),
+            (true, &vec![b"h2".to_vec()])
+        );
+    }
+}

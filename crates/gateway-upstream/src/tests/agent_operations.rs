@@ -16,10 +16,10 @@ use super::{
     *,
 };
 
-/// The dialects, as operators see them.
 /// The message of an error of the agent.
 const SAID: &str = "it has ended";
 
+/// The dialects of agents over HTTP/1.1, as operators see them.
 const DIALECTS: [&str; 4] = ["a2a-1.0", "a2a-0.3", "a2a-1.0-http-json", "a2a-0.3-http-json"];
 
 /// A request as an agent of a dialect reads it.
@@ -48,7 +48,7 @@ fn read(dialect: &str, seen: &Received) -> Option<Asked> {
 }
 
 /// A task in the JSON of a dialect.
-fn task(dialect: &str, state: &str) -> Value {
+pub(super) fn task(dialect: &str, state: &str) -> Value {
     let state = match dialect {
         "a2a-0.3" => state.to_owned(),
         _ => format!("TASK_STATE_{}", state.to_uppercase().replace('-', "_")),
@@ -92,7 +92,7 @@ async fn start(
 }
 
 /// Sends an operation with a time limit of 300 ms.
-async fn operate(
+pub(super) async fn operate(
     upstreams: &Upstreams,
     operation: Operation,
     params: Value,
@@ -113,13 +113,13 @@ async fn operate(
     upstreams.send_to_agent(permit(&agent(), subject), request).await
 }
 
-fn message() -> Value {
+pub(super) fn message() -> Value {
     json!({ "message":
         { "messageId": "m", "role": "ROLE_USER", "parts": [{ "data": { "n": 1 } }] } })
 }
 
 /// Streams a message. Returns all events and the outcome.
-async fn streamed(upstreams: &Upstreams) -> (Vec<Value>, Result<Value, Error>) {
+pub(super) async fn streamed(upstreams: &Upstreams) -> (Vec<Value>, Result<Value, Error>) {
     let (sender, mut channel) = mpsc::channel(1);
     let sent = operate(upstreams, Operation::SendStreamingMessage, message(), Some(&sender));
     let (mut events, mut sent) = (Vec::new(), Box::pin(sent));
@@ -224,7 +224,7 @@ async fn error_of_agent_is_returned_with_its_kind() {
 }
 
 /// Events of a task in 1.0: the task, numbered artifacts, and the last status.
-fn events(artifacts: usize) -> Vec<Value> {
+pub(super) fn events(artifacts: usize) -> Vec<Value> {
     let mut events = vec![json!({ "task": task("a2a-1.0", "working") })];
     events.extend((0..artifacts).map(|n| {
         json!({ "artifactUpdate": { "taskId": "t", "contextId": "c",
