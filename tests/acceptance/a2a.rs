@@ -5,6 +5,7 @@ mod bad_input;
 mod cards;
 mod demo;
 mod faults;
+mod grpc_faults;
 mod push;
 mod sdks;
 mod tasks;
@@ -26,11 +27,17 @@ struct Agent {
     name: String,
     url: String,
     skills: Vec<Value>,
+    is_grpc: bool,
 }
 
 impl Agent {
     fn new(name: &str, url: &str, skills: Vec<Value>) -> Self {
-        Self { name: name.to_owned(), url: url.to_owned(), skills }
+        Self { name: name.to_owned(), url: url.to_owned(), skills, is_grpc: false }
+    }
+
+    /// The same agent over gRPC.
+    fn over_grpc(self) -> Self {
+        Self { is_grpc: true, ..self }
     }
 
     fn document(&self) -> Value {
@@ -43,7 +50,11 @@ impl Agent {
     }
 
     fn target(&self) -> String {
-        format!("  - {{ agent: {}, version: 1.0.0, http: \"{}\" }}\n", self.name, self.url)
+        let Self { name, url, .. } = self;
+        let transport = if self.is_grpc { "grpc" } else { "json" };
+        format!(
+            "  - {{ agent: {name}, version: 1.0.0, http: \"{url}\", transport: {transport} }}\n"
+        )
     }
 }
 

@@ -63,6 +63,13 @@ pub enum GrpcStep {
     Hang,
 }
 
+impl GrpcStep {
+    /// Trailers with a status without a message.
+    pub fn status(code: i32) -> Self {
+        Self::Trailers(HeaderMap::from_iter([(a2a_grpc::status::STATUS, HeaderValue::from(code))]))
+    }
+}
+
 type Handler = dyn Fn(&GrpcCall) -> Vec<GrpcStep> + Send + Sync;
 
 /// A scripted agent. It runs as long as the runtime.

@@ -11,6 +11,8 @@ mod mcp;
 mod reply;
 mod server;
 
+pub use h2::Reason;
+
 pub use self::{
     grpc::{GrpcCall, GrpcServer, GrpcStep},
     mcp::McpServer,

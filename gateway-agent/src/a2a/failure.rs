@@ -149,8 +149,11 @@ fn failure(agent: &str, error: &Error) -> Failure {
 }
 
 fn of_upstream(error: &gateway_upstream::Error) -> (ErrorKind, &'static str) {
-    use gateway_upstream::Error as Upstream;
+    use gateway_upstream::{Error as Upstream, ProtocolViolation};
     match error {
+        Upstream::Protocol { what: ProtocolViolation::CallStatus(_) } => {
+            (ErrorKind::Unavailable, "AGENT_UNAVAILABLE")
+        }
         Upstream::QuotaExceeded(_) => (ErrorKind::ResourceExhausted, "QUOTA_EXCEEDED"),
         Upstream::Timeout { .. } => (ErrorKind::DeadlineExceeded, "AGENT_TIMEOUT"),
         Upstream::CircuitOpen(_) => (ErrorKind::Unavailable, "CIRCUIT_OPEN"),

@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ::a2a::{ErrorKind, Failure, Operation, grpc};
-use ::http::{HeaderMap, HeaderValue, StatusCode};
-use gateway_testkit::{GrpcCall, GrpcServer, GrpcStep};
-use h2::Reason;
+use ::http::{HeaderMap, StatusCode};
+use gateway_testkit::{GrpcCall, GrpcServer, GrpcStep, Reason};
 use serde_json::{Value, json};
 
 use super::{
@@ -41,7 +40,7 @@ fn target(server: &GrpcServer) -> TransportConfig {
 }
 
 fn succeeded() -> GrpcStep {
-    GrpcStep::Trailers(grpc::success())
+    GrpcStep::status(0)
 }
 
 fn failed(failure: &Failure) -> Vec<GrpcStep> {
@@ -50,8 +49,7 @@ fn failed(failure: &Failure) -> Vec<GrpcStep> {
 
 /// The status of a server that is no agent.
 fn plain_status(code: i32) -> Vec<GrpcStep> {
-    let status = HeaderMap::from_iter([(grpc::STATUS, HeaderValue::from(code))]);
-    vec![GrpcStep::Trailers(status)]
+    vec![GrpcStep::status(code)]
 }
 
 fn completed() -> Value {
