@@ -30,16 +30,17 @@ fn structure_bytes(mut rest: &[u8], depth: usize) -> usize {
 /// The content of the first field if it has a length, and the bytes after the field.
 fn field(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (tag, after) = varint(bytes)?;
+    let empty: &[u8] = &[];
     match tag & 7 {
-        0 => Some((&[], varint(after)?.1)),
-        1 => Some((&[], after.get(8..)?)),
+        0 => Some((empty, varint(after)?.1)),
+        1 => Some((empty, after.get(8..)?)),
         2 => {
             let (length, after) = varint(after)?;
             after.split_at_checked(usize::try_from(length).ok()?)
         }
         // The fields of a group count as fields of the message around it.
-        3 | 4 => Some((&[], after)),
-        5 => Some((&[], after.get(4..)?)),
+        3 | 4 => Some((empty, after)),
+        5 => Some((empty, after.get(4..)?)),
         _ => None,
     }
 }
