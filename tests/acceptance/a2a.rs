@@ -6,6 +6,7 @@ mod cards;
 mod demo;
 mod faults;
 mod grpc_faults;
+mod grpc_tls;
 mod push;
 mod sdks;
 mod tasks;
@@ -27,17 +28,25 @@ struct Agent {
     name: String,
     url: String,
     skills: Vec<Value>,
-    is_grpc: bool,
+    /// More options of its target, each after a comma.
+    options: String,
 }
 
 impl Agent {
     fn new(name: &str, url: &str, skills: Vec<Value>) -> Self {
-        Self { name: name.to_owned(), url: url.to_owned(), skills, is_grpc: false }
+        Self { name: name.to_owned(), url: url.to_owned(), skills, options: String::new() }
+    }
+
+    /// The same agent with another option of its target.
+    fn with_option(mut self, option: &str) -> Self {
+        self.options.push_str(", ");
+        self.options.push_str(option);
+        self
     }
 
     /// The same agent over gRPC.
     fn over_grpc(self) -> Self {
-        Self { is_grpc: true, ..self }
+        self.with_option("transport: grpc")
     }
 
     fn document(&self) -> Value {
@@ -50,11 +59,8 @@ impl Agent {
     }
 
     fn target(&self) -> String {
-        let Self { name, url, .. } = self;
-        let transport = if self.is_grpc { "grpc" } else { "json" };
-        format!(
-            "  - {{ agent: {name}, version: 1.0.0, http: \"{url}\", transport: {transport} }}\n"
-        )
+        let Self { name, url, options, .. } = self;
+        format!("  - {{ agent: {name}, version: 1.0.0, http: \"{url}\"{options} }}\n")
     }
 }
 

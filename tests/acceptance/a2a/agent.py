@@ -2,7 +2,7 @@
 own card, and refuses the other versions. `agent.mjs` and `agent_0_3.py` behave the same.
 
 With the argument `push` it sends push notifications, as `agent_0_3.py` does. With the argument `grpc` it has
-1.0 over gRPC only."""
+1.0 over gRPC only, with TLS if the files of a certificate and its key follow."""
 
 import asyncio
 import sys
@@ -199,11 +199,16 @@ def dialect(version, binding):
     return Mount(f"/{version}/{path}", app)
 
 
-async def serve_grpc():
+async def serve_grpc(*files):
     server = grpc.aio.server()
     handler = GrpcHandler(handler_of(card_of("1.0", "GRPC")))
     add_A2AServiceServicer_to_server(handler, server)
-    port = server.add_insecure_port("127.0.0.1:0")
+    address = "127.0.0.1:0"
+    if files:
+        certificate, key = (Path(file).read_bytes() for file in files)
+        port = server.add_secure_port(address, grpc.ssl_server_credentials([(key, certificate)]))
+    else:
+        port = server.add_insecure_port(address)
     await server.start()
     print(f"listening on http://127.0.0.1:{port}", flush=True)
     await server.wait_for_termination()
@@ -211,6 +216,6 @@ async def serve_grpc():
 
 DIALECTS = [(version, binding) for version in ("1.0", "0.3") for binding in ("JSONRPC", "HTTP+JSON")]
 if "grpc" in sys.argv:
-    asyncio.run(serve_grpc())
+    asyncio.run(serve_grpc(*sys.argv[sys.argv.index("grpc") + 1 :]))
 else:
     serve(Starlette(routes=[dialect(*each) for each in DIALECTS]))

@@ -9,7 +9,7 @@ use std::{
     sync::OnceLock,
 };
 
-use acceptance::{Process, PythonEnvironment};
+use acceptance::{Process, PythonEnvironment, tls::Files};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -139,6 +139,13 @@ pub(super) fn pushing_agents() -> Vec<(&'static str, Command, Vec<String>)> {
         (sdk.name, command, sdk.dialects().into_iter().map(Dialect::path).collect())
     };
     [PYTHON, PYTHON_03].map(agent).into()
+}
+
+/// The agent over gRPC with TLS.
+pub(super) fn grpc_agent(Files { certificate, key }: &Files) -> Command {
+    let mut command = PYTHON_GRPC.program("agent");
+    command.args([certificate, key]);
+    command
 }
 
 /// The modules of the SDK for JavaScript.

@@ -67,3 +67,24 @@ fn long_events_are_rejected() {
     let long = format!("data: {}\n\n", "x".repeat(5000));
     assert_eq!(reader.push(long.as_bytes()).unwrap_err().kind, ErrorKind::InvalidAgentResponse);
 }
+
+#[test]
+fn messages_of_grpc_are_events() {
+    let written = |event: &Value| grpc::write_answer(Operation::SubscribeToTask, event).unwrap();
+    let body: Vec<u8> = stream().iter().flat_map(written).collect();
+    for size in [1, 7, 1_000] {
+        let mut reader = EventReader::new(Dialect::grpc(), 0, limits());
+        let mut events = Vec::new();
+        for chunk in body.chunks(size) {
+            reader.push(chunk).unwrap();
+            while let Some(event) = reader.next_event() {
+                events.push(event.unwrap());
+            }
+        }
+        assert_eq!(events, stream());
+        reader.end(&grpc::success()).unwrap();
+        let failure = Failure::task_not_found("t");
+        assert_eq!(reader.end(&grpc::write_failure(&failure)), Err(failure));
+        assert!(reader.push(&[0, 255, 255, 255, 255]).is_err(), "a message beyond the limit");
+    }
+}
