@@ -162,7 +162,7 @@ const DEPENDENCIES: [(&str, &[&str]); 33] = [
     ("metric-table", &[]),
     ("reference-pages", &["metric-table"]),
     ("registry-fixtures", &["registry-core"]),
-    ("gateway-testkit", &[]),
+    ("gateway-testkit", &["a2a-grpc"]),
     (
         "registry-server",
         &[

@@ -234,6 +234,9 @@ pub enum ProtocolViolation {
     /// The HTTP status is an error without a JSON-RPC error. Redirects are not followed.
     #[error("unexpected HTTP status {0}{remedy}", remedy = status_remedy(*.0))]
     Status(u16),
+    /// The gRPC status is not one of A2A.
+    #[error("the call ended with gRPC status {0}")]
+    CallStatus(&'static str),
     /// The result does not match the method.
     #[error("the result of {0} is malformed")]
     Shape(&'static str),
@@ -360,6 +363,7 @@ impl Error {
                 | Self::Protocol {
                     what: ProtocolViolation::Closed
                         | ProtocolViolation::Status(_)
+                        | ProtocolViolation::CallStatus(_)
                         | ProtocolViolation::NoCommonVersion
                         | ProtocolViolation::HttpSse
                 }

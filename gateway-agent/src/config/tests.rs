@@ -460,6 +460,28 @@ fn agent_target_supports_only_http() {
 }
 
 #[test]
+fn only_agents_have_grpc() {
+    let targets = |list: &str| parse(&format!("{DEFAULTS}\ntargets: [{{ {list}, version: '*' }}]"));
+    for (agent, expected) in [
+        ("agent: a, http: 'https://h'", false),
+        ("agent: a, http: 'https://h', transport: json", false),
+        ("agent: a, http: 'https://h', transport: grpc", true),
+    ] {
+        let config = targets(agent).unwrap();
+        let transport = &config.targets[0].transport;
+        let TransportConfig::Http { is_grpc, .. } = transport else { panic!("{transport:?}") };
+        assert_eq!(*is_grpc, expected, "{agent}");
+    }
+    for (target, expected) in [
+        ("agent: a, http: 'https://h', transport: soap", "not one of json, grpc"),
+        ("server: a, http: 'https://h', transport: grpc", "unknown field"),
+    ] {
+        let problems = targets(target).unwrap_err().join("\n");
+        assert!(problems.contains(expected), "{target}: {problems}");
+    }
+}
+
+#[test]
 fn missing_file_has_remedy_unless_named() {
     let named = Args { config: Some(PathBuf::from("/nowhere/gateway.yaml")), ..Args::default() };
     let problem = |args: &Args| Config::load(args).unwrap_err().problems[0].to_string();

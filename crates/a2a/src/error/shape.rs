@@ -189,6 +189,23 @@ impl ErrorKind {
         known.find(|kind| kind.names()[1] == name)
     }
 
+    /// The kind of a gRPC status without a reason. Only tasks are looked up by id, and agents have no
+    /// method for an optional operation.
+    fn of_grpc_code(code: GrpcCode) -> Self {
+        match code {
+            GrpcCode::InvalidArgument => Self::InvalidParams,
+            GrpcCode::DeadlineExceeded => Self::DeadlineExceeded,
+            GrpcCode::NotFound => Self::TaskNotFound,
+            GrpcCode::PermissionDenied => Self::PermissionDenied,
+            GrpcCode::ResourceExhausted => Self::ResourceExhausted,
+            GrpcCode::FailedPrecondition => Self::UnsupportedOperation,
+            GrpcCode::Unimplemented => Self::MethodNotFound,
+            GrpcCode::Unknown | GrpcCode::Internal => Self::Internal,
+            GrpcCode::Unavailable => Self::Unavailable,
+            GrpcCode::Unauthenticated => Self::Unauthenticated,
+        }
+    }
+
     /// The kind of an error that only has a status, as in the SDK 0.3 for Python. The request decides
     /// if several kinds have the status.
     fn of_status(status: u16, request: Option<&Request>) -> Self {
@@ -214,6 +231,26 @@ impl ErrorKind {
 }
 
 impl GrpcCode {
+    const ALL: [Self; 11] = [
+        Self::Unknown,
+        Self::InvalidArgument,
+        Self::DeadlineExceeded,
+        Self::NotFound,
+        Self::PermissionDenied,
+        Self::ResourceExhausted,
+        Self::FailedPrecondition,
+        Self::Unimplemented,
+        Self::Internal,
+        Self::Unavailable,
+        Self::Unauthenticated,
+    ];
+
+    /// The code with this number. Codes that A2A does not use are unknown.
+    fn of_number(number: i32) -> Self {
+        let found = Self::ALL.into_iter().find(|code| *code as i32 == number);
+        found.unwrap_or(Self::Unknown)
+    }
+
     /// The name, as `error.status` of the HTTP+JSON binding has it.
     pub fn name(self) -> &'static str {
         match self {
@@ -312,6 +349,15 @@ impl Failure {
         }
         failure.read_details(items(error, "details"));
         failure.read_details(items(error, "data"));
+        failure
+    }
+
+    /// Reads the status of an agent over gRPC. The reason of A2A decides, else the code.
+    pub fn of_grpc(code: i32, message: &str, details: &[Value]) -> Self {
+        let code = GrpcCode::of_number(code);
+        let message = if message.is_empty() { code.name().into() } else { shortened(message) };
+        let mut failure = Self::new(ErrorKind::of_grpc_code(code), message);
+        failure.read_details(details);
         failure
     }
 

@@ -71,9 +71,9 @@ impl AgentLink {
 
     /// The dialect of an agent that rejected a request in the dialect `before`, if it has another one
     /// now. At most one caller per [`MIN_INTERVAL`] probes it; the others do not wait. A failed probe
-    /// changes nothing.
+    /// changes nothing. A configured dialect never changes.
     pub(super) async fn dialect_after(&self, before: Dialect) -> Option<Dialect> {
-        if self.known() == Some(before) && self.interval.start() {
+        if self.known() == Some(before) && !self.is_grpc && self.interval.start() {
             let _ = Box::pin(self.probe_dialect()).await;
         }
         self.known().filter(|now| *now != before)
@@ -94,12 +94,19 @@ impl AgentLink {
         self.dialect.load().as_deref().copied()
     }
 
-    /// HTTP+JSON is probed only if the address certainly has no JSON-RPC.
+    /// gRPC is probed only if it is configured, because its servers need not support HTTP/1.1, and
+    /// HTTP+JSON only if the address certainly has no JSON-RPC.
     async fn probe_all(&self) -> Result<Dialect, Error> {
+        if self.is_grpc {
+            return match self.probe_named(Dialect::grpc()).await? {
+                ProbeResult::Speaks | ProbeResult::Perhaps => Ok(Dialect::grpc()),
+                ProbeResult::Refuses(error) => Err(error),
+            };
+        }
         let (mut perhaps, mut why) = (None, ProtocolViolation::NoCommonVersion.into());
         let mut known = self.known();
         for dialect in Version::ALL.map(Dialect::json_rpc) {
-            match self.probe_rpc(dialect).await? {
+            match self.probe_named(dialect).await? {
                 ProbeResult::Speaks => return Ok(dialect),
                 ProbeResult::Perhaps => perhaps = perhaps.or(Some(dialect)),
                 ProbeResult::Refuses(error) => {
@@ -119,7 +126,8 @@ impl AgentLink {
         Err(why)
     }
 
-    async fn probe_rpc(&self, dialect: Dialect) -> Result<ProbeResult, Error> {
+    /// Probes a dialect whose answers name their errors.
+    async fn probe_named(&self, dialect: Dialect) -> Result<ProbeResult, Error> {
         match self.probe_in(dialect).await {
             Ok(_) => Ok(ProbeResult::Speaks),
             Err(error) if is_version_error(&error) => {
@@ -127,13 +135,13 @@ impl AgentLink {
             }
             Err(Error::Agent(failure)) => match failure.kind {
                 ErrorKind::TaskNotFound => Ok(ProbeResult::Speaks),
-                // The body is no response of JSON-RPC.
+                // The body is no response of the binding.
                 _ if failure.is_invalid_answer() => {
                     Ok(ProbeResult::Refuses(ProtocolViolation::NoCommonVersion.into()))
                 }
                 _ => Ok(ProbeResult::Perhaps),
             },
-            // An agent that supports the version rejects requests with JSON-RPC errors.
+            // An agent that supports the dialect rejects requests with its errors.
             Err(Error::Protocol { what: what @ ProtocolViolation::Status(400..500) }) => {
                 Ok(ProbeResult::Refuses(what.into()))
             }

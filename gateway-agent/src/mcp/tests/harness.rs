@@ -312,7 +312,8 @@ impl Bench {
 /// The transport to a scripted server.
 pub(crate) fn http(server: &Server) -> TransportConfig {
     let (headers, addresses) = (BTreeMap::new(), Addresses::Usual);
-    TransportConfig::Http { url: server.url(), headers, auth: None, tls: None, addresses }
+    let url = server.url();
+    TransportConfig::Http { url, headers, auth: None, tls: None, addresses, is_grpc: false }
 }
 
 #[derive(Clone)]

@@ -89,6 +89,7 @@ impl TokenEndpoint {
             Error::TooLarge { .. } => TokenError::Unusable("the response exceeds 64 KiB"),
             e => unreachable(e),
         })?;
+        let body = body.bytes;
         if status == StatusCode::OK { read(&body, subject) } else { Err(refusal(status, &body)) }
     }
 
