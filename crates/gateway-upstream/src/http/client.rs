@@ -167,7 +167,7 @@ fn causes(error: &legacy::Error) -> impl Iterator<Item = &(dyn StdError + 'stati
 
 /// The error of a request that the upstream certainly did not process: it refused the request, or
 /// ended the connection after earlier ones (RFC 9113, sections 6.8 and 8.7).
-fn unprocessed(cause: &(dyn StdError + 'static)) -> Option<&h2::Error> {
+fn unprocessed<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a h2::Error> {
     let error: &h2::Error = cause.downcast_ref()?;
     let is_refused = error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM);
     (error.is_remote() && is_refused).then_some(error)
