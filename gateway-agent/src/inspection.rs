@@ -112,7 +112,7 @@ pub(crate) enum Form<'a> {
         /// The pointers of the opaque members.
         opaque: &'a [&'a str],
     },
-    /// An answer or event of an agent without its ids.
+    /// An answer or event of an agent without its sealed ids.
     Answer,
 }
 
@@ -346,8 +346,11 @@ impl Inspection {
         self.check_binary(binary.first.as_deref(), &mut inspected);
         let is_read = |finding: &&Finding| !opaque.contains(&&*finding.pointer);
         let fixed = |finding: &Finding| {
-            // Another name would change the meaning, and another text would not decode.
-            finding.part == Part::Key || binary.wanted.contains(&*finding.pointer)
+            // Another name would change the meaning, another text would not decode, and the next events
+            // of an artifact have its id.
+            finding.part == Part::Key
+                || binary.wanted.contains(&*finding.pointer)
+                || matches!(form, Form::Answer) && is_agent_id(&finding.pointer)
         };
         let findings = found.list.iter().filter(is_read);
         let replaced = self.apply(findings, (place, &fixed), &mut inspected);
@@ -579,6 +582,12 @@ impl Inspected {
             Mode::Audit => {}
         }
     }
+}
+
+/// Whether a pointer in an answer of an agent is the id of a message or an artifact.
+fn is_agent_id(pointer: &str) -> bool {
+    let is_id = pointer.ends_with("/messageId") || pointer.ends_with("/artifactId");
+    is_id && !pointer.contains("/parts/") && !pointer.contains("/metadata/")
 }
 
 fn start_of(name: &str) -> &str {
