@@ -388,6 +388,7 @@ impl<'a> Exchange<'a> {
             let checked =
                 inspection.check_answer(inspecting, self.served, answer, buffered, record);
             answer = checked.await?;
+            answer = Box::pin(inspection.check_texts(inspecting, answer, record)).await?;
             ids.put_into_answer(operation, &mut answer);
         }
         self.ids.translate(operation, &mut answer);

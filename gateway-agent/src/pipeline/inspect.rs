@@ -6,6 +6,7 @@
 
 mod copies;
 mod filter;
+mod texts;
 mod thread;
 
 use std::sync::Arc;
@@ -286,6 +287,28 @@ impl CallInspection {
         }
         drop(data);
         Ok(changed)
+    }
+
+    /// Inspects the adjacent texts of messages and artifacts in an inspected answer or event.
+    pub(super) async fn check_texts(
+        &self,
+        inspecting: Inspecting<'_>,
+        mut answer: Value,
+        record: &mut CallRecord,
+    ) -> Result<Value, Error> {
+        let Some(inspection) = self.results.clone() else { return Ok(answer) };
+        let bytes = texts::adjacent_bytes(&mut answer);
+        if bytes == 0 {
+            return Ok(answer);
+        }
+        let log = record.inspection().clone();
+        let inspect = move || {
+            let found = texts::inspect(&inspection, &mut answer, &log);
+            (answer, found)
+        };
+        let (answer, found) = inspecting.thread().run(bytes, inspect).await.map_err(exceeded)?;
+        inspecting.record(found, record)?;
+        Ok(answer)
     }
 
     /// Inspects the report about the steps of a composition. Returns its JSON text if it changes.
