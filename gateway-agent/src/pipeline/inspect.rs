@@ -255,8 +255,9 @@ impl CallInspection {
         Ok(RawResult { result: changed, ..result })
     }
 
-    /// Inspects an answer or event of an agent without its sealed ids. Changed data must still conform to the
-    /// output schema of the skill. `buffered`: the memory of the answer, which grows by a changed one.
+    /// Inspects an answer or event of an agent without its sealed ids. Changed data must still conform
+    /// to the output schema of the skill. `buffered`: the memory of the answer, which grows by a changed
+    /// one.
     pub(super) async fn check_answer(
         &self,
         inspecting: Inspecting<'_>,
