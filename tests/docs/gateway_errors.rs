@@ -244,7 +244,7 @@ const AGENTS: &[[&str; 3]] = &[
     ["PUSH_QUEUE_FULL", "notifications of an agent wait for a slow receiver", "503"],
     ["NO_AGENT_CREDENTIAL", "no access token for the agent", "403"],
     ["INVALID_INPUT", "data violates the input schema; `pointer` has its place", "400"],
-    ["UNKNOWN_PLACEHOLDER", "the message has an unknown placeholder", "400"],
+    ["UNKNOWN_PLACEHOLDER", "the request has an unknown placeholder", "400"],
     ["INVALID_OUTPUT", "data of the answer violates the output schema", "500"],
     ["AGENT_ANSWER_TOO_LARGE", "the answer exceeds `limits.responseBytes`", "500"],
     ["INVALID_AGENT_ANSWER", "the answer violates the protocol", "500"],

@@ -164,13 +164,13 @@ impl Governed {
     }
 
     /// Evaluates the policies with the final arguments, inspects these, takes the rates, and reserves
-    /// the price. `message`: the rest of a message to an agent.
+    /// the price. `rest`: the other parameters of a request to an agent.
     pub(super) async fn admit<'a>(
         &self,
         inspecting: Inspecting<'a>,
         inspection: &CallInspection,
         mut arguments: Option<&mut Arguments<'_>>,
-        message: Option<&RawValue>,
+        rest: Option<&RawValue>,
         record: &mut CallRecord,
     ) -> Result<Admission<'a>, Error> {
         let Inspecting { gateway, call, moment } = inspecting;
@@ -178,7 +178,7 @@ impl Governed {
         let mut decided = self.check_call(call, moment, arguments.as_deref_mut(), &mut audit);
         if decided.is_ok() {
             let (raw, log) = (arguments.as_deref().and_then(Arguments::raw), record.inspection());
-            let data = [raw, message];
+            let data = [raw, rest];
             let found = inspection.check_arguments(inspecting, data, log, &mut audit).await?;
             decided = found.map_or(Ok(()), Err);
         }
