@@ -97,3 +97,18 @@ async fn demo_client_ends_without_reader() {
     let output = client.wait_with_output().expect("an end");
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documented_commands_succeed() {
+    let demo = Demo::start().await;
+    let page = std::fs::read_to_string(root().join("docs/a2a.md")).expect("the page");
+    let commands = page.lines().filter_map(|line| line.strip_prefix("demo-a2a-client "));
+    let (client, url) = (binary("demo-a2a-client"), demo.gateway.url());
+    let scripts: Vec<_> =
+        commands.map(|words| format!("{} --url {url} {words}", client.display())).collect();
+    assert!(!scripts.is_empty(), "no command in the page");
+    for script in scripts {
+        let output = Command::new("sh").args(["-c", &script]).output().expect("a shell");
+        assert!(output.status.success() && !output.stdout.is_empty(), "{script}: {output:?}");
+    }
+}
