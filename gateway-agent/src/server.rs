@@ -186,14 +186,7 @@ pub async fn run(
         push,
         gateway,
     } = Assembly::open(&config).await?;
-    let is_discovered = config.registry.source.address.is_discovered();
-    let origin = if cache.has_catalog() {
-        CatalogOrigin::Cache
-    } else if is_discovered {
-        CatalogOrigin::Discovery
-    } else {
-        CatalogOrigin::Registry
-    };
+    let origin = CatalogOrigin::at_start(&cache, &config);
     let start = EmbeddedStart::begin((&upstreams, &contracts), origin);
     let surfaces = Surfaces::start(&gateway, tasks, push);
     let reloader =
@@ -243,7 +236,7 @@ pub async fn run(
         EntryPoint::Routes(sender) => RunningGateway::embed((sender, callers), kept, start, stop),
     };
     running.admin = admin.map(|(listener, router)| running.serve_admin(listener, router));
-    running.spawn_monitors(contracts, &upstreams, !is_discovered);
+    running.spawn_monitors(&config, contracts, &upstreams);
     let reporting = reporting.start();
     recover_sagas(&gateway.current());
     running.spawn_refreshes(keys, sealer, Arc::clone(&reloader));
@@ -592,10 +585,11 @@ impl RunningGateway {
     }
 
     /// Monitors the contracts and findings until the stop.
-    fn spawn_monitors(&self, contracts: Arc<Contracts>, upstreams: &Upstreams, has_registry: bool) {
+    fn spawn_monitors(&self, config: &Config, contracts: Arc<Contracts>, upstreams: &Upstreams) {
         let (catalog, definitions) = (self.cache.subscribe(), upstreams.definitions());
         tokio::spawn(contracts.monitor(catalog, definitions, self.stop.clone()));
         let (catalog, definitions) = (self.cache.subscribe(), upstreams.definitions());
+        let has_registry = !config.registry.source.address.is_discovered();
         let stop = self.stop.clone();
         tokio::spawn(findings::monitor(catalog, definitions, has_registry, stop));
     }
@@ -666,6 +660,18 @@ enum CatalogOrigin {
     Discovery,
     /// A registry or its file.
     Registry,
+}
+
+impl CatalogOrigin {
+    fn at_start(cache: &Cache, config: &Config) -> Self {
+        if cache.has_catalog() {
+            Self::Cache
+        } else if config.registry.source.address.is_discovered() {
+            Self::Discovery
+        } else {
+            Self::Registry
+        }
+    }
 }
 
 /// The catalog at the start: its size and its origin.

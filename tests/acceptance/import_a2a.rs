@@ -52,7 +52,7 @@ async fn card_is_registered_with_dependencies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn target_of_agent_has_its_address_and_no_secret() {
+async fn target_of_agent_has_no_secret() {
     let server = ScriptedServer::start(at("/mcp/.well-known/agent-card.json")).await;
     let words =
         ["import", "a2a", &server.url, "--name", "office/writer", "--header", "X-Key: secret"];
