@@ -123,7 +123,7 @@ const CALLS: &[[&str; 4]] = &[
         "200",
     ],
     [
-        "the upstream's JSON-RPC error; -32000 to -32099 become -32603; without `data` if the tool has a projection",
+        "the upstream's JSON-RPC error; -32000 to -32099 become -32603; without `data` if the tool has a [projection](../virtual-tools.md#change-the-result)",
         "its own",
         "200",
         "200",
