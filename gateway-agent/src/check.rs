@@ -66,5 +66,7 @@ pub fn check(config: &Config) -> Result<CheckedCatalog, CheckError> {
         }
     };
     let routing: Routing = config.targets.iter().map(|target| target.server.clone()).collect();
-    Ok(CheckedCatalog { routing: findings::inspect(&catalog, &routing), policies })
+    let has_registry = !config.registry.source.address.is_discovered();
+    let routing = findings::inspect(&catalog, &routing, has_registry);
+    Ok(CheckedCatalog { routing, policies })
 }

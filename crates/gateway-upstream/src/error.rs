@@ -246,6 +246,12 @@ pub enum ProtocolViolation {
     /// The upstream supports no protocol version of the gateway.
     #[error("the upstream supports no protocol version that the gateway supports")]
     NoCommonVersion,
+    /// The agent has no method for tasks, which detects its version.
+    #[error(
+        "the agent answered `GetTask` with -32601 (method not found); A2A requires this method, and the \
+         gateway detects the version with `GetTask` of an unknown task"
+    )]
+    NoTaskMethod,
     /// The upstream supports only the HTTP+SSE transport of 2024-11-05.
     #[error(
         "the upstream uses HTTP+SSE (2024-11-05), which is not supported; configure the URL of its Streamable \
@@ -263,7 +269,10 @@ pub enum ProtocolViolation {
 impl ProtocolViolation {
     /// Whether the tool may have run before the violation.
     pub fn may_have_run(&self) -> bool {
-        !matches!(self, Self::NoCommonVersion | Self::HttpSse | Self::HeadersRefused)
+        !matches!(
+            self,
+            Self::NoCommonVersion | Self::NoTaskMethod | Self::HttpSse | Self::HeadersRefused
+        )
     }
 }
 
@@ -365,6 +374,7 @@ impl Error {
                         | ProtocolViolation::Status(_)
                         | ProtocolViolation::CallStatus(_)
                         | ProtocolViolation::NoCommonVersion
+                        | ProtocolViolation::NoTaskMethod
                         | ProtocolViolation::HttpSse
                 }
         )

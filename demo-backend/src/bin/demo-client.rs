@@ -2,7 +2,12 @@
 //!
 //! It is meant for demos and experiments.
 
-use std::{collections::HashMap, error::Error as _, process::ExitCode};
+use std::{
+    collections::HashMap,
+    error::Error as _,
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 use axum::http::{HeaderName, HeaderValue};
 use clap::{Parser, Subcommand};
@@ -76,7 +81,8 @@ async fn main() -> ExitCode {
     };
     match run(&client, &cli.command).await {
         Ok(text) => {
-            println!("{text}");
+            // The reader may have ended, such as `head`.
+            let _ = writeln!(io::stdout(), "{text}");
             ExitCode::SUCCESS
         }
         Err(e) => {

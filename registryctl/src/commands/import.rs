@@ -96,7 +96,10 @@ pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failu
             finish(session, imported, args.result, (None, &no_findings)).await?;
             return outcome;
         }
-        ImportFrom::A2a(args) => (a2a::import(&args).await?, args.result),
+        ImportFrom::A2a(args) => {
+            let (imported, source) = a2a::import(&args).await?;
+            return finish(session, imported, args.result, (Some(&source), &no_findings)).await;
+        }
         ImportFrom::Registry(args) => (registry::import(&args)?, args.result),
         ImportFrom::ServerJson(args) => (server_json::import(session, &args).await?, args.result),
     };
@@ -220,7 +223,7 @@ fn write(session: &Session, out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, F
     Ok(written)
 }
 
-/// Prints the features of a live server, the imported ones, and the gateway's target.
+/// Prints the features of a live server, the imported documents, and the gateway's target.
 fn show_source(source: &mcp::Source, draft: &Draft) {
     let imported: Vec<_> = Kind::ALL
         .into_iter()
@@ -230,14 +233,16 @@ fn show_source(source: &mcp::Source, draft: &Draft) {
             many => format!("{many} {}", kind.plural()),
         })
         .collect();
-    let exposed = draft.servers.iter().filter_map(|server| server.get("exposes")?.as_array());
-    let exposed: Vec<_> = exposed.flatten().filter_map(Value::as_str).collect();
-    let exposed = if exposed.is_empty() { "none".to_owned() } else { exposed.join(", ") };
-    let mut lines = vec![
-        format!("found: {}", source.found()),
-        format!("imported: {}", imported.join(", ")),
-        format!("exposed in addition to tools: {exposed}"),
-    ];
+    let imported = format!("imported: {}", imported.join(", "));
+    let mut lines = if let Some(found) = source.found() {
+        let exposed = draft.servers.iter().filter_map(|server| server.get("exposes")?.as_array());
+        let exposed: Vec<_> = exposed.flatten().filter_map(Value::as_str).collect();
+        let exposed = if exposed.is_empty() { "none".to_owned() } else { exposed.join(", ") };
+        let exposed = format!("exposed in addition to tools: {exposed}");
+        vec![format!("found: {found}"), imported, exposed]
+    } else {
+        vec![imported]
+    };
     if let Some(target) = &source.target {
         lines.push("target for the gateway's configuration:".to_owned());
         lines.push("targets:".to_owned());

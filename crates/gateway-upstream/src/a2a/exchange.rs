@@ -269,7 +269,7 @@ impl AgentLink {
 
 /// Whether an agent rejected a request unprocessed because it does not know the method or the
 /// version.
-pub(super) fn is_version_error(error: &Error) -> bool {
+fn is_version_error(error: &Error) -> bool {
     let Error::Agent(failure) = error else { return false };
     matches!(failure.kind, ErrorKind::MethodNotFound | ErrorKind::VersionNotSupported)
 }

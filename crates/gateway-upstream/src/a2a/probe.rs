@@ -11,7 +11,7 @@ use a2a::{Dialect, ErrorKind, Failure, Operation, Request, Version};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
 
-use super::{AgentLink, RequestMeta, exchange::is_version_error};
+use super::{AgentLink, RequestMeta};
 use crate::error::{Error, Phase, ProtocolViolation};
 
 /// The id of a task that does not exist.
@@ -42,8 +42,8 @@ enum ProbeResult {
     Speaks,
     /// The agent may support the dialect.
     Perhaps,
-    /// The agent does not support the dialect, with its error.
-    Refuses(Error),
+    /// The agent does not support the dialect.
+    Refuses(ProtocolViolation),
 }
 
 impl AgentLink {
@@ -100,18 +100,21 @@ impl AgentLink {
         if self.is_grpc {
             return match self.probe_named(Dialect::grpc()).await? {
                 ProbeResult::Speaks | ProbeResult::Perhaps => Ok(Dialect::grpc()),
-                ProbeResult::Refuses(error) => Err(error),
+                ProbeResult::Refuses(what) => Err(what.into()),
             };
         }
-        let (mut perhaps, mut why) = (None, ProtocolViolation::NoCommonVersion.into());
+        let (mut perhaps, mut why) = (None, ProtocolViolation::NoCommonVersion);
         let mut known = self.known();
         for dialect in Version::ALL.map(Dialect::json_rpc) {
             match self.probe_named(dialect).await? {
                 ProbeResult::Speaks => return Ok(dialect),
                 ProbeResult::Perhaps => perhaps = perhaps.or(Some(dialect)),
-                ProbeResult::Refuses(error) => {
+                ProbeResult::Refuses(what) => {
                     known = known.filter(|known| *known != dialect);
-                    why = error;
+                    // Agents of 1.0 without `GetTask` refuse version 0.3 for other reasons.
+                    if why != ProtocolViolation::NoTaskMethod {
+                        why = what;
+                    }
                 }
             }
         }
@@ -123,27 +126,28 @@ impl AgentLink {
                 return Ok(dialect);
             }
         }
-        Err(why)
+        Err(why.into())
     }
 
     /// Probes a dialect whose answers name their errors.
     async fn probe_named(&self, dialect: Dialect) -> Result<ProbeResult, Error> {
         match self.probe_in(dialect).await {
             Ok(_) => Ok(ProbeResult::Speaks),
-            Err(error) if is_version_error(&error) => {
-                Ok(ProbeResult::Refuses(ProtocolViolation::NoCommonVersion.into()))
-            }
-            Err(Error::Agent(failure)) => match failure.kind {
-                ErrorKind::TaskNotFound => Ok(ProbeResult::Speaks),
+            Err(Error::Agent(failure)) => Ok(match failure.kind {
+                ErrorKind::TaskNotFound => ProbeResult::Speaks,
+                ErrorKind::MethodNotFound => ProbeResult::Refuses(ProtocolViolation::NoTaskMethod),
+                ErrorKind::VersionNotSupported => {
+                    ProbeResult::Refuses(ProtocolViolation::NoCommonVersion)
+                }
                 // The body is no response of the binding.
                 _ if failure.is_invalid_answer() => {
-                    Ok(ProbeResult::Refuses(ProtocolViolation::NoCommonVersion.into()))
+                    ProbeResult::Refuses(ProtocolViolation::NoCommonVersion)
                 }
-                _ => Ok(ProbeResult::Perhaps),
-            },
+                _ => ProbeResult::Perhaps,
+            }),
             // An agent that supports the dialect rejects requests with its errors.
             Err(Error::Protocol { what: what @ ProtocolViolation::Status(400..500) }) => {
-                Ok(ProbeResult::Refuses(what.into()))
+                Ok(ProbeResult::Refuses(what))
             }
             Err(error) => Err(error),
         }

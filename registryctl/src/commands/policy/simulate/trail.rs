@@ -131,8 +131,10 @@ fn read(line: &[u8]) -> Line {
         Some(version) => format!("{name}@{version}"),
         None => name.to_owned(),
     };
+    // Events of earlier gateways have `SKILL of AGENT`.
     let tool = match tool.split_once(" of ") {
         Some((skill, agent)) => format!("{agent}/{skill}"),
+        None if tool.contains('/') => tool.to_owned(),
         None => at(tool, text("tool_version")),
     };
     Line::Call(Event {
@@ -176,10 +178,10 @@ mod tests {
         assert_eq!((event.caller.as_deref(), &*event.tool), (Some("a@1.0.0"), "pay@2.0.0"));
         let (policy, reason) = ("b@1.0.0".to_owned(), "UNAUTHORIZED".to_owned());
         assert_eq!(event.recorded, Recorded::Denied { policy, reason });
-        let Line::Call(event) = line(&json!({ "tool": "work of team/clerk" })) else {
-            panic!("a call")
-        };
-        assert_eq!(event.tool, "team/clerk/work");
+        for skill in ["team/clerk/work", "work of team/clerk"] {
+            let Line::Call(event) = line(&json!({ "tool": skill })) else { panic!("a call") };
+            assert_eq!(event.tool, "team/clerk/work");
+        }
     }
 
     #[test]
