@@ -224,8 +224,9 @@ mod tests {
     }
 
     /// The reason of rustls if a trusted CA has the name of the issuer and a key of another type.
-    const OTHER_KEY_TYPE: &str = "invalid peer certificate: UnsupportedSignatureAlgorithmForPublicKeyContext { \
-         signature_algorithm_id: [6, 3, 43, 101, 112], public_key_algorithm_id: [6, 9] }";
+    const OTHER_KEY_TYPE: &str = "invalid peer certificate: \
+         UnsupportedSignatureAlgorithmForPublicKeyContext { signature_algorithm_id: [6, 3, 43, \
+         101, 112], public_key_algorithm_id: [6, 9] }";
     /// The reason of hyper when a server closes the connection.
     const CLOSED: &str = "broken pipe";
 
