@@ -196,7 +196,8 @@ pub fn identify(
     Caller { identity, claimed, log_name, auth_method, client }
 }
 
-fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity {
+/// Resolves a claimed agent. Without a version, the newest one counts.
+pub(crate) fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity {
     let Ok(name) = Name::parse(Kind::Agent, name) else { return Identity::Unknown };
     let Some(version) = version else {
         let newest = catalog.usable_versions(Kind::Agent, &name).into_iter().next();

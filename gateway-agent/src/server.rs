@@ -384,7 +384,9 @@ impl Assembly {
         })?;
         let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
         let sealer = Arc::new(keys.open());
-        let tracer = Tracer::start(&config.tracing, &config.name);
+        // Only the admin listener serves recent traces.
+        let recent = config.admin.is_some().then_some(config.tracing.recent);
+        let tracer = Tracer::start(recent, config.tracing.otlp.as_ref(), &config.name);
         let parts = GatewayParts {
             catalog,
             staleness: staleness.clone(),

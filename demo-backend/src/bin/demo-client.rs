@@ -123,7 +123,8 @@ fn described(error: &ClientInitializeError) -> String {
         text = format!("{text}: {cause}");
         source = cause.source();
     }
-    if ["UnknownIssuer", "BadSignature"].iter().any(|reason| text.contains(reason)) {
+    let untrusted = ["UnknownIssuer", "BadSignature", "UnsupportedSignatureAlgorithmForPublicKey"];
+    if untrusted.iter().any(|reason| text.contains(reason)) {
         text += "; set SSL_CERT_FILE to the CA bundle (PEM) that verifies the server's certificate";
     }
     text

@@ -20,7 +20,7 @@ use registry_import::{Draft, Imported, Repair, RepairedBy, UnlistedRepairs};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Session, apply, export::save, show_findings};
+use super::{Session, apply, export::save_file, show_findings};
 use crate::{
     batch::Batch,
     cli::{
@@ -170,8 +170,7 @@ async fn finish(
         return Err(Failure::Rejected(summary));
     }
     let text = draft.write();
-    let written =
-        out.as_deref().map(|out| write(session, out, &draft)).transpose()?.unwrap_or_default();
+    let written = out.as_deref().map(|out| write(out, &draft)).transpose()?.unwrap_or_default();
     let is_printed = out.is_none() && !is_applied;
     match screen.format {
         Format::Json if !is_applied => {
@@ -204,9 +203,9 @@ async fn finish(
 }
 
 /// Writes one file, or one file per kind.
-fn write(session: &Session, out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, Failure> {
+fn write(out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, Failure> {
     if out.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
-        save(session, Some(out), &draft.write())?;
+        save_file(out, &draft.write())?;
         return Ok(vec![out.to_owned()]);
     }
     fs::create_dir_all(out).map_err(|e| Failure::File {
@@ -217,7 +216,7 @@ fn write(session: &Session, out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, F
     let mut written = Vec::new();
     for kind in Kind::ALL.into_iter().filter(|kind| !draft.documents(*kind).is_empty()) {
         let path = out.join(format!("{kind}s.json"));
-        save(session, Some(&path), &draft.only(kind).write())?;
+        save_file(&path, &draft.only(kind).write())?;
         written.push(path);
     }
     Ok(written)

@@ -34,7 +34,7 @@ use crate::{
     seal::KeyFile,
     spending::{LocalLedger, Spending, SpendingClock},
     testing::{Registered, catalog},
-    trace::{Tracer, settings::TracingConfig},
+    trace::Tracer,
     usage::Usage,
 };
 
@@ -211,7 +211,7 @@ impl Bench {
             spending,
             usage: Some(Usage::open(clock).unwrap()),
             sealer: Arc::new(KeyFile::new(None, &cache_file).open()),
-            tracer: Tracer::start(&TracingConfig::default(), "under-test"),
+            tracer: Tracer::start(None, None, "under-test"),
         };
         let authenticator = AuthenticatorConfig {
             identity: setup.identity,

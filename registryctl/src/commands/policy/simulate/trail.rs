@@ -66,7 +66,7 @@ pub(super) enum Recorded {
 
 /// Reasons of policies that depend on earlier calls, on unrecorded values or on the age of the catalog.
 pub(super) fn is_state(reason: &str) -> bool {
-    matches!(reason, "RATE_LIMITED" | "STALE_POLICY" | "PII_DETECTED")
+    matches!(reason, "RATE_LIMITED" | "BUDGET_EXCEEDED" | "STALE_POLICY" | "PII_DETECTED")
 }
 
 /// Outcomes of calls that end without a decision of policies.
@@ -181,6 +181,25 @@ mod tests {
         for skill in ["team/clerk/work", "work of team/clerk"] {
             let Line::Call(event) = line(&json!({ "tool": skill })) else { panic!("a call") };
             assert_eq!(event.tool, "team/clerk/work");
+        }
+    }
+
+    #[test]
+    fn denials_of_all_reasons_have_policies() {
+        let reasons = [
+            "UNAUTHORIZED",
+            "POLICY_ERROR",
+            "RATE_LIMITED",
+            "STALE_POLICY",
+            "BUDGET_EXCEEDED",
+            "PII_DETECTED",
+        ];
+        for reason in reasons {
+            let denied = json!({ "permit": format!("deny:{reason}"),
+                "policies": format!("a@1.0.0:allow b@1.0.0:deny:{reason}") });
+            let Line::Call(event) = line(&denied) else { panic!("{reason}") };
+            let (policy, reason) = ("b@1.0.0".to_owned(), reason.to_owned());
+            assert_eq!(event.recorded, Recorded::Denied { policy, reason });
         }
     }
 
