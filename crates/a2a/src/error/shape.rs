@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::{A2A_DOMAIN, ERROR_INFO, ErrorKind, Failure, GATEWAY_CODE, GATEWAY_DOMAIN};
 use crate::{
     json::{Object, items, text},
-    request::Request,
     version::Version,
 };
 
@@ -16,6 +15,17 @@ use crate::{
 const MAX_DETAILS: usize = 32;
 /// Maximum length of a message that is read from an answer, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4096;
+
+/// What a request is about. It decides about errors that only have a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestSubject {
+    /// A task that exists, as the caller believes. Messages that continue a task are among these.
+    Task,
+    /// The push notification configurations of a task.
+    PushConfig,
+    /// Anything else.
+    Other,
+}
 
 /// The status codes of gRPC that A2A uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -208,13 +218,15 @@ impl ErrorKind {
 
     /// The kind of an error that only has a status, as in the SDK 0.3 for Python. The request decides
     /// if several kinds have the status.
-    fn of_status(status: u16, request: Option<&Request>) -> Self {
+    fn of_status(status: u16, subject: Option<RequestSubject>) -> Self {
+        use RequestSubject::{Other, PushConfig, Task};
+        match (status, subject) {
+            (404, Some(Task | PushConfig)) => return Self::TaskNotFound,
+            (501, Some(PushConfig)) => return Self::PushNotificationNotSupported,
+            (501, Some(Task | Other)) => return Self::UnsupportedOperation,
+            _ => {}
+        }
         match status {
-            404 if request.is_some_and(|request| request.task_id().is_some()) => Self::TaskNotFound,
-            501 if request.is_some_and(|request| request.operation.is_push_config()) => {
-                Self::PushNotificationNotSupported
-            }
-            501 if request.is_some() => Self::UnsupportedOperation,
             400 | 413 => Self::InvalidRequest,
             401 => Self::Unauthenticated,
             403 => Self::PermissionDenied,
@@ -333,15 +345,15 @@ impl Failure {
     }
 
     /// Reads the error of an agent over HTTP+JSON in any version. The reason of A2A decides, else
-    /// the name or code of 0.3, else the HTTP status of this request. `None`: the status does not
-    /// depend on a request, because the body may be that of another server.
-    pub fn of_rest(status: u16, body: &Value, request: Option<&Request>) -> Self {
+    /// the name or code of 0.3, else the HTTP status of a request about this subject. `None`: the
+    /// status does not depend on a request, because the body may be that of another server.
+    pub fn of_rest(status: u16, body: &Value, subject: Option<RequestSubject>) -> Self {
         let nothing = Object::new();
         let error = body.get("error").and_then(Value::as_object).or(body.as_object());
         let error = error.unwrap_or(&nothing);
         let message = text(error, "message").or_else(|| text(error, "detail"));
         let message = message.map_or_else(|| format!("HTTP status {status}").into(), shortened);
-        let mut failure = Self::new(ErrorKind::of_status(status, request), message);
+        let mut failure = Self::new(ErrorKind::of_status(status, subject), message);
         let code = error.get("code").and_then(Value::as_i64).filter(|code| *code < 0);
         let name = text(error, "type").and_then(ErrorKind::of_name);
         if let Some(kind) = name.or(code.map(ErrorKind::of_code)) {

@@ -294,7 +294,7 @@ async fn faulty_streams_end_with_typed_errors() {
         (vec![GrpcStep::End], is_closed),
         (vec![succeeded()], is_closed),
         (vec![GrpcStep::Trailers(HeaderMap::new())], is_invalid),
-        (vec![GrpcStep::Bytes(vec![1, 0, 0, 0, 0])], is_invalid),
+        (vec![GrpcStep::Bytes(vec![1, 0, 0, 0, 0]), GrpcStep::Hang], is_invalid),
         (vec![GrpcStep::Reset(Reason::CANCEL)], is_closed),
         (vec![huge(), GrpcStep::Hang], |error| {
             matches!(error, Error::TooLarge { limit_bytes: LIMIT })
