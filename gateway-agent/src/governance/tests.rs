@@ -151,7 +151,7 @@ fn decisions(catalog: &Arc<Catalog>, claim: &CallerIdentity, subject: Subject<'_
     }
     let open = Decisions { denies: false, hides: false, rates: 0, is_stale: false };
     let Some(governance) = Governance::new(catalog, None) else { return open };
-    let skill = SKILL.into();
+    let skill: Arc<str> = SKILL.into();
     let target = match subject {
         Subject::Tool(tool) => {
             let document = &catalog.find(tool).unwrap().document;
