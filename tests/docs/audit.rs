@@ -41,6 +41,10 @@ const FIELDS: &[(&str, &str)] = &[
         "policies",
         "verdict of each policy that applies: `NAME@VERSION:allow`, `:deny:REASON` or `:audit:REASON`, separated by spaces",
     ),
+    (
+        "stored_policies",
+        "verdicts of the policies for the tools behind a stored result that a composition returned",
+    ),
     ("invocation", "id of a call that a policy rejected, as the caller sees it"),
     ("price", "price that the call reserved, in the currency of the registry"),
     ("price_policy", "policy of the price: `NAME@VERSION`"),

@@ -11,7 +11,7 @@ use policy::{
     PartialDecision, Payer, Purpose, RateRule, Reason, ResourceKind,
 };
 use registry_core::{
-    Amount, Key,
+    Amount, Key, Revision,
     entity::policy::{Mode, Rate, RateKey},
 };
 use serde_json::{Map, Value, json, value::RawValue};
@@ -354,13 +354,13 @@ impl Governed {
     }
 
     /// Decides whether the caller may receive a stored result of the target. Its arguments are
-    /// unknown: a policy that reads them denies it, unless the result is that of the caller's own
-    /// call.
+    /// unknown: a policy that reads them denies it, unless it decided about the caller's own call.
+    /// `own_since`: the revision of the catalog at that call.
     pub(super) fn check_stored(
         &self,
         call: &Invocation,
         moment: &Moment,
-        is_own: bool,
+        own_since: Option<Revision>,
     ) -> Result<(), Finding> {
         let policies = &self.policies;
         policies.stale(Mode::Enforce, moment.freshness.age).map_or(Ok(()), Err)?;
@@ -368,13 +368,23 @@ impl Governed {
         let known: &[&[&str]] = &[&["caller"], &["purpose"], &["hops"], &["time"]];
         let undecided = match policies.decide_partially(self.action, &context, known) {
             PartialDecision::Denied(finding) => return Err(finding),
-            PartialDecision::Undecided(policies) => policies.into_iter().next(),
-            PartialDecision::Allowed => None,
+            PartialDecision::Undecided(policies) => policies,
+            PartialDecision::Allowed => Vec::new(),
         };
-        match undecided.filter(|_| !is_own) {
+        let catalog = &moment.snapshot.catalog;
+        let has_decided = |policy: &Key| {
+            let in_force_since = catalog.find(policy).map(|record| record.lifecycle.revision);
+            in_force_since.zip(own_since).is_some_and(|(from, own)| from <= own)
+        };
+        match undecided.into_iter().find(|policy| !has_decided(policy)) {
             Some(policy) => Err(Finding { policy, reason: Reason::Unauthorized }),
             None => Ok(()),
         }
+    }
+
+    /// The policies.
+    pub(super) fn policies(&self) -> &ApplicablePolicies {
+        &self.policies
     }
 
     /// The violation by arguments that cannot be read.

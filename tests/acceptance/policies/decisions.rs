@@ -403,6 +403,9 @@ fn who_can_call_includes_decisions_about_compositions() {
         let view = ctl(NOWHERE, &["who-can-call", "charge", "-f", file, "--output", "json"]).json();
         assert_eq!(view["agents"][0]["composition"], "tool/outer@1.0.0", "{cedar}: {view}");
         assert_eq!(view["agents"][0]["access"], access, "{cedar}");
+        assert_eq!(view["steps"], Value::Null, "{cedar}");
+        let view = ctl(NOWHERE, &["who-can-call", "outer", "-f", file, "--output", "json"]).json();
+        assert_eq!(view["steps"], json!(["tool/inner@1.0.0"]), "{cedar}");
     }
 }
 
