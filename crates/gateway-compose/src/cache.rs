@@ -39,21 +39,17 @@ impl Run {
             let origin = ResultOrigin { revision: hit.revision, ..self.origin(&cache.pointer) };
             self.runner.may_reuse(&origin, &self.scope)
         };
-        match results.find(&key, Instant::now()).filter(may_reuse) {
-            Some(CacheHit { value, needs_refresh, .. }) => {
-                if needs_refresh {
-                    self.refresh(cache, (key, at), input);
-                }
-                Ok((*value).clone())
+        if let Some(hit) = results.find(&key, Instant::now()).filter(may_reuse) {
+            if hit.needs_refresh {
+                self.refresh(cache, (key, at), input);
             }
-            None => {
-                let outcome = self.run_and_cache(cache, (key, at), input).await;
-                if outcome.is_err() {
-                    results.refresh_failed(&key);
-                }
-                outcome
-            }
+            return Ok((*hit.value).clone());
         }
+        let outcome = self.run_and_cache(cache, (key, at), input).await;
+        if outcome.is_err() {
+            results.refresh_failed(&key);
+        }
+        outcome
     }
 
     async fn run_and_cache(

@@ -289,7 +289,7 @@ mod tests {
         use ContractState::{Drifted, Missing, Pending, Unchanged};
         let tool: Key = "tool/t@1.0.0".parse().unwrap();
         let mut monitor = ContractMonitor::default();
-        let states = [
+        let changes = [
             (Pending, false),
             (Unchanged, false),
             (Drifted, true),
@@ -300,7 +300,7 @@ mod tests {
             (Pending, false),
             (Missing, true),
         ];
-        for (i, (state, expected)) in states.into_iter().enumerate() {
+        for (i, (state, expected)) in changes.into_iter().enumerate() {
             let status = ContractStatus {
                 state,
                 live: None,
