@@ -314,7 +314,7 @@ impl Fleet {
         call.set_sent();
         let enforced = Some(Priced { price: reported_price(), reservations: vec![call] });
         let key = Digest::compute(b"task");
-        let task = OpenTask { enforced, audited: None, trace: None };
+        let task = OpenTask { enforced, audited: Vec::new(), trace: None };
         process.spending.keep_task(key, &None, task);
         key
     }
