@@ -317,7 +317,7 @@ impl Governed {
             return Ok(None);
         }
         let (traces, trace) = (gateway.traces(), record.trace_id().as_u128());
-        let price = policies.price(Mode::Enforce).filter(|_| self.concerns_spending());
+        let price = policies.price(Mode::Enforce, None).filter(|_| self.concerns_spending());
         let price = price.map_or(Amount::ZERO, |rule| rule.price.reserved());
         let totals = traces.count(trace, price, Instant::now());
         let cost = TraceCost::new(traces, trace, price);
