@@ -620,10 +620,7 @@ impl Ledger {
 
 /// The label of a result in metrics.
 fn outcome(result: &Result<AccountState, Rejection>) -> &'static str {
-    let state = match result {
-        Ok(state) => state,
-        Err(_) => return "rejected",
-    };
+    let Ok(state) = result else { return "rejected" };
     match state.grant.refusal {
         None => "accepted",
         Some(Refusal::Exhausted) => "exhausted",

@@ -295,8 +295,8 @@ async fn forged_totals_have_no_effect() {
     let other = FakeGateway::start(&guarded, "b").await;
     let huge = Totals { granted: 0, returned: 0, settled: i64::MAX };
     other.report(huge).await;
-    let forced = v1::AccountReport { forced_micros: i64::MAX, ..other.account(huge, None) };
-    other.state(forced).await;
+    let excused = v1::AccountReport { forced_micros: i64::MAX, ..other.account(huge, None) };
+    other.state(excused).await;
     other.report(Totals { granted: i64::MAX, returned: 0, settled: 0 }).await;
     let budget = shown(&guarded)["budget"].clone();
     assert_eq!((&budget["exposed"], &budget["settled"]), (&json!("1"), &json!("0")));
