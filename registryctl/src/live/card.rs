@@ -2,9 +2,15 @@
 
 use std::path::Path;
 
-use a2a::signature::{self, JwkSet, SignatureError};
+use a2a::{
+    signature::{self, JwkSet, SignatureError},
+    version::{VERSION_HEADER, Version},
+};
 use registry_import::ReceivedCard;
-use reqwest::Url;
+use reqwest::{
+    Url,
+    header::{HeaderMap, HeaderValue},
+};
 
 use super::{Endpoint, Target, http, is_url, without_query};
 use crate::{
@@ -39,7 +45,10 @@ pub(crate) async fn get_card(target: &Target, url: &str) -> Result<ReceivedCard,
 }
 
 async fn received(target: &Target, url: &str) -> Result<Option<ReceivedCard>, Failure> {
-    let Some(text) = http::get_text(target, url).await? else { return Ok(None) };
+    // Without a version, a gateway adds the members of 0.3, which its signature does not cover.
+    let version = HeaderValue::from_static(Version::V1.as_str());
+    let headers = HeaderMap::from_iter([(VERSION_HEADER, version)]);
+    let Some(text) = http::get_text(target, url, headers).await? else { return Ok(None) };
     let value = registry_core::document::parse_json(text.as_bytes())
         .map_err(|e| target.invalid_response(e.to_string()))?;
     Ok(Some(ReceivedCard { url: without_query(url).to_owned(), text, value }))
@@ -110,7 +119,7 @@ fn origin(url: &str) -> Result<String, Failure> {
 /// Fetches a key set without the credentials of the agent.
 async fn fetch(target: &Target, url: &str) -> Result<JwkSet, Failure> {
     let target = target.without_credentials(url)?;
-    let text = http::get_text(&target, url).await?;
+    let text = http::get_text(&target, url, HeaderMap::new()).await?;
     let text = text.ok_or_else(|| target.invalid_response("HTTP status 404 Not Found"))?;
     signature::key_set(text.as_bytes()).map_err(|e| target.invalid_response(e.to_string()))
 }
