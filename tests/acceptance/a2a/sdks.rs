@@ -173,7 +173,11 @@ impl Sdk {
 /// Makes 2 and 2.0 equal. Agents with protocol buffers have only floating-point numbers.
 fn unify_numbers(value: &mut Value) {
     match value {
-        Value::Number(number) => *value = number.as_f64().into(),
+        Value::Number(number) => {
+            let text = number.to_string();
+            let whole = text.strip_suffix(".0").and_then(|whole| whole.parse::<i64>().ok());
+            *value = whole.map_or(Value::Number(number.clone()), Value::from);
+        }
         Value::Array(items) => items.iter_mut().for_each(unify_numbers),
         Value::Object(members) => members.values_mut().for_each(unify_numbers),
         Value::Null | Value::Bool(_) | Value::String(_) => {}
