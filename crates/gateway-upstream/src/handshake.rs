@@ -59,6 +59,12 @@ pub(super) fn after_discover(reply: &Reply) -> Negotiation {
     versions.map_or(Negotiation::Legacy, |versions| choose(&versions))
 }
 
+/// Whether this response to `initialize` comes from a server of the modern era only. A server that
+/// starts slowly may have left `server/discover` unanswered until its time limit.
+pub(super) fn is_modern_only(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(_)) && after_discover(reply) == Negotiation::Modern
+}
+
 fn choose(versions: &[Cow<'_, str>]) -> Negotiation {
     if versions.iter().any(|version| version == MODERN_VERSION) {
         Negotiation::Modern

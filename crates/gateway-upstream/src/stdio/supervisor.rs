@@ -25,6 +25,7 @@ use super::{
         events::EventPublisher,
         handshake::{self, Negotiation, UpstreamInfo},
         message::{self, Outgoing},
+        reply::Reply,
         routing::TargetId,
         start::Start,
         timing::Timing,
@@ -211,27 +212,35 @@ impl Supervisor {
     }
 
     async fn handshake(&self, opening: Opening, connection: &Arc<Connection>) -> Result<(), Error> {
-        let verdict = match opening {
+        let mut verdict = match opening {
             Opening::Probe => self.probe(connection).await?,
             Opening::Initialize => Negotiation::Legacy,
         };
-        match verdict {
-            Negotiation::Modern => connection.settle(Era::Modern, None),
-            Negotiation::Foreign => return Err(ProtocolViolation::NoCommonVersion.into()),
-            Negotiation::Legacy => {
-                let initialize = Outgoing::Initialize { capabilities: CAPABILITIES };
-                let reply = connection.request_in(Era::Legacy, &initialize);
-                let after_ms = self.plan.limits.list_timeout_ms;
-                let reply = timeout(Duration::from_millis(after_ms), reply).await;
-                let late = Err(Error::Timeout { phase: Phase::Handshake, after_ms });
-                let reply = reply.unwrap_or(late)?;
-                let about = UpstreamInfo::of_reply(&reply);
+        if verdict == Negotiation::Legacy {
+            let reply = self.initialize(connection).await?;
+            let about = UpstreamInfo::of_reply(&reply);
+            if handshake::is_modern_only(&reply) {
+                verdict = self.probe(connection).await?;
+            } else {
                 handshake::after_initialize(reply)?;
                 connection.settle(Era::Legacy, about);
                 connection.send(message::initialized());
+                return Ok(());
             }
         }
+        if verdict != Negotiation::Modern {
+            return Err(ProtocolViolation::NoCommonVersion.into());
+        }
+        connection.settle(Era::Modern, None);
         Ok(())
+    }
+
+    async fn initialize(&self, connection: &Arc<Connection>) -> Result<Reply, Error> {
+        let initialize = Outgoing::Initialize { capabilities: CAPABILITIES };
+        let after_ms = self.plan.limits.list_timeout_ms;
+        let reply = connection.request_in(Era::Legacy, &initialize);
+        let reply = timeout(Duration::from_millis(after_ms), reply).await;
+        reply.unwrap_or(Err(Error::Timeout { phase: Phase::Handshake, after_ms }))
     }
 
     /// Sends `server/discover`. Some legacy servers do not respond to unknown methods.

@@ -100,6 +100,21 @@ async fn legacy_child_is_recognized_for_any_probe_reaction() {
 }
 
 #[tokio::test]
+async fn modern_child_that_starts_slowly_is_recognized() {
+    let initialize = r#"case $line in *'"initialize"'*)
+        printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"no",' "$id"
+        printf '"data":{"supported":["2026-07-28"]}}\n';;
+    esac"#;
+    let text = MODERN.replace("CALL", "answer '{}'").replace("OTHER", initialize);
+    let limits = UpstreamLimits { connect_timeout_ms: 300, ..limits() };
+    let upstreams = start(script(&format!("next\n{text}")), limits, TIMING);
+    upstreams.until_up().await;
+    assert!(matches!(upstreams.state(), TargetState::Up { speaks: "modern" }));
+    assert_eq!(upstreams.must_call("{}").await, "{}");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn child_inherits_no_environment() {
     let call = r#"answer "{\"home\":\"$HOME\",\"path\":\"${PATH:+set}\",\"own\":\"$CONFIGURED\"}""#;
     let upstreams = start(script(&modern(call)), limits(), TIMING);
