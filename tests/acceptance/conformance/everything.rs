@@ -52,7 +52,9 @@ impl Everything {
                     arguments.iter().map(|argument| argument.display().to_string()).collect();
                 arguments.push("--stdio".to_owned());
                 let child = json!({ "command": program, "args": arguments });
-                for (how, transport) in [("http", url), ("stdio", format!("stdio: {child}"))] {
+                // A program starts slowly while other tests run.
+                let stdio = format!("stdio: {child}, timeout: 60000ms");
+                for (how, transport) in [("http", url), ("stdio", stdio)] {
                     let name = format!("{era}_{how}");
                     register(file, &name);
                     let server = name.replace('_', "-");
