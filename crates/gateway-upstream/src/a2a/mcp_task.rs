@@ -15,6 +15,7 @@ use serde_json::{
 
 use super::{
     AgentLink, RequestMeta,
+    check::check_answer,
     exchange::Outbound,
     pending::{about, is_final},
 };
@@ -50,6 +51,7 @@ impl AgentLink {
         if operation == Operation::CancelTask {
             return reply(json!({ "resultType": "complete" }).to_string());
         }
+        check_answer(&request, &answer)?;
         let current = read(&answer).ok_or(ProtocolViolation::Shape("GetTask"))?;
         if current.state().is_interrupted() {
             self.cancel(task, meta);

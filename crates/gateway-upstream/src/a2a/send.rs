@@ -82,18 +82,18 @@ impl AgentLink {
                 (None, None) => None,
             };
             let answer = answer.unwrap_or(Err(error))?;
-            check_answer(operation, &answer)?;
+            check_answer(request, &answer)?;
             return Ok(answer);
         };
         let mut answer = answer?;
-        check_answer(operation, &answer)?;
+        check_answer(request, &answer)?;
         if let Some(id) = answer["task"]["id"].as_str().filter(|_| polls) {
-            let request = poll(id, request);
-            let (until, progress) = (Some(until), Progress::default());
-            let poller = Poller { link: self, meta: &meta, request, until, progress };
+            let (polled, until) = (poll(id, request), Some(until));
+            let progress = Progress::default();
+            let poller = Poller { link: self, meta: &meta, request: polled, until, progress };
             // An agent that has no such task leaves the caller the last known state.
             let _ = Box::pin(poller.end(&mut answer)).await;
-            check_answer(operation, &answer)?;
+            check_answer(request, &answer)?;
         }
         Ok(answer)
     }

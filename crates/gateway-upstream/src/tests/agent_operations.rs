@@ -217,6 +217,41 @@ async fn operations_reach_agents_of_all_dialects() {
 }
 
 #[tokio::test]
+async fn answer_about_another_task_is_an_error() {
+    let (_server, upstreams) = start("a2a-1.0", |asked, seen| {
+        let mut foreign = task("a2a-1.0", "completed");
+        foreign["id"] = "foreign".into();
+        match asked.operation {
+            Operation::GetTask | Operation::CancelTask => seen.result(&foreign),
+            Operation::SendMessage => seen.result(&json!({ "task": foreign })),
+            _ => framed(seen, vec![json!({ "task": foreign })]),
+        }
+    })
+    .await;
+    let is_invalid = |outcome: &Result<Value, Error>| matches!(outcome, Err(Error::Agent(failure)) if failure.is_invalid_answer());
+    let mut follow_up = message();
+    follow_up["message"]["taskId"] = "t".into();
+    for (operation, params) in [
+        (Operation::GetTask, json!({ "id": "t" })),
+        (Operation::CancelTask, json!({ "id": "t" })),
+        (Operation::SendMessage, follow_up.clone()),
+    ] {
+        let outcome = operate(&upstreams, operation, params, None).await;
+        assert!(is_invalid(&outcome), "{operation:?}: {outcome:?}");
+    }
+    for (operation, params) in [
+        (Operation::SubscribeToTask, json!({ "id": "t" })),
+        (Operation::SendStreamingMessage, follow_up),
+    ] {
+        let (events, outcome) = streamed_by(&upstreams, operation, params).await;
+        assert!(events.is_empty() && is_invalid(&outcome), "{operation:?}: {outcome:?}");
+    }
+    let sent = operate(&upstreams, Operation::SendMessage, message(), None).await.unwrap();
+    assert_eq!(sent["task"]["id"], "foreign", "a new task");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn blocking_message_waits_for_early_task() {
     let polls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&polls);
