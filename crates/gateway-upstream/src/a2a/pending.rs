@@ -7,6 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use a2a::{
     ErrorKind, Failure, Operation, Request, TaskState,
+    hidden::Hidden,
     model::{self, Event},
     tool::{SendResponse, Task},
 };
@@ -42,6 +43,9 @@ pub(super) const TASK_ID_TIMEOUT: Duration = Duration::from_secs(30);
 /// That limit when the gateway stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The pointer to the id of the task in an answer.
+const TASK_ID: &str = "/task/id";
+
 /// The delays between the polls of a task.
 #[derive(Debug)]
 struct PollDelay(Duration);
@@ -64,6 +68,8 @@ impl PollDelay {
 #[derive(Debug, Default)]
 pub(super) struct Progress<'a> {
     channel: Option<&'a ClientChannel>,
+    /// The agent's address, which the notifications do not contain.
+    hidden: Option<&'a Hidden>,
     last: String,
     count: u32,
 }
@@ -74,7 +80,10 @@ impl Progress<'_> {
         let (Some(channel), Some(Event::Task(task))) = (self.channel, Event::of(answer)) else {
             return;
         };
-        let words = task.status_message().map(model::Message::text).unwrap_or_default();
+        let mut words = task.status_message().map(model::Message::text).unwrap_or_default();
+        if let Some(hidden) = self.hidden {
+            hidden.replace_in_text(&mut words);
+        }
         if words.is_empty() || words == self.last {
             return;
         }
@@ -315,7 +324,9 @@ impl PendingResponse {
         &mut self,
         channel: Option<&ClientChannel>,
     ) -> Result<SendResponse, Error> {
-        let mut progress = Progress { channel, ..Progress::default() };
+        let link = Arc::clone(&self.link);
+        let hidden = Some(&link.hidden);
+        let mut progress = Progress { channel, hidden, ..Progress::default() };
         self.follow(&mut progress).await;
         if let Some(id) = &self.id {
             let request = about(Operation::GetTask, id);
@@ -323,6 +334,7 @@ impl PendingResponse {
             let poller = Poller { link, meta, request, until: None, progress };
             poller.end(&mut self.answer).await.map_err(lost)?;
         }
+        self.link.hide_address(&mut self.answer, TASK_ID);
         read_response(&self.answer)
     }
 
@@ -365,6 +377,7 @@ impl PendingResponse {
         if !is_running(&self.answer) {
             return None;
         }
+        self.link.hide_address(&mut self.answer, TASK_ID);
         let SendResponse::Task(task) = read_response(&self.answer).ok()? else { return None };
         self.id = None;
         Some(task)

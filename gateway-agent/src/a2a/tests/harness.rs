@@ -259,8 +259,10 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
     let text = params["message"]["parts"][0]["text"].as_str().unwrap_or_default();
     let topic = params["message"]["parts"][0]["data"]["topic"].as_str();
     let unknown = || received.error(200, &json!({ "code": -32001, "message": "no such task" }));
-    if text.starts_with("reveal") {
-        return revealing(&received, text);
+    for sent in [text, topic.unwrap_or_default()] {
+        if sent.starts_with("reveal") {
+            return revealing(&received, sent);
+        }
     }
     match received.rpc_method() {
         "GetTask" if script.hangs.load(Ordering::Relaxed) => Reply::stall(),
