@@ -6,8 +6,8 @@ use http::{Method, Request};
 use serde_json::{Value, json};
 
 use super::harness::{
-    A2aBench, OWN_CONTEXT, OWN_TASK, OWN_UUID, caller, helper, message, old_message, request, rpc,
-    stranger,
+    A2aBench, NEW_TASK, OWN_CONTEXT, OWN_TASK, OWN_UUID, caller, helper, message, old_message,
+    request, rpc, stranger,
 };
 use crate::mcp::tests::{harness::Got, relayed::acceptable};
 
@@ -160,10 +160,13 @@ async fn error_of_agent_contains_none_of_its_ids() {
     let bench = A2aBench::start([]).await;
     let got = bench.rpc("a", "SendMessage", message("reject")).await;
     assert_eq!(got.error(), (200, -32004));
-    for own in [OWN_TASK, OWN_CONTEXT, OWN_UUID] {
+    for own in [OWN_TASK, OWN_CONTEXT, OWN_UUID, NEW_TASK] {
         assert!(!got.text.contains(own), "{own}: {}", got.text);
     }
-    let info = &got.json()["error"]["data"][0];
+    let data = got.json()["error"]["data"].clone();
+    let other = data.as_array().unwrap().iter().find(|detail| detail["domain"] == "a.example");
+    assert!(other.unwrap()["metadata"]["taskId"].is_string(), "{data}");
+    let info = &data[0];
     assert_eq!(info["reason"], "UNSUPPORTED_OPERATION");
     assert!(info["metadata"]["taskId"].is_string() && info["metadata"]["context_id"].is_string());
 }
