@@ -117,12 +117,21 @@ async fn request_to_gateway_names_its_agent() {
     let mut by_metadata = message("go");
     by_metadata["metadata"] = json!({ "agent": "office/helper" });
     send(by_metadata).await.result();
+    let mut by_message = message("go");
+    by_message["message"]["metadata"] = json!({ "agent": "office/helper" });
+    send(by_message).await.result();
     assert_eq!(send(message("go")).await.error(), (200, -32602));
     let path = "/a2a/office%2Fhelper/message:send";
     let got = bench.got(request(Version::V1, (Method::POST, path), ("a", &message("go")))).await;
     assert_eq!(got.status, 200, "{got:?}");
     let seen = bench.agent.seen("SendMessage");
-    assert!(seen.len() == 3 && seen.iter().all(|seen| seen.body["params"]["tenant"].is_null()));
+    assert_eq!(seen.len(), 4);
+    for seen in seen {
+        let params = &seen.body["params"];
+        assert!(params["tenant"].is_null(), "{params}");
+        let named = [&params["metadata"]["agent"], &params["message"]["metadata"]["agent"]];
+        assert!(named.iter().all(|named| named.is_null()), "{params}");
+    }
 }
 
 #[tokio::test]
