@@ -420,6 +420,35 @@ async fn missing_task_starts_no_probe() {
 }
 
 #[tokio::test]
+async fn unnamed_404_needs_the_path_of_messages() {
+    for has_messages in [true, false] {
+        let server = Server::serve(move |seen| {
+            let is_message = has_messages && seen.path.ends_with("/message:send");
+            ready(match seen.http_method.as_str() {
+                "POST" if is_message => {
+                    json_reply(200, &json!({ "task": task("a2a-1.0", "completed") }))
+                }
+                _ if is_message => raw_reply(405, "text/plain", b"no"),
+                _ => json_reply(404, &json!({ "detail": "Not Found" })),
+            })
+        });
+        let server = server.await;
+        let upstreams = start_at(http_at(&server.url()), limits(), TIMING);
+        if has_messages {
+            upstreams.until_up().await;
+            let sent = operate(&upstreams, Operation::SendMessage, message(), None).await.unwrap();
+            assert_eq!(sent["task"]["id"], "t");
+            let got = operate(&upstreams, Operation::GetTask, json!({ "id": "t" }), None).await;
+            let Err(Error::Agent(failure)) = got else { panic!("{got:?}") };
+            assert_eq!(failure.kind, ErrorKind::TaskNotFound);
+        } else {
+            upstreams.until_down().await;
+        }
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
 async fn rejected_methods_share_one_probe_per_second() {
     let (server, upstreams) = start("a2a-1.0", |_, seen| seen.unknown_method()).await;
     let before = server.seen("GetTask").len();
