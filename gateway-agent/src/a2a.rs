@@ -50,7 +50,7 @@ use self::{
     answer::{AnswerExtensions, AnswerForm, reject},
     calls::AgentOperation,
     failure::Refusal,
-    hop_limit::HopLimit,
+    hop_limit::{HopLimit, HopRoute},
     own_agent::{OwnOperation, OwnTasks},
     push::Push,
     read::OperationRequest,
@@ -67,7 +67,7 @@ use crate::{
     buffers,
     identity::authenticator::Authentication,
     ingress::{self, CompleteRequest, EnteredRequest, IngressError, authentication, check_origin},
-    pipeline::{self, Directory, Gateway, GatewayHandle, PushRole, VisibleAgent},
+    pipeline::{self, Directory, Gateway, GatewayHandle, PushRole, TaskOwner, VisibleAgent},
 };
 
 /// The A2A surface. Clones share its state.
@@ -280,7 +280,7 @@ impl Served<'_> {
         }
     }
 
-    /// Counts a message in its trace. Policies see the number of hops, too.
+    /// Counts a message of the caller in its trace. Policies see the number of hops, too.
     fn count_hop(
         &self,
         agent: Option<&AgentName>,
@@ -288,15 +288,16 @@ impl Served<'_> {
         context: &mut RequestContext,
     ) -> Result<(), Refusal> {
         let limit = self.gateway.settings().hops;
-        match self.a2a.state.hops.count(&mut context.trace, limit, Instant::now()) {
+        let sender = TaskOwner::of(&self.gateway, &self.caller.claim);
+        let route = HopRoute { sender, agent: agent.map_or("", |agent| agent.name.as_str()) };
+        match self.a2a.state.hops.count(&mut context.trace, route, limit, Instant::now()) {
             Ok(hops) => {
                 context.hops = context.hops.max(hops);
                 Ok(())
             }
             Err(failure) => {
-                let name = agent.map_or("", |agent| agent.name.as_str());
                 let refusal = Refusal::from(failure);
-                refusal.record_in(&mut self.record(operation, name, context));
+                refusal.record_in(&mut self.record(operation, route.agent, context));
                 Err(refusal)
             }
         }

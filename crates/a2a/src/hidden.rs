@@ -96,7 +96,8 @@ impl Hidden {
         failure.details.iter_mut().for_each(|detail| self.replace_in(detail));
     }
 
-    fn replace_in_text(&self, text: &mut String) {
+    /// Replaces the hosts in a text.
+    pub fn replace_in_text(&self, text: &mut String) {
         if let Some(replaced) = self.replaced(text) {
             *text = replaced;
         }

@@ -35,8 +35,10 @@ const ALGORITHMS: [(&str, Algorithm); 9] = [
     ("PS512", Algorithm::PS512),
 ];
 
-/// Maximum signatures that are verified, and keys that are tried for one without a key id.
-const MAX_TRIES: usize = 8;
+/// Maximum signatures that are read, and pairs of a signature and a key that are verified.
+const MAX_TRIES: usize = 64;
+/// Maximum keys that are tried for a signature without a key id.
+const MAX_CANDIDATES: usize = 8;
 /// Maximum number of keys of a key set.
 const MAX_KEYS: usize = 64;
 /// Maximum length of a protected header, in bytes.
@@ -142,6 +144,7 @@ fn header(protected: &str) -> Option<Header> {
 pub fn verify(card: &Value, keys: &JwkSet) -> Result<Verified, SignatureError> {
     let mut error = SignatureError::Unsigned;
     let mut payloads: Vec<(Variant, String)> = Vec::new();
+    let mut tries = MAX_TRIES;
     for signature in signatures(card) {
         let (protected, signature) = (text(signature, "protected"), text(signature, "signature"));
         let (Some(protected), Some(signature)) = (protected, signature) else {
@@ -153,14 +156,16 @@ pub fn verify(card: &Value, keys: &JwkSet) -> Result<Verified, SignatureError> {
             continue;
         };
         let fits = |key: &&Jwk| kid.is_none() || key.common.key_id == kid;
-        let candidates = keys.keys.iter().filter(fits).take(MAX_TRIES);
+        let candidates = keys.keys.iter().filter(fits).take(MAX_CANDIDATES);
         let candidates = candidates.filter_map(|key| DecodingKey::from_jwk(key).ok());
-        let candidates: Vec<_> =
+        let mut candidates: Vec<_> =
             candidates.filter(|key| key.family() == algorithm.family()).collect();
         if candidates.is_empty() {
             error = error.max_of(SignatureError::UnknownKey);
             continue;
         }
+        candidates.truncate(tries);
+        tries -= candidates.len();
         if payloads.is_empty() {
             payloads =
                 Variant::ALL.map(|variant| (variant, BASE64.encode(variant.payload(card)))).into();
@@ -177,6 +182,9 @@ pub fn verify(card: &Value, keys: &JwkSet) -> Result<Verified, SignatureError> {
             }
         }
         error = SignatureError::Invalid;
+        if tries == 0 {
+            break;
+        }
     }
     Err(error)
 }

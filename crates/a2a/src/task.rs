@@ -6,7 +6,12 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use registry_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{error::Failure, json::Object, model::Task, request::Request};
+use crate::{
+    error::Failure,
+    json::Object,
+    model::{Task, TaskState},
+    request::Request,
+};
 
 /// The page size without `pageSize`.
 const DEFAULT_PAGE_SIZE: usize = 50;
@@ -67,8 +72,8 @@ impl Ord for Place {
 pub struct ListFilter {
     /// The context.
     pub context_id: Option<String>,
-    /// The state, as 1.0 names it.
-    pub state: Option<String>,
+    /// The state.
+    pub state: Option<TaskState>,
     /// The earliest time of the status.
     pub since: Option<Timestamp>,
     /// Maximum tasks of the page.
@@ -102,7 +107,11 @@ impl ListFilter {
             let unknown = || invalid("/pageToken", "the token is not one of this list");
             Place::of_token(&token).ok_or_else(unknown)
         });
-        let state = text("status").filter(|state| state != "TASK_STATE_UNSPECIFIED");
+        let state = text("status").map(|name| {
+            let unknown = || invalid("/status", "a state such as TASK_STATE_WORKING is required");
+            TaskState::parse(&name).ok_or_else(unknown)
+        });
+        let state = state.transpose()?.filter(|state| *state != TaskState::Unspecified);
         let include = params.get("includeArtifacts").and_then(Value::as_bool);
         Ok(Self {
             context_id: text("contextId"),
@@ -118,7 +127,7 @@ impl ListFilter {
     fn has(&self, task: &Value, place: &Place) -> bool {
         let Some(view) = Task::of(task) else { return false };
         self.context_id.as_deref().is_none_or(|id| view.context_id() == Some(id))
-            && self.state.as_deref().is_none_or(|state| view.state().name() == state)
+            && self.state.is_none_or(|state| view.state() == state)
             && self.since.is_none_or(|since| place.time >= Some(since))
     }
 

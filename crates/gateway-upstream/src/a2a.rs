@@ -18,7 +18,11 @@ mod stream;
 
 use std::sync::{Arc, OnceLock, atomic::AtomicU64};
 
-use a2a::{Binding, Dialect, Version, extensions::Extensions};
+use a2a::{
+    Binding, Dialect, Version,
+    extensions::Extensions,
+    hidden::{Hidden, REPLACEMENT},
+};
 use arc_swap::ArcSwapOption;
 use gateway_policy::BufferReservation;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -35,8 +39,8 @@ use super::{
 };
 use crate::{TargetConfig, TransportConfig};
 
-/// Maximum messages without a waiting caller whose response is still read, to learn the task id: that
-/// of a step is canceled, that of a caller is listed.
+/// Maximum abandoned messages of steps whose response is still read, to cancel the task. Those of
+/// callers keep their places in the queue of the agent, of which each caller has a share.
 const MAX_ABANDONED: usize = 64;
 
 /// The link to one agent.
@@ -45,6 +49,8 @@ pub(super) struct AgentLink {
     transport: Arc<Transport>,
     /// The tenant of the agent's interface, in each request of 1.0.
     tenant: Option<Box<str>>,
+    /// The agent's address, which results of its skills as tools do not contain.
+    hidden: Hidden,
     /// Whether the dialect is configured as gRPC, so that it never changes.
     is_grpc: bool,
     /// The version and binding of the agent, if they are known.
@@ -92,10 +98,14 @@ impl AgentLink {
         shared: &Client,
         stop: CancellationToken,
     ) -> Result<Self, InvalidAddress> {
-        let is_grpc = matches!(config.transport, TransportConfig::Http { is_grpc: true, .. });
+        let (addresses, is_grpc) = match &config.transport {
+            TransportConfig::Http { url, is_grpc, .. } => (vec![url.clone()], *is_grpc),
+            TransportConfig::Stdio { .. } => (Vec::new(), false),
+        };
         Ok(Self {
             transport: Arc::new(Transport::new(agent, publisher, &config.transport, shared)?),
             tenant: config.tenant.clone(),
+            hidden: Hidden::new(&addresses, REPLACEMENT),
             is_grpc,
             dialect: ArcSwapOption::from_pointee(is_grpc.then(Dialect::grpc)),
             card: ArcSwapOption::empty(),

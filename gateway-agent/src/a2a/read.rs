@@ -80,7 +80,7 @@ fn completed(
 ) -> Result<(Option<AgentName>, Request, RequestContext), Failure> {
     let agent = match &address.agent {
         Some(agent) => Some(agent.clone()),
-        None => named(&request)?,
+        None => take_name(&mut request)?,
     };
     request.set_tenant(None);
     let hops = hops(&mut request)?;
@@ -88,13 +88,24 @@ fn completed(
 }
 
 /// The agent that a request to the gateway itself names: `tenant`, else `agent` in the metadata of
-/// the request or its message.
-fn named(request: &Request) -> Result<Option<AgentName>, Failure> {
-    let metadata = || request.params.get("metadata")?.get("agent")?.as_str();
-    let of_message = || request.message()?.metadata("agent")?.as_str();
-    let named = request.tenant().or_else(metadata).or_else(of_message);
-    let parse = |text| AgentName::parse(text).ok_or_else(|| AgentName::not_found(text));
+/// the request or its message, which is removed.
+fn take_name(request: &mut Request) -> Result<Option<AgentName>, Failure> {
+    let named = match request.tenant() {
+        Some(tenant) => Some(tenant.to_owned()),
+        None => take_agent(request.params.get_mut("metadata")).or_else(|| {
+            let message = request.params.get_mut("message")?;
+            take_agent(message.get_mut("metadata"))
+        }),
+    };
+    let parse = |text: String| AgentName::parse(&text).ok_or_else(|| AgentName::not_found(&text));
     named.map(parse).transpose()
+}
+
+fn take_agent(metadata: Option<&mut Value>) -> Option<String> {
+    let metadata = metadata?.as_object_mut()?;
+    let agent = metadata.get("agent")?.as_str()?.to_owned();
+    metadata.remove("agent");
+    Some(agent)
 }
 
 /// Takes the number of hops. A malformed number must not reset the count, which would evade limits.

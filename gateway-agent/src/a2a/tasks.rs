@@ -167,8 +167,8 @@ impl TaskList<'_> {
         tasks.retain(|task| ids.contains(&*task.id) && !readings.contains_key(&task.id));
         readings.extend(Box::pin(self.read((owner, &filter, until), tasks, &operation)).await);
         let is_in_state = |task: &Value| {
-            let state = Task::of(task).map(|task| task.state().name());
-            filter.state.as_deref().is_none_or(|wanted| state == Some(wanted))
+            let state = Task::of(task).map(Task::state);
+            filter.state.is_none_or(|wanted| state == Some(wanted))
         };
         let current = |known: Value| match readings.remove(known["id"].as_str()?) {
             Some(Reading::Current(task)) => Some(task).filter(is_in_state),

@@ -38,6 +38,10 @@ const LOG_NAME_CHARS: usize = 256;
 const AUTHORIZATION: &str = "authorization";
 const API_KEY: &str = "x-api-key";
 
+/// Operations of A2A with the same effect or result, which need the scopes of each other.
+const SHARED_SCOPES: [[&str; 2]; 2] =
+    [["SendMessage", "SendStreamingMessage"], ["GetTask", "SubscribeToTask"]];
+
 /// Authenticates callers and checks scopes.
 #[derive(Debug)]
 pub struct Authenticator {
@@ -242,8 +246,11 @@ impl Authenticator {
         tools: &BTreeSet<Name>,
     ) -> Result<(), AuthenticationError> {
         let of = |name: &str| self.authentication.scopes.get(name).map_or(&[][..], Vec::as_slice);
-        let names = std::iter::once(method).chain(tools.iter().map(Name::as_str));
-        let needed: Vec<_> = names.flat_map(of).cloned().collect();
+        let own = of(method);
+        let shared = SHARED_SCOPES.iter().filter(|names| names.contains(&method)).flatten();
+        let shared = shared.flat_map(|name| of(name)).filter(|scope| !own.contains(scope));
+        let tools = tools.iter().flat_map(|name| of(name.as_str()));
+        let needed: Vec<_> = own.iter().chain(shared).chain(tools).cloned().collect();
         let Authentication { claim, grants, .. } = caller;
         if grants.scopes.contains_all(needed.iter().map(String::as_str)) {
             return Ok(());

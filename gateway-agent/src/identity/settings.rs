@@ -32,7 +32,7 @@ pub struct AuthenticationConfig {
     pub api_keys: Vec<ApiKeyConfig>,
     /// Client certificates.
     pub certificates: Option<CertificatesConfig>,
-    /// The scopes that a method (`tools/call`) or a tool requires.
+    /// The scopes that a method (`tools/call`, `SendMessage`) or a tool requires.
     pub scopes: BTreeMap<String, Vec<String>>,
     /// The scopes that a broader scope includes.
     pub implied_scopes: BTreeMap<String, Vec<String>>,

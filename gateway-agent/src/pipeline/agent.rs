@@ -310,11 +310,7 @@ impl<'a> Exchange<'a> {
             let current = renewed.as_deref().map_or(*self, |renewed| self.with(renewed));
             let event = current.finish(event, buffered.as_deref(), record).await?;
             let event = AgentEvent { event, buffered };
-            let event = if current.sending.inspection.has_results() {
-                tail.delay(event)
-            } else {
-                Some(event)
-            };
+            let event = tail.delay(event, current.sending.inspection.has_results());
             let Some(events) = events else { continue };
             for event in [before, event].into_iter().flatten() {
                 let mut delivered = Box::pin(events.send(event));

@@ -22,6 +22,9 @@ use crate::{
     input::Source,
 };
 
+/// Maximum key sets that the signatures of one card name.
+const MAX_KEY_SETS: usize = 8;
+
 /// The first card found below the URL or at the root of its host.
 async fn get_card(target: &Target, url: &str) -> Result<ReceivedCard, Failure> {
     if without_query(url).to_ascii_lowercase().ends_with(".json") {
@@ -126,6 +129,7 @@ impl CardKeys {
         let mut urls: Vec<_> = urls.filter(is_trusted).collect();
         urls.sort_unstable();
         urls.dedup();
+        urls.truncate(MAX_KEY_SETS);
         urls
     }
 }

@@ -160,6 +160,25 @@ fn one_valid_signature_is_enough() {
 }
 
 #[test]
+fn valid_signature_behind_others_is_verified() {
+    let (signer, other) = (es256(), es256());
+    let result = signer.sign(card()).unwrap().card;
+    let mut changed = card();
+    changed["description"] = "other".into();
+    for signed in [signer.sign(changed).unwrap().card, other.sign(card()).unwrap().card] {
+        let verified_behind = |count| {
+            let mut signatures = vec![signed["signatures"][0].clone(); count];
+            signatures.push(result["signatures"][0].clone());
+            let mut result = result.clone();
+            result["signatures"] = signatures.into();
+            verify(&result, &signer.key_set())
+        };
+        assert!(verified_behind(MAX_TRIES - 1).is_ok());
+        assert!(verified_behind(MAX_TRIES).is_err(), "bounded");
+    }
+}
+
+#[test]
 fn token_is_verified_with_the_key_set() {
     let claims = json!({ "iss": "https://gw.example", "exp": 4_102_444_800_u64, "jti": "1" });
     for (signer, algorithm) in [(es256(), Algorithm::ES256), (eddsa(), Algorithm::EdDSA)] {

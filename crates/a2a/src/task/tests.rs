@@ -42,6 +42,7 @@ fn filters_apply_before_pages() {
     assert_eq!(ids(&of(json!({ "contextId": "x" }))), ["d"]);
     assert_eq!(ids(&of(json!({ "status": "TASK_STATE_FAILED" }))), Vec::<&str>::new());
     assert_eq!(ids(&of(json!({ "statusTimestampAfter": "2026-01-01T00:00:03Z" }))), ["d", "c"]);
+    assert_eq!(ids(&of(json!({ "status": "TASK_STATE_UNSPECIFIED" }))).len(), 4);
     let page = of(json!({ "includeArtifacts": true, "historyLength": 2, "pageSize": 1 }));
     assert_eq!(page["tasks"][0]["history"], json!([2, 3]));
     assert_eq!(page["tasks"][0]["artifacts"], json!([1]));
@@ -51,6 +52,7 @@ fn filters_apply_before_pages() {
         json!({ "pageSize": 101 }),
         json!({ "pageToken": "x" }),
         json!({ "statusTimestampAfter": "now" }),
+        json!({ "status": "TASK_STATE_RUNNING" }),
     ] {
         assert!(filter(params).is_err());
     }

@@ -1,18 +1,27 @@
 //! Checks of the parts of answers that callers rely on: the task and its state.
 
 use a2a::{
-    Failure, Operation, TaskState,
+    Failure, Operation, Request, TaskState,
     model::{Event, Task},
 };
 use serde_json::Value;
 
-/// Checks the answer to an operation that is no stream.
-pub(super) fn check_answer(operation: Operation, answer: &Value) -> Result<(), Failure> {
-    match operation {
+/// Checks the answer to a request whose operation is no stream. A task of the answer must be that of
+/// the request, because the caller receives a valid id for it.
+pub(super) fn check_answer(request: &Request, answer: &Value) -> Result<(), Failure> {
+    let id = match request.operation {
         Operation::GetTask | Operation::CancelTask => {
-            check_task(answer, Task::of(answer).and_then(Task::id))
+            let id = Task::of(answer).and_then(Task::id);
+            check_task(answer, id)?;
+            id
         }
-        Operation::SendMessage => check_event(answer).map(drop),
+        Operation::SendMessage => check_event(answer)?.task_id(),
+        _ => None,
+    };
+    match (request.task_id(), id) {
+        (Some(requested), Some(id)) if requested != id => {
+            Err(Failure::invalid_answer("it is another task"))
+        }
         _ => Ok(()),
     }
 }

@@ -117,7 +117,7 @@ impl AgentLink {
             let limit_bytes = self.transport.client.limits().response_bytes;
             let buffered = meta.buffered.as_deref();
             let stream = EventStream::new((dialect, id, response), limit_bytes, buffered);
-            return Box::pin(stream.read(sink)).await.map(|()| Value::Null);
+            return Box::pin(stream.read(sink, request.task_id())).await.map(|()| Value::Null);
         }
         // Agents reject a stream with an error that is no event.
         let left = sink.limit.saturating_sub(started.elapsed());

@@ -15,6 +15,7 @@ use serde_json::{
 
 use super::{
     AgentLink, RequestMeta,
+    check::check_answer,
     exchange::Outbound,
     pending::{about, is_final},
 };
@@ -37,11 +38,12 @@ impl AgentLink {
     ) -> Result<Reply, Error> {
         let request = about(operation, task);
         let outbound = Outbound { request: &request, meta, send_state, sink: None };
-        let answer = match Box::pin(self.call(outbound)).await {
+        let mut answer = match Box::pin(self.call(outbound)).await {
             Ok(answer) => answer,
-            Err(Error::Agent(failure))
+            Err(Error::Agent(mut failure))
                 if operation == Operation::CancelTask || is_final(failure.kind) =>
             {
+                self.hidden.replace_in_failure(&mut failure);
                 let (code, message) = (code::INVALID_PARAMS, failure.message);
                 return Ok(Reply::Error(RpcError { code, message, data: None }));
             }
@@ -50,6 +52,8 @@ impl AgentLink {
         if operation == Operation::CancelTask {
             return reply(json!({ "resultType": "complete" }).to_string());
         }
+        check_answer(&request, &answer)?;
+        self.hide_address(&mut answer, "/id");
         let current = read(&answer).ok_or(ProtocolViolation::Shape("GetTask"))?;
         if current.state().is_interrupted() {
             self.cancel(task, meta);

@@ -7,6 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use a2a::{
     ErrorKind, Failure, Operation, Request, TaskState,
+    hidden::Hidden,
     model::{self, Event},
     tool::{SendResponse, Task},
 };
@@ -15,7 +16,7 @@ use gateway_protocol::jsonrpc::ObjectWriter;
 use retry_backoff::jittered;
 use serde_json::{Map, Value, value::RawValue};
 use tokio::{
-    sync::{SemaphorePermit, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     time::{Instant, sleep, timeout},
 };
 
@@ -42,6 +43,9 @@ pub(super) const TASK_ID_TIMEOUT: Duration = Duration::from_secs(30);
 /// That limit when the gateway stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The pointer to the id of the task in an answer.
+const TASK_ID: &str = "/task/id";
+
 /// The delays between the polls of a task.
 #[derive(Debug)]
 struct PollDelay(Duration);
@@ -64,6 +68,8 @@ impl PollDelay {
 #[derive(Debug, Default)]
 pub(super) struct Progress<'a> {
     channel: Option<&'a ClientChannel>,
+    /// The agent's address, which the notifications do not contain.
+    hidden: Option<&'a Hidden>,
     last: String,
     count: u32,
 }
@@ -74,7 +80,10 @@ impl Progress<'_> {
         let (Some(channel), Some(Event::Task(task))) = (self.channel, Event::of(answer)) else {
             return;
         };
-        let words = task.status_message().map(model::Message::text).unwrap_or_default();
+        let mut words = task.status_message().map(model::Message::text).unwrap_or_default();
+        if let Some(hidden) = self.hidden {
+            hidden.replace_in_text(&mut words);
+        }
         if words.is_empty() || words == self.last {
             return;
         }
@@ -206,7 +215,7 @@ impl AgentLink {
                 () = sender.closed() => {
                     let is_sent = !send_state.cancel_if_unsent();
                     match link.read_abandoned.try_acquire() {
-                        Ok(place) if is_sent => link.read_abandoned(place, answer).await,
+                        Ok(_place) if is_sent => link.read_abandoned(answer).await,
                         _ => None,
                     }
                 }
@@ -221,11 +230,7 @@ impl AgentLink {
     }
 
     /// Reads the response to a message whose caller waits no longer, within the limits.
-    pub(super) async fn read_abandoned<T>(
-        &self,
-        _place: SemaphorePermit<'_>,
-        answer: impl Future<Output = T>,
-    ) -> Option<T> {
+    pub(super) async fn read_abandoned<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
         let last = async {
             self.stop.cancelled().await;
             sleep(SHUTDOWN_TIMEOUT).await;
@@ -315,7 +320,9 @@ impl PendingResponse {
         &mut self,
         channel: Option<&ClientChannel>,
     ) -> Result<SendResponse, Error> {
-        let mut progress = Progress { channel, ..Progress::default() };
+        let link = Arc::clone(&self.link);
+        let hidden = Some(&link.hidden);
+        let mut progress = Progress { channel, hidden, ..Progress::default() };
         self.follow(&mut progress).await;
         if let Some(id) = &self.id {
             let request = about(Operation::GetTask, id);
@@ -323,6 +330,7 @@ impl PendingResponse {
             let poller = Poller { link, meta, request, until: None, progress };
             poller.end(&mut self.answer).await.map_err(lost)?;
         }
+        self.link.hide_address(&mut self.answer, TASK_ID);
         read_response(&self.answer)
     }
 
@@ -365,6 +373,7 @@ impl PendingResponse {
         if !is_running(&self.answer) {
             return None;
         }
+        self.link.hide_address(&mut self.answer, TASK_ID);
         let SendResponse::Task(task) = read_response(&self.answer).ok()? else { return None };
         self.id = None;
         Some(task)

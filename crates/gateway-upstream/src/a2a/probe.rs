@@ -8,10 +8,15 @@ use std::{
 };
 
 use a2a::{Binding, Dialect, ErrorKind, Failure, Operation, Request, Version};
+use bytes::Bytes;
+use http::{Method, StatusCode, header::CONTENT_TYPE};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
 
-use super::{AgentLink, RequestMeta};
+use super::{
+    AgentLink, RequestMeta,
+    exchange::{HttpAnswer, WrittenRequest},
+};
 use crate::error::{Error, Phase, ProtocolViolation};
 
 /// The id of a task that does not exist.
@@ -163,21 +168,43 @@ impl AgentLink {
         self.read(dialect, &request, &answer)
     }
 
-    /// Whether the agent reports over HTTP+JSON that the task does not exist. A plain 404 does not
-    /// count: any server has one. Agents of 0.3 need not name the error.
+    /// Whether the agent reports over HTTP+JSON that the task does not exist. Any server has a 404
+    /// that does not name the error, so it counts only if the server has the path of messages. Agents
+    /// of 0.3 need not name the error.
     async fn has_rest(&self, dialect: Dialect) -> Result<bool, Error> {
-        let meta = RequestMeta::default();
-        let request = self.written(dialect, &probe(), &meta)?;
-        let answer = match self.exchange(request, &meta).await {
-            Ok(answer) => answer,
-            Err(Error::Protocol { .. }) => return Ok(false),
-            Err(error) => return Err(error),
-        };
+        let request = self.written(dialect, &probe(), &RequestMeta::default())?;
+        let Some(answer) = self.rest_answer(request).await? else { return Ok(false) };
         let Ok(body) = serde_json::from_slice::<Value>(&answer.body) else { return Ok(false) };
         let status = answer.status.as_u16();
-        let names_error = || Failure::of_rest(status, &body, None).kind == ErrorKind::TaskNotFound;
+        if answer.status.is_success() {
+            return Ok(false);
+        }
+        if Failure::of_rest(status, &body, None).kind == ErrorKind::TaskNotFound {
+            return Ok(true);
+        }
         let is_legacy = || dialect.version == Version::V03 && body["message"].is_string();
-        Ok(!answer.status.is_success() && (names_error() || (status == 404 && is_legacy())))
+        let is_unnamed = status == 404 && body.is_object();
+        Ok(is_unnamed && (is_legacy() || Box::pin(self.has_messages(dialect)).await?))
+    }
+
+    /// Whether the server rejects the method GET at the path of messages, which only accepts POST.
+    async fn has_messages(&self, dialect: Dialect) -> Result<bool, Error> {
+        let message = Request::new(Operation::SendMessage, Map::new());
+        let mut written = self.written(dialect, &message, &RequestMeta::default())?;
+        *written.request.method_mut() = Method::GET;
+        *written.request.body_mut() = Bytes::new().into();
+        written.request.headers_mut().remove(CONTENT_TYPE);
+        let answer = self.rest_answer(written).await?;
+        Ok(answer.is_some_and(|answer| answer.status == StatusCode::METHOD_NOT_ALLOWED))
+    }
+
+    /// The answer to a probe over HTTP+JSON. `None`: the response violates the binding.
+    async fn rest_answer(&self, probe: WrittenRequest) -> Result<Option<HttpAnswer>, Error> {
+        match self.exchange(probe, &RequestMeta::default()).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(Error::Protocol { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -87,16 +87,16 @@ impl AgentLink {
                 (None, None) => None,
             };
             let answer = answer.unwrap_or(Err(error))?;
-            check_answer(operation, &answer)?;
+            check_answer(request, &answer)?;
             return Ok(answer);
         };
         let mut answer = answer?;
-        check_answer(operation, &answer)?;
+        check_answer(request, &answer)?;
         if let Some(id) = answer["task"]["id"].as_str().filter(|_| polls) {
             let poller = poller(id, until);
             // An agent that has no such task leaves the caller the last known state.
             let _ = Box::pin(poller.end(&mut answer)).await;
-            check_answer(operation, &answer)?;
+            check_answer(request, &answer)?;
         }
         Ok(answer)
     }
@@ -109,9 +109,8 @@ impl AgentLink {
         late: &SetOnce<Duration>,
         limit: Duration,
     ) -> Option<Result<Value, Error>> {
-        let place = self.read_abandoned.try_acquire().ok()?;
         let _ = late.set(limit);
-        self.read_abandoned(place, answer).await
+        self.read_abandoned(answer).await
     }
 }
 

@@ -37,9 +37,18 @@ use crate::{
 const NO_TOOLS: &str = r#"{"tools":[]}"#;
 
 impl AgentLink {
-    /// Sends a message and returns the outcome as a tool result. Listing only checks that the agent
-    /// responds. Error codes of an agent are not MCP codes.
+    /// Sends a message and returns the outcome as a tool result, without the agent's address. Listing
+    /// only checks that the agent responds. Error codes of an agent are not MCP codes.
     pub(crate) async fn request(
+        self: &Arc<Self>,
+        outgoing: &Outgoing<'_>,
+        trace: &[(HeaderName, HeaderValue)],
+    ) -> Result<(Reply, Era), Error> {
+        let outcome = Box::pin(self.requested(outgoing, trace)).await;
+        outcome.map_err(|error| self.without_address(error))
+    }
+
+    async fn requested(
         self: &Arc<Self>,
         outgoing: &Outgoing<'_>,
         trace: &[(HeaderName, HeaderValue)],
@@ -84,6 +93,31 @@ impl AgentLink {
         }
         let answer = Box::pin(pending.ended(request.channel)).await?;
         Ok((reply(result_of(&answer, text)?)?, Era::Modern))
+    }
+
+    /// Replaces the agent's address in an answer. The task's id at `id` stays, because requests and the
+    /// caller's sealed id contain it.
+    pub(super) fn hide_address(&self, answer: &mut Value, id: &str) {
+        let own = answer.pointer_mut(id).map(Value::take);
+        self.hidden.replace_in(answer);
+        if let (Some(place), Some(own)) = (answer.pointer_mut(id), own) {
+            *place = own;
+        }
+    }
+
+    fn without_address(&self, error: Error) -> Error {
+        match error {
+            Error::Agent(mut failure) => {
+                self.hidden.replace_in_failure(&mut failure);
+                Error::Agent(failure)
+            }
+            Error::OpenTask { mut why, mut said } => {
+                self.hidden.replace_in_text(&mut why);
+                said.iter_mut().for_each(|said| self.hidden.replace_in_text(said));
+                Error::OpenTask { why, said }
+            }
+            error => error,
+        }
     }
 }
 

@@ -106,13 +106,17 @@ impl<'a> EventStream<'a> {
         Self { body: response.into_body(), reader, limit_bytes, buffered, reserved: 0 }
     }
 
-    /// Reads all events.
-    pub(super) async fn read(mut self, sink: &EventSink<'_>) -> Result<(), Error> {
+    /// Reads all events. They belong to the task of the request, or to that of the first event.
+    pub(super) async fn read(
+        mut self,
+        sink: &EventSink<'_>,
+        requested: Option<&str>,
+    ) -> Result<(), Error> {
         let limit_bytes = self.limit_bytes;
         let after_ms = u64::try_from(sink.limit.as_millis()).unwrap_or(u64::MAX);
         // Whether the task waits for its caller, so that the stream may end.
         let mut may_end = false;
-        let mut task: Option<String> = None;
+        let mut task = requested.map(str::to_owned);
         loop {
             let frame = timeout(sink.limit, next_frame(&mut self.body)).await;
             let frame = frame.map_err(|_| Error::Timeout { phase: Phase::Call, after_ms })??;

@@ -9,11 +9,11 @@ use std::{
 };
 
 use ::a2a::{ErrorKind, Operation, extensions::Extensions};
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, future::join_all};
 use gateway_policy::BufferPool;
 use gateway_protocol::trace_context::TraceContext;
 use serde_json::{Value, json};
-use tokio::sync::{SetOnce, mpsc};
+use tokio::sync::{Semaphore, SetOnce, mpsc};
 
 use super::{
     agents::{agent, start_at, target_at},
@@ -217,6 +217,41 @@ async fn operations_reach_agents_of_all_dialects() {
 }
 
 #[tokio::test]
+async fn answer_about_another_task_is_an_error() {
+    let (_server, upstreams) = start("a2a-1.0", |asked, seen| {
+        let mut foreign = task("a2a-1.0", "completed");
+        foreign["id"] = "foreign".into();
+        match asked.operation {
+            Operation::GetTask | Operation::CancelTask => seen.result(&foreign),
+            Operation::SendMessage => seen.result(&json!({ "task": foreign })),
+            _ => framed(seen, vec![json!({ "task": foreign })]),
+        }
+    })
+    .await;
+    let is_invalid = |outcome: &Result<Value, Error>| matches!(outcome, Err(Error::Agent(failure)) if failure.is_invalid_answer());
+    let mut follow_up = message();
+    follow_up["message"]["taskId"] = "t".into();
+    for (operation, params) in [
+        (Operation::GetTask, json!({ "id": "t" })),
+        (Operation::CancelTask, json!({ "id": "t" })),
+        (Operation::SendMessage, follow_up.clone()),
+    ] {
+        let outcome = operate(&upstreams, operation, params, None).await;
+        assert!(is_invalid(&outcome), "{operation:?}: {outcome:?}");
+    }
+    for (operation, params) in [
+        (Operation::SubscribeToTask, json!({ "id": "t" })),
+        (Operation::SendStreamingMessage, follow_up),
+    ] {
+        let (events, outcome) = streamed_by(&upstreams, operation, params).await;
+        assert!(events.is_empty() && is_invalid(&outcome), "{operation:?}: {outcome:?}");
+    }
+    let sent = operate(&upstreams, Operation::SendMessage, message(), None).await.unwrap();
+    assert_eq!(sent["task"]["id"], "foreign", "a new task");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn blocking_message_waits_for_early_task() {
     let polls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&polls);
@@ -297,6 +332,46 @@ async fn late_answer_is_read_without_its_caller() {
     let error = operate(&upstreams, Operation::SendMessage, message(), None).await.unwrap_err();
     assert!(error.may_have_run(), "{error}");
     assert_eq!(server.seen("SendMessage").len(), 2);
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn late_answers_are_limited_by_the_queue_only() {
+    let answers = Arc::new(Semaphore::new(0));
+    let held = Arc::clone(&answers);
+    let server = Server::serve(move |seen| {
+        let answers = Arc::clone(&held);
+        async move {
+            match seen.rpc_method() {
+                "SendMessage" => {
+                    let _ = answers.acquire().await;
+                    seen.result(&json!({ "task": task("a2a-1.0", "working") }))
+                }
+                "GetTask" => seen.error(200, &::a2a::Failure::task_not_found("none").to_json_rpc()),
+                _ => seen.unknown_method(),
+            }
+        }
+    });
+    let server = server.await;
+    let upstreams = start_at(http_at(&server.url()), limits(), TIMING);
+    upstreams.until_up().await;
+    let expired: Vec<SetOnce<Duration>> = (0..80).map(|_| SetOnce::new()).collect();
+    let messages = expired.iter().map(|expired| {
+        let limit = Duration::from_secs(1);
+        let setting = Setting { late: Some(expired), limit, ..Setting::default() };
+        let upstreams = &*upstreams;
+        async move { operate_in(&setting, upstreams, Operation::SendMessage, message()).await }
+    });
+    let release = async {
+        let all = join_all(expired.iter().map(SetOnce::wait));
+        // A message that fails at once has no expired limit.
+        let _ = tokio::time::timeout(Duration::from_secs(10), all).await;
+        answers.close();
+    };
+    let (outcomes, ()) = tokio::join!(join_all(messages), release);
+    for outcome in outcomes {
+        assert_eq!(outcome.unwrap()["task"]["id"], "t");
+    }
     upstreams.shutdown().await;
 }
 
@@ -385,11 +460,40 @@ async fn missing_task_starts_no_probe() {
 }
 
 #[tokio::test]
+async fn unnamed_404_needs_the_path_of_messages() {
+    for has_messages in [true, false] {
+        let server = Server::serve(move |seen| {
+            let is_message = has_messages && seen.path.ends_with("/message:send");
+            ready(match seen.http_method.as_str() {
+                "POST" if is_message => {
+                    json_reply(200, &json!({ "task": task("a2a-1.0", "completed") }))
+                }
+                _ if is_message => raw_reply(405, "text/plain", b"no"),
+                _ => json_reply(404, &json!({ "detail": "Not Found" })),
+            })
+        });
+        let server = server.await;
+        let upstreams = start_at(http_at(&server.url()), limits(), TIMING);
+        if has_messages {
+            upstreams.until_up().await;
+            let sent = operate(&upstreams, Operation::SendMessage, message(), None).await.unwrap();
+            assert_eq!(sent["task"]["id"], "t");
+            let got = operate(&upstreams, Operation::GetTask, json!({ "id": "t" }), None).await;
+            let Err(Error::Agent(failure)) = got else { panic!("{got:?}") };
+            assert_eq!(failure.kind, ErrorKind::TaskNotFound);
+        } else {
+            upstreams.until_down().await;
+        }
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
 async fn rejected_methods_share_one_probe_per_second() {
     let (server, upstreams) = start("a2a-1.0", |_, seen| seen.unknown_method()).await;
     let before = server.seen("GetTask").len();
     let messages = (0..5).map(|_| operate(&upstreams, Operation::SendMessage, message(), None));
-    for outcome in futures_util::future::join_all(messages).await {
+    for outcome in join_all(messages).await {
         let Err(Error::Agent(failure)) = outcome else { panic!("{outcome:?}") };
         assert_eq!(failure.kind, ErrorKind::MethodNotFound);
     }

@@ -6,8 +6,8 @@ use http::{Method, Request};
 use serde_json::{Value, json};
 
 use super::harness::{
-    A2aBench, OWN_CONTEXT, OWN_TASK, OWN_UUID, caller, helper, message, old_message, request, rpc,
-    stranger,
+    A2aBench, NEW_TASK, OWN_CONTEXT, OWN_TASK, OWN_UUID, caller, helper, message, old_message,
+    request, rpc, stranger,
 };
 use crate::mcp::tests::{harness::Got, relayed::acceptable};
 
@@ -117,12 +117,21 @@ async fn request_to_gateway_names_its_agent() {
     let mut by_metadata = message("go");
     by_metadata["metadata"] = json!({ "agent": "office/helper" });
     send(by_metadata).await.result();
+    let mut by_message = message("go");
+    by_message["message"]["metadata"] = json!({ "agent": "office/helper" });
+    send(by_message).await.result();
     assert_eq!(send(message("go")).await.error(), (200, -32602));
     let path = "/a2a/office%2Fhelper/message:send";
     let got = bench.got(request(Version::V1, (Method::POST, path), ("a", &message("go")))).await;
     assert_eq!(got.status, 200, "{got:?}");
     let seen = bench.agent.seen("SendMessage");
-    assert!(seen.len() == 3 && seen.iter().all(|seen| seen.body["params"]["tenant"].is_null()));
+    assert_eq!(seen.len(), 4);
+    for seen in seen {
+        let params = &seen.body["params"];
+        assert!(params["tenant"].is_null(), "{params}");
+        let named = [&params["metadata"]["agent"], &params["message"]["metadata"]["agent"]];
+        assert!(named.iter().all(|named| named.is_null()), "{params}");
+    }
 }
 
 #[tokio::test]
@@ -160,10 +169,13 @@ async fn error_of_agent_contains_none_of_its_ids() {
     let bench = A2aBench::start([]).await;
     let got = bench.rpc("a", "SendMessage", message("reject")).await;
     assert_eq!(got.error(), (200, -32004));
-    for own in [OWN_TASK, OWN_CONTEXT, OWN_UUID] {
+    for own in [OWN_TASK, OWN_CONTEXT, OWN_UUID, NEW_TASK] {
         assert!(!got.text.contains(own), "{own}: {}", got.text);
     }
-    let info = &got.json()["error"]["data"][0];
+    let data = got.json()["error"]["data"].clone();
+    let other = data.as_array().unwrap().iter().find(|detail| detail["domain"] == "a.example");
+    assert!(other.unwrap()["metadata"]["taskId"].is_string(), "{data}");
+    let info = &data[0];
     assert_eq!(info["reason"], "UNSUPPORTED_OPERATION");
     assert!(info["metadata"]["taskId"].is_string() && info["metadata"]["context_id"].is_string());
 }

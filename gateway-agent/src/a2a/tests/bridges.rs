@@ -97,6 +97,25 @@ async fn long_call_is_a_task_for_clients_with_tasks() {
     assert_eq!(polled["structuredContent"], "done", "the gateway polls for other clients");
 }
 
+#[tokio::test]
+async fn address_of_agent_is_in_no_tool_result() {
+    let bench = bridged().await;
+    let port = bench.agent.address().port().to_string();
+    let mut answers = Vec::new();
+    for topic in ["reveal events", "reveal an error"] {
+        answers.push(bench.bench.call("a", TOOL, json!({ "topic": topic })).await);
+    }
+    // Clients with tasks receive no stream.
+    for topic in ["reveal", "reveal an error"] {
+        let call = json!({ "name": TOOL, "arguments": { "topic": topic } });
+        answers.push(bench.bench.got(knowing("tools/call", call).build()).await);
+    }
+    for got in &answers {
+        assert!(!got.text.contains("127.0.0.1") && !got.text.contains(&port), "{got:?}");
+    }
+    assert!(answers[0].text.contains("agent.invalid") && answers[2].text.contains("agent.invalid"));
+}
+
 /// A composition with one step.
 fn composition(name: &str, step: &str) -> Registered {
     let mut composed = tool(name, "1.0.0", json!({}));

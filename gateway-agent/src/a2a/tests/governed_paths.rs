@@ -14,6 +14,7 @@ use super::{
     streams::endless,
 };
 use crate::{
+    identity::settings::AuthenticationConfig,
     mcp::tests::harness::Setup,
     pipeline::PushSettings,
     testing::{Registered, policy},
@@ -85,6 +86,21 @@ async fn every_operation_that_reaches_an_agent_is_governed() {
         assert_eq!(info["metadata"]["policy"], "closed", "{operation:?}");
     }
     assert_eq!(bench.agent.all_seen().len(), before, "nothing was sent");
+}
+
+#[tokio::test]
+async fn stream_needs_the_scopes_of_its_unary_operation() {
+    let scopes = ["SendMessage", "GetTask"].map(|name| (name.to_owned(), vec!["s".to_owned()]));
+    let scopes = scopes.into_iter().collect();
+    let authentication = AuthenticationConfig { scopes, ..AuthenticationConfig::default() };
+    let setup = Setup { authentication, ..Setup::default() };
+    let bench = A2aBench::start_with(setup, []).await;
+    for operation in [Operation::SendStreamingMessage, Operation::SubscribeToTask] {
+        let params = params(operation, &json!("unknown")).unwrap();
+        let got = bench.rpc("a", operation.name(), params).await;
+        assert_eq!(got.status, 401, "{operation:?}: {got:?}");
+        assert!(bench.agent.seen(operation.name()).is_empty());
+    }
 }
 
 #[tokio::test]

@@ -25,6 +25,8 @@ use crate::{
 /// The id of the task that the agent starts, and that of its context.
 pub(super) const OWN_TASK: &str = "task-of-the-agent";
 pub(super) const OWN_CONTEXT: &str = "context-of-the-agent";
+/// The id of a task that only its errors name.
+pub(super) const NEW_TASK: &str = "unlisted-job-of-an-agent";
 /// An id in its errors.
 pub(super) const OWN_UUID: &str = "7b0f5c1e-2f60-4d8e-9a51-0d2c4f3b6a78";
 
@@ -259,8 +261,10 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
     let text = params["message"]["parts"][0]["text"].as_str().unwrap_or_default();
     let topic = params["message"]["parts"][0]["data"]["topic"].as_str();
     let unknown = || received.error(200, &json!({ "code": -32001, "message": "no such task" }));
-    if text.starts_with("reveal") {
-        return revealing(&received, text);
+    for sent in [text, topic.unwrap_or_default()] {
+        if sent.starts_with("reveal") {
+            return revealing(&received, sent);
+        }
     }
     match received.rpc_method() {
         "GetTask" if script.hangs.load(Ordering::Relaxed) => Reply::stall(),
@@ -269,9 +273,12 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
             let info = json!({ "@type": "type.googleapis.com/google.rpc.ErrorInfo",
                 "domain": "a2a-protocol.org", "reason": "UNSUPPORTED_OPERATION",
                 "metadata": { "taskId": OWN_TASK, "context_id": OWN_CONTEXT } });
-            let message = format!("{OWN_TASK} in {OWN_CONTEXT} is busy with {OWN_UUID}");
+            let message =
+                format!("{OWN_TASK} in {OWN_CONTEXT} is busy with {OWN_UUID} for {NEW_TASK}");
             let detail = json!({ "@type": "x", "note": OWN_UUID });
-            let data = json!([info, detail]);
+            let other = json!({ "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "domain": "a.example", "reason": "BUSY", "metadata": { "taskId": NEW_TASK } });
+            let data = json!([info, detail, other]);
             received.error(200, &json!({ "code": -32004, "message": message, "data": data }))
         }
         "SendMessage" => {

@@ -105,6 +105,16 @@ async fn completed_task_is_found_by_state_and_time() {
 }
 
 #[tokio::test]
+async fn unknown_state_in_filter_is_rejected() {
+    let bench = A2aBench::start([]).await;
+    let got = bench.rpc("a", "ListTasks", json!({ "status": "TASK_STATE_RUNNING" })).await;
+    assert_eq!(got.error(), (200, -32602));
+    let path = "/a2a/tasks?status=running";
+    let got = bench.got(request(Version::V1, (Method::GET, path), ("a", &Value::Null))).await;
+    assert_eq!(got.status, 400, "{got:?}");
+}
+
+#[tokio::test]
 async fn hanging_agent_delays_list_by_its_limit_only() {
     let bench = A2aBench::start([]).await;
     let task = bench.working_task().await;

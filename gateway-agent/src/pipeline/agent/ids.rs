@@ -263,6 +263,15 @@ impl AnswerIds<'_> {
                 None => {}
             }
         }
+        let details = failure.details.iter_mut().filter_map(|detail| detail.get_mut("metadata"));
+        for (name, value) in details.filter_map(Value::as_object_mut).flatten() {
+            let Some(own) = value.as_str().filter(|own| !own.is_empty()) else { continue };
+            match IdKind::of_member(name) {
+                Some(IdKind::Task) => *value = self.task(own).into(),
+                Some(IdKind::Context) => *value = self.context(own).into(),
+                None => {}
+            }
+        }
         for TranslatedId { own, known, .. } in self.ids.translated().iter() {
             let in_text = |text: &str| text.contains(&**own);
             if in_text(&failure.message) {
