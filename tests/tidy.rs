@@ -121,11 +121,12 @@ fn modules_have_one_layout() {
 }
 
 /// Workspace crates that each crate may depend on, except for tests (docs/architecture.md).
-const DEPENDENCIES: [(&str, &[&str]); 33] = [
+const DEPENDENCIES: [(&str, &[&str]); 34] = [
     ("schema-compat", &[]),
     ("registry-core", &["schema-compat"]),
     ("registry-proto", &["ledger", "registry-core", "schema-compat"]),
     ("atomic-file", &[]),
+    ("command-line", &[]),
     ("retry-backoff", &[]),
     ("registry-tls", &[]),
     (
@@ -166,6 +167,7 @@ const DEPENDENCIES: [(&str, &[&str]); 33] = [
     (
         "registry-server",
         &[
+            "command-line",
             "ledger",
             "mcp-registry",
             "metric-table",
@@ -186,6 +188,7 @@ const DEPENDENCIES: [(&str, &[&str]); 33] = [
         &[
             "a2a",
             "atomic-file",
+            "command-line",
             "gateway-compose",
             "gateway-policy",
             "gateway-protocol",
@@ -209,6 +212,7 @@ const DEPENDENCIES: [(&str, &[&str]); 33] = [
         &[
             "a2a",
             "atomic-file",
+            "command-line",
             "inspection",
             "policy",
             "registry-core",

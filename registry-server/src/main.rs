@@ -6,7 +6,7 @@ mod tokens;
 
 use std::{io::Write as _, pin::pin, process::ExitCode, sync::Arc, time::Duration};
 
-use clap::Parser as _;
+use clap::CommandFactory as _;
 use registry_server::{
     Config, Server, checkpoint_key,
     clock::SystemClock,
@@ -33,7 +33,7 @@ const DATABASE: u8 = 3;
 fn main() -> ExitCode {
     disable_huge_pages();
     raise_file_limit();
-    let config = Config::parse();
+    let config: Config = command_line::parse(Config::command());
     if let Err(e) = telemetry::start(&config.log, config.log_format) {
         return fail(USAGE, &format!("invalid --log filter {:?}: {e}", config.log));
     }

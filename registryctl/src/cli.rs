@@ -27,7 +27,7 @@ mod usage;
 
 use std::path::PathBuf;
 
-use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use registry_core::{Kind, LifecycleState};
 
 pub(crate) use access::{AccessArgs, CreateTokenArgs, RevokeTokenArgs, TokenCommand};
@@ -77,8 +77,7 @@ const OUTPUT: &str = "Output";
 
 /// Parses the arguments of the process. Help, a usage error and `--version` end the process.
 pub(crate) fn parse() -> Arguments {
-    let matches = help::command().get_matches();
-    Arguments::from_arg_matches(&matches).unwrap_or_else(|e| e.exit())
+    command_line::parse(help::command())
 }
 
 /// The command line of the registry: register, read and follow tools, agents and policies

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
 };
 
 use acceptance::{Registry, binary, root};
@@ -95,6 +95,71 @@ fn watch_prints_history_and_new_commits() {
     assert_eq!(next(), Some(2));
     watcher.kill().expect("it runs until it is stopped");
     watcher.wait().expect("it ends");
+}
+
+/// Runs a program with environment variables.
+fn run_with(variables: &[(&str, &str)], program: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(binary(program));
+    command.args(arguments).envs(variables.iter().copied()).current_dir(root());
+    command.output().expect("the program runs")
+}
+
+#[test]
+fn empty_environment_variables_count_as_unset() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let data = directory.path().to_str().expect("UTF-8");
+    let clear = |names: &[&'static str]| names.iter().map(|name| (*name, "")).collect::<Vec<_>>();
+    let ctl = clear(&[
+        "REGISTRY_URL",
+        "REGISTRY_TOKEN_FILE",
+        "REGISTRY_ALLOW_INSECURE_TOKEN",
+        "REGISTRY_CA_CERT",
+        "REGISTRY_CLIENT_CERT",
+    ]);
+    let server = clear(&["REGISTRY_DATABASE", "REGISTRY_LISTEN", "REGISTRY_WRITE_QUEUE", "USER"]);
+    let gateway = clear(&["GATEWAY_LISTEN", "GATEWAY_CONFIG", "GATEWAY_TLS_CERT", "GATEWAY_LOG"]);
+    for (variables, program, arguments) in [
+        (ctl, "registryctl", &["validate", "examples/registry-v2.json"][..]),
+        (server, "registry-server", &["migrate", "--data-dir", data]),
+        (gateway, "gateway-agent", &["config", "init", "-"]),
+    ] {
+        let output = run_with(&variables, program, arguments);
+        assert!(output.status.success(), "{program}: {output:?}");
+    }
+}
+
+#[test]
+fn errors_name_the_invalid_environment_variable() {
+    let url = ("REGISTRY_URL", "http://ann:s3cret@registry");
+    let whoami = &["--registry", "http://127.0.0.1:1", "whoami"][..];
+    for (invalid, valid, program, arguments) in [
+        (url, ("REGISTRY_TOKEN", "a"), "registryctl", whoami),
+        // The key of the certificate is missing.
+        (("REGISTRY_CLIENT_CERT", "a"), ("REGISTRY_CA_CERT", "b"), "registryctl", whoami),
+        (
+            ("REGISTRY_WRITE_QUEUE", "0"),
+            ("REGISTRY_DATA_DIR", "a"),
+            "registry-server",
+            &["migrate"],
+        ),
+        (("GATEWAY_LOG_FORMAT", "xml"), ("GATEWAY_CACHE", "a"), "gateway-agent", &["--check"]),
+        (
+            ("GATEWAY_SCOPE", "gadget/a"),
+            ("GATEWAY_CACHE", "a"),
+            "gateway-agent",
+            &["--check", "--registry", "file://./examples/registry-v2.json"],
+        ),
+    ] {
+        let output = run_with(&[invalid, valid], program, arguments);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(invalid.0) && !text.contains(valid.0), "{text}");
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+    // The option is invalid, not a variable.
+    let output = run_with(&[("REGISTRY_TOKEN", "a")], "registryctl", &["list", "--kind", "sever"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && !text.contains("REGISTRY_TOKEN"), "{text}");
 }
 
 #[test]

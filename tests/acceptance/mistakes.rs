@@ -273,6 +273,26 @@ fn misspelled_names_have_suggestions() {
 }
 
 #[test]
+fn misspelled_references_have_suggestions() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let text = r##"{ "schemaVersion": "2.0", "tools": [
+        { "name": "tell_time", "version": "1.0.0",
+          "source": { "server": "time-sever", "serverVersion": "1.0.0", "tool": "tell_time" },
+          "inputSchema": { "$ref": "#SearchQery:1.0.0" } },
+        { "name": "both", "version": "1.0.0",
+          "depends": [{ "type": "tool", "name": "fecth", "version": "1.2.3" }],
+          "spec": { "pipeline": { "steps": [{ "id": "a", "operation": { "tool": "fecth" } }] } } }
+    ] }"##;
+    let (_directory, path) = file("misspelled.json", text);
+    let rejected = registry.ctl(&["apply", &path, "--yes"]);
+    assert_eq!(rejected.code, 1, "{rejected:?}");
+    for meant in ["server/time-server", "schema/SearchQuery", "tool/fetch"] {
+        assert!(rejected.stderr.contains(meant), "{meant}: {rejected:?}");
+    }
+}
+
+#[test]
 fn past_reads_name_revision_of_later_registration() {
     let registry = Registry::start();
     registry.apply_example();

@@ -285,6 +285,22 @@ impl Catalog {
         versions
     }
 
+    /// The names of usable entities next to this name in the order of names. At most `most` entities
+    /// are visited in each direction.
+    pub(crate) fn names_around<'a>(
+        &'a self,
+        kind: Kind,
+        name: &Name,
+        most: usize,
+    ) -> impl Iterator<Item = &'a Name> + use<'a> {
+        let at = Key::new(kind, name.clone(), Version::lowest());
+        let before = self.records.range(..at.clone()).rev().take(most);
+        let after = self.records.range(at..).take(most);
+        let near = before.chain(after);
+        let usable = near.filter(move |(key, record)| key.kind == kind && record.is_usable());
+        usable.map(|(key, _)| &key.name)
+    }
+
     fn starting_at(
         &self,
         kind: Kind,

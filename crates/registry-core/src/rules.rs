@@ -3,7 +3,8 @@
 //! The same code runs in the server at registration, in a gateway at startup, and offline in the
 //! command line. Its cost is proportional to the batch and its direct neighbors, not to the
 //! registry: entities are immutable and references exact, so valid entities stay valid. Selectors of
-//! policies are the exception, because they are compared with all names.
+//! policies are the exception, because they are compared with all names. Suggestions for unknown
+//! names compare a limited number of neighbors in the order of names.
 
 mod ambiguity;
 mod annotations;

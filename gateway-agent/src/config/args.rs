@@ -5,7 +5,7 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::{Arg, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use registry_core::{Secret, parse_socket_address};
 
 const DEFAULT_FILE: &str = "./gateway.yaml";
@@ -250,8 +250,7 @@ pub struct InitArgs {
 impl Args {
     /// Parses the command line. Invalid arguments end the process with exit code 2.
     pub fn parse_process() -> Self {
-        let parsed = Self::from_arg_matches(&Self::parser().get_matches());
-        parsed.unwrap_or_else(|e| e.exit())
+        command_line::parse(Self::parser())
     }
 
     /// The parser. `config init` hides the flags of the gateway.

@@ -1,6 +1,12 @@
 //! A catalog with a batch on top, which the rules inspect.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use super::Proposed;
 use crate::{
@@ -14,8 +20,14 @@ use crate::{
     name::Name,
     parallel,
     reference::Key,
+    suggest::closest,
     version::Version,
 };
+
+/// Maximum number of unknown names in a batch that are compared with other names.
+const COMPARED_NAMES: usize = 10;
+/// Maximum number of entities in each direction whose names are compared with an unknown name.
+const NEIGHBORS: usize = 200;
 
 pub(super) struct Proposal<'a> {
     catalog: &'a Catalog,
@@ -24,9 +36,11 @@ pub(super) struct Proposal<'a> {
     /// Registered entities that the batch restores: to active, or from retired to deprecated.
     pub(super) restored: Vec<NewEntity<'a>>,
     by_key: HashMap<&'a Key, usize>,
-    by_name: HashMap<(Kind, &'a Name), Vec<&'a Version>>,
+    by_name: BTreeMap<(Kind, &'a Name), Vec<&'a Version>>,
     /// The last lifecycle change of each key in the batch with its index.
     lifecycles: Lifecycles<'a>,
+    /// The number of unknown names that were compared with other names.
+    compared: AtomicUsize,
 }
 
 type Lifecycles<'a> = HashMap<&'a Key, (LifecycleState, &'a Notice, usize)>;
@@ -66,7 +80,7 @@ impl<'a> NewEntity<'a> {
 impl<'a> Proposal<'a> {
     pub(super) fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
         let (mut new, mut by_key, mut lifecycles) = (Vec::new(), HashMap::new(), HashMap::new());
-        let mut by_name = HashMap::<_, Vec<_>>::new();
+        let mut by_name = BTreeMap::<_, Vec<_>>::new();
         // Documents that are already registered are not inspected.
         let references_of = |proposed: &Proposed| {
             let document = proposed.document()?;
@@ -90,7 +104,8 @@ impl<'a> Proposal<'a> {
             }
         }
         let restored = restored(catalog, &lifecycles);
-        Self { catalog, new, restored, by_key, by_name, lifecycles }
+        let compared = AtomicUsize::new(0);
+        Self { catalog, new, restored, by_key, by_name, lifecycles, compared }
     }
 
     /// The document with this key, in the batch or in the catalog.
@@ -145,14 +160,37 @@ impl<'a> Proposal<'a> {
         self.catalog.dependents(key).next().is_some()
     }
 
-    /// The remedy for an unresolved reference, with the registered versions of the name.
+    /// The remedy for an unresolved reference, with the registered versions of the name or of a
+    /// similar one.
     pub(super) fn help_for_unknown(&self, key: &Key) -> String {
-        let known = self.known_versions(key.kind, &key.name);
-        if known.is_empty() {
-            return format!("register {key} first, or in the same batch");
+        let kind = key.kind;
+        let known = self.known_versions(kind, &key.name);
+        if !known.is_empty() {
+            return format!(
+                "register {key} in the same batch, or refer to a registered version: {}",
+                known.join(", ")
+            );
         }
-        let versions = known.join(", ");
-        format!("register {key} in the same batch, or refer to a registered version: {versions}")
+        let register = format!("register {key} first, or in the same batch");
+        let Some(similar) = self.similar_name(kind, &key.name) else { return register };
+        let versions = self.known_versions(kind, similar).join(", ");
+        format!("did you mean {kind}/{similar} ({versions})? otherwise {register}")
+    }
+
+    /// The name that was likely meant. A large registry has no suggestion for a typo at the start of
+    /// a name, because only neighbors in the order of names are compared.
+    fn similar_name<'n>(&'n self, kind: Kind, name: &'n Name) -> Option<&'n Name> {
+        if self.compared.fetch_add(1, Ordering::Relaxed) >= COMPARED_NAMES {
+            return None;
+        }
+        let before = self.by_name.range(..(kind, name)).rev().take(NEIGHBORS);
+        let after = self.by_name.range((kind, name)..).take(NEIGHBORS);
+        let in_batch = before.chain(after).map(|(key, _)| *key);
+        let in_batch = in_batch.filter(|(other, _)| *other == kind).map(|(_, name)| name);
+        let registered = self.catalog.names_around(kind, name, NEIGHBORS);
+        let names: Vec<&Name> = registered.chain(in_batch).collect();
+        let similar = closest(name.as_str(), names.iter().map(|name| name.as_str()))?;
+        names.iter().copied().find(|name| name.as_str() == similar)
     }
 
     pub(super) fn catalog(&self) -> &'a Catalog {
@@ -190,4 +228,42 @@ fn restored<'a>(catalog: &'a Catalog, lifecycles: &Lifecycles<'a>) -> Vec<NewEnt
         becomes.then(|| NewEntity { change, document, references: references(document.entity()) })
     };
     lifecycles.iter().filter_map(restored).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice::from_ref;
+
+    use super::{
+        super::testing::{found_of, server, set, source_tool},
+        COMPARED_NAMES, NEIGHBORS, Proposed,
+    };
+    use crate::{diagnostic::Code, lifecycle::LifecycleState};
+
+    /// The number of findings about sources that suggest the server `files`.
+    fn suggestions(registered: &[Proposed], batch: &[Proposed]) -> usize {
+        found_of(Code::SourceUnknown, registered, batch).matches("server/files (1.0.0)").count()
+    }
+
+    #[test]
+    fn suggestions_are_usable_names_of_registry_and_batch() {
+        let (files, tool) = (server("files", &[]), source_tool("read", "fles"));
+        let retired = set("server/files@1.0.0", LifecycleState::Retired, None);
+        assert_eq!(suggestions(from_ref(&files), from_ref(&tool)), 1);
+        assert_eq!(suggestions(&[], &[files.clone(), tool.clone()]), 1);
+        assert_eq!(suggestions(&[files.clone(), retired], &[tool]), 0);
+        assert_eq!(suggestions(&[files], &[source_tool("read", "archive")]), 0);
+    }
+
+    #[test]
+    fn suggestions_compare_limited_number_of_names() {
+        let tool = |i: usize| source_tool(&format!("t{i}"), "fles");
+        let tools: Vec<_> = (0..2 * COMPARED_NAMES).map(tool).collect();
+        assert_eq!(suggestions(&[server("files", &[])], &tools), COMPARED_NAMES);
+        let other = |i: usize| server(&format!("m{i}"), &[]);
+        let mut large: Vec<_> = (0..2 * NEIGHBORS).map(other).collect();
+        large.push(server("files", &[]));
+        assert_eq!(suggestions(&large, &[source_tool("read", "fils")]), 1);
+        assert_eq!(suggestions(&large, &[source_tool("read", "xfiles")]), 0);
+    }
 }

@@ -62,6 +62,16 @@ mod tests {
     }
 
     #[test]
+    fn misspelled_source_server_has_a_suggestion() {
+        insta::assert_snapshot!(
+            found(&[server("weather-server", &[])], &[source_tool("read", "weather-sever")]),
+            @"error[source-unknown] tool/read@1.0.0 at \"/source\": the tool's source \
+              server/weather-sever@1.0.0 is not registered (did you mean server/weather-server \
+              (1.0.0)? otherwise register server/weather-sever@1.0.0 first, or in the same batch)"
+        );
+    }
+
+    #[test]
     fn source_server_must_provide_tool() {
         let source = json!({ "server": "files", "serverVersion": "1.0.0", "tool": "rm" });
         let alias = tool("remove", json!({ "source": source }));
