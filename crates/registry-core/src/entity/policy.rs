@@ -2,6 +2,7 @@
 //!
 //! The version in force is the highest that is not a pre-release.
 
+mod approval;
 mod budget;
 mod inspection;
 mod limits;
@@ -14,6 +15,7 @@ use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+pub use approval::{Approval, ApprovalCondition, Approver, InvalidApprover, MAX_QUORUM};
 pub use budget::{Budget, BudgetScope, BudgetWindow, CalendarPeriod, Fraction, OnUnavailable};
 pub use inspection::{
     BinaryContent, DataClass, Inspection, InspectionAction, InspectionException, InspectionProfile,
