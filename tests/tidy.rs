@@ -121,7 +121,7 @@ fn modules_have_one_layout() {
 }
 
 /// Workspace crates that each crate may depend on, except for tests (docs/architecture.md).
-const DEPENDENCIES: [(&str, &[&str]); 33] = [
+const DEPENDENCIES: [(&str, &[&str]); 34] = [
     ("schema-compat", &[]),
     ("registry-core", &["schema-compat"]),
     ("registry-proto", &["ledger", "registry-core", "schema-compat"]),
@@ -136,6 +136,7 @@ const DEPENDENCIES: [(&str, &[&str]); 33] = [
     ("mcp-registry", &["registry-core", "schema-compat"]),
     ("policy", &["registry-core", "schema-compat"]),
     ("ledger", &["registry-core"]),
+    ("approval", &["registry-core"]),
     ("inspection", &["registry-core"]),
     ("gateway-protocol", &[]),
     ("a2a-grpc", &[]),
@@ -232,10 +233,11 @@ const DEPENDENCIES: [(&str, &[&str]); 33] = [
 ];
 
 /// The crates without I/O.
-const PURE: [&str; 8] = [
+const PURE: [&str; 9] = [
     "registry-core",
     "policy",
     "ledger",
+    "approval",
     "inspection",
     "gateway-protocol",
     "a2a",
@@ -612,6 +614,8 @@ const HOMES: &[Home] = &[
     Home { text: "SystemTime::now", within: "crates/gateway-policy/src/", homes: &[] },
     Home { text: "SystemTime::now", within: "crates/ledger/src/", homes: &[] },
     Home { text: "Instant::now", within: "crates/ledger/src/", homes: &[] },
+    Home { text: "SystemTime::now", within: "crates/approval/src/", homes: &[] },
+    Home { text: "Instant::now", within: "crates/approval/src/", homes: &[] },
     Home {
         text: "SystemTime::now",
         within: "crates/gateway-compose/src/",

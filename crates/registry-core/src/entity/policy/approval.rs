@@ -13,7 +13,7 @@ pub const MAX_QUORUM: u32 = 10;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Approval {
-    /// Which of the selected calls need it.
+    /// The selected calls that need it.
     #[serde(default, skip_serializing_if = "ApprovalCondition::is_always")]
     pub when: ApprovalCondition,
     /// The principals that may decide. One match suffices.
@@ -46,7 +46,7 @@ pub struct Approval {
     pub show: Vec<Box<str>>,
 }
 
-/// Which of the selected calls need an approval.
+/// The selected calls that need an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApprovalCondition {
