@@ -44,6 +44,14 @@ impl Principal {
         (&self.issuer, &self.subject) == (&other.issuer, &other.subject)
     }
 
+    /// The identity of the account.
+    pub fn key(&self) -> Digest {
+        let mut text = Framed::new("approval account 1");
+        text.add(self.issuer.as_bytes());
+        text.add(self.subject.as_bytes());
+        text.digest()
+    }
+
     /// Whether `other` certainly belongs to another person. An account without a person, such as that
     /// of a service, differs from all people.
     pub fn check_distinct(&self, other: &Self) -> Result<(), Indistinct> {

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     binding::{Binding, Principal},
     id::RequestId,
-    limits::{GRANTS_PER_CALLER, STORED, STORED_PER_CALLER},
+    limits::{STORED, STORED_PER_CALLER},
     request::{
-        CancelError, Canceller, Changed, Choice, Claim, ConfirmError, ConsumeError, DecideError,
-        OpenError, Recorded, Request, Review, SettleError, Settlement, Situation, StandingGrant,
-        Transition, Wanted, open,
+        CancelError, Canceller, Changed, Claim, ConfirmError, ConsumeError, DecideError, OpenError,
+        Recorded, Request, Review, SettleError, Settlement, Situation, StandingGrant, Transition,
+        Wanted, open,
     },
 };
 
@@ -68,11 +68,8 @@ impl MemoryApprovals {
         let request = self.requests.get(&id).ok_or(DecideError::NotFound)?;
         let caller = &request.binding.caller;
         let is_own = |grant: &&StandingGrant| grant.binding.caller.is_account(caller);
-        let is_standing = matches!(review.choice, Choice::Approve { standing: Some(_) });
-        if is_standing && self.grants.values().filter(is_own).count() >= GRANTS_PER_CALLER {
-            return Err(DecideError::TooManyGrants);
-        }
-        let changed = request.decide(review, now)?;
+        let grants = self.grants.values().filter(is_own).count();
+        let changed = request.decide(Review { grants, ..review }, now)?;
         if let Some(grant) = changed.request.standing_grant() {
             self.grants.insert(grant.origin, grant);
         }

@@ -184,9 +184,19 @@ impl Request {
         after(self.changed_at, COOL_DOWN)
     }
 
+    /// The time of the next [`Self::advance`].
+    pub fn due_at(&self) -> Option<Timestamp> {
+        self.next_limit().map(|(end, _)| end)
+    }
+
     /// Ends a request whose time limit is over.
     pub fn advance(&self, now: Timestamp) -> Option<Changed> {
         Some(self.step(self.due(now)?, Actor::Clock, now))
+    }
+
+    /// The time of the end, from which on the preview and the row are kept for a time.
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        self.state.is_ended().then_some(self.changed_at)
     }
 
     /// Whether its preview must be erased.
@@ -294,19 +304,20 @@ impl Request {
 
     /// The state after a time limit that is over.
     fn due(&self, now: Timestamp) -> Option<State> {
+        self.next_limit().filter(|(end, _)| *end <= now).map(|(_, state)| state)
+    }
+
+    /// The next time limit, and the state after it.
+    fn next_limit(&self) -> Option<(Timestamp, State)> {
         match self.state {
-            State::Pending | State::Approved => {
-                self.deadline.is_some_and(|end| end <= now).then_some(State::Expired)
-            }
+            State::Pending | State::Approved => Some((self.deadline?, State::Expired)),
             State::Consumed => {
                 let last = self.uses.last()?;
-                match last.outcome {
-                    None => (last.outcome_until <= now).then_some(State::Unknown),
+                Some(match last.outcome {
+                    None => (last.outcome_until, State::Unknown),
                     // The server has executed nothing yet.
-                    Some(_) => {
-                        (now.since(last.settled_at?) >= INPUT_WITHIN).then_some(State::Failed)
-                    }
-                }
+                    Some(_) => (after(last.settled_at?, INPUT_WITHIN), State::Failed),
+                })
             }
             _ => None,
         }

@@ -112,7 +112,7 @@ pub(crate) fn decide(
     choice: &Choice,
     now: Timestamp,
 ) -> Result<Request, crate::DecideError> {
-    let review = Review { decider, choice, current: &current(), is_batch: false };
+    let review = Review { decider, choice, current: &current(), is_batch: false, grants: 0 };
     request.decide(review, now).map(|changed| changed.request)
 }
 

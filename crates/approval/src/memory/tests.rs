@@ -6,7 +6,7 @@ use registry_core::entity::policy::Approval;
 
 use super::*;
 use crate::{
-    GrantScope, StandingWish, State,
+    Choice, GrantScope, StandingWish, State,
     limits::{COOL_DOWN, OPEN_PER_CALLER},
     request::after,
     testing::{
@@ -23,7 +23,7 @@ fn first() -> RequestId {
 
 fn decide(store: &mut MemoryApprovals, id: RequestId, choice: &Choice, now: Timestamp) -> Request {
     let (bob, current) = (decider("bob"), current());
-    let review = Review { decider: &bob, choice, current: &current, is_batch: false };
+    let review = Review { decider: &bob, choice, current: &current, is_batch: false, grants: 0 };
     store.decide(id, review, now).unwrap().value
 }
 
@@ -99,7 +99,7 @@ fn flood_of_cancelled_requests_keeps_size() {
         let call = binding(&number.to_string(), rule());
         let (id, caller) = (RequestId::new(number), call.caller.clone());
         reopen(&mut store, number, call, at(0));
-        store.cancel(id, Canceller::Caller(&caller), at(1)).unwrap();
+        store.cancel(id, Canceller::Caller(&caller), at(0)).unwrap();
     }
     assert_eq!(store.requests().count(), STORED_PER_CALLER);
 }

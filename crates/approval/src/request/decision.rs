@@ -86,6 +86,8 @@ pub struct Review<'a> {
     pub current: &'a Current,
     /// Whether the person decides about several requests at once.
     pub is_batch: bool,
+    /// The number of standing grants of the caller. Stores set it.
+    pub grants: usize,
 }
 
 /// A recorded choice.
@@ -250,6 +252,9 @@ impl Request {
             return Err(DecideError::Sensitive);
         }
         if let Some(wish) = standing {
+            if review.grants >= GRANTS_PER_CALLER {
+                return Err(DecideError::TooManyGrants);
+            }
             let limits = self.binding.demands.iter().map(|demand| demand.rule.standing_for);
             // `None` is less than any limit.
             let longest = limits.min().flatten().ok_or(DecideError::NoStanding)?;

@@ -179,8 +179,14 @@ fn check_room(
 }
 
 impl Request {
-    /// Whether a store may delete it for a new one. Denials stay until their cool-down ends.
+    /// Whether a store may delete it for a new one.
     pub fn makes_room(&self, now: Timestamp) -> bool {
-        self.state.is_ended() && !self.is_cooling_down(now)
+        self.makes_room_at().is_some_and(|start| start <= now)
+    }
+
+    /// The time from which on a store may delete it for a new one. Denials stay until their cool-down
+    /// ends.
+    pub fn makes_room_at(&self) -> Option<Timestamp> {
+        if self.state == State::Denied { Some(self.cool_down_end()) } else { self.ended_at() }
     }
 }

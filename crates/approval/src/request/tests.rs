@@ -33,6 +33,16 @@ fn preview_is_erased_a_day_after_the_end() {
 }
 
 #[test]
+fn due_time_is_that_of_the_next_limit() {
+    let request = approved(rule());
+    assert_eq!((pending(rule()).due_at(), request.due_at()), (None, request.deadline));
+    let used = request.consume(GATEWAY, &claim(&request, 0, 1), at(2)).unwrap().unwrap().request;
+    assert_eq!(used.due_at(), Some(at(62)));
+    let ended = used.advance(at(62)).unwrap().request;
+    assert_eq!((ended.due_at(), ended.ended_at()), (None, Some(at(62))));
+}
+
+#[test]
 fn every_step_raises_the_revision() {
     let request = pending(rule());
     let confirmed = approved(rule());

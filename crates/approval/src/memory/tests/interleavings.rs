@@ -341,8 +341,13 @@ impl World {
             Choice::Approve { standing }
         };
         let current = Current { owners: BTreeSet::new(), is_current: true };
-        let review =
-            Review { decider: &decider, choice: &choice, current: &current, is_batch: false };
+        let review = Review {
+            decider: &decider,
+            choice: &choice,
+            current: &current,
+            is_batch: false,
+            grants: 0,
+        };
         let now = self.time();
         let Ok(recorded) = self.store.decide(id, review, now) else { return };
         self.write();

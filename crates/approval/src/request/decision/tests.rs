@@ -79,7 +79,8 @@ fn four_eyes_reject_tokens_and_owners() {
     assert_eq!(refusal(four_eyes(), &owner), ineligible(Ineligible::Owner));
     let moved = Decider { team: Some("later".into()), ..decider("bob") };
     let current = Current { owners: ["later".to_owned()].into(), is_current: true };
-    let review = Review { decider: &moved, choice: &APPROVE, current: &current, is_batch: false };
+    let review =
+        Review { decider: &moved, choice: &APPROVE, current: &current, is_batch: false, grants: 0 };
     let refused = pending(four_eyes()).decide(review, at(1));
     assert_eq!(refused, Err(DecideError::Ineligible(Ineligible::Owner)), "the owner has changed");
 }
@@ -152,7 +153,8 @@ fn denial_needs_reason_and_starts_cool_down() {
 fn changed_definition_invalidates_at_decision() {
     let stale = Current { is_current: false, ..current() };
     let bob = decider("bob");
-    let review = Review { decider: &bob, choice: &APPROVE, current: &stale, is_batch: false };
+    let review =
+        Review { decider: &bob, choice: &APPROVE, current: &stale, is_batch: false, grants: 0 };
     let changed = pending(rule()).decide(review, at(1)).unwrap();
     assert_eq!(changed.request.state, State::Invalid);
     assert!(changed.request.decisions.is_empty());
@@ -174,7 +176,8 @@ fn batch_skips_requests_that_need_people() {
     let bob = decider("bob");
     let current = current();
     let denial = deny("no");
-    let batch = |choice| Review { decider: &bob, choice, current: &current, is_batch: true };
+    let batch =
+        |choice| Review { decider: &bob, choice, current: &current, is_batch: true, grants: 0 };
     for sensitive in [four_eyes(), quorum(2)] {
         let refused = pending(sensitive.clone()).decide(batch(&APPROVE), at(1));
         assert_eq!(refused, Err(DecideError::Sensitive));
@@ -237,7 +240,8 @@ fn standing_grant_needs_all_approvers() {
 fn decision_in_store_is_audited() {
     let mut store = store(quorum(2));
     let (bob, current) = (decider("bob"), current());
-    let review = Review { decider: &bob, choice: &APPROVE, current: &current, is_batch: false };
+    let review =
+        Review { decider: &bob, choice: &APPROVE, current: &current, is_batch: false, grants: 0 };
     let recorded = store.decide(RequestId::new(1), review, at(1)).unwrap();
     let [step] = &recorded.transitions[..] else { panic!("{recorded:?}") };
     assert_eq!((step.from, step.to), (Some(State::Pending), State::Pending));
