@@ -167,6 +167,7 @@ const DEPENDENCIES: [(&str, &[&str]); 34] = [
     (
         "registry-server",
         &[
+            "approval",
             "ledger",
             "mcp-registry",
             "metric-table",

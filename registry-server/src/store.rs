@@ -4,6 +4,7 @@
 //! readers see whole commits in revision order. Reads verify documents by their digest and commits by the
 //! chain.
 
+mod approvals;
 mod audit;
 mod backend;
 mod batch;
@@ -38,6 +39,7 @@ pub use self::ledger::{
     Posting, RecallListener, RecallNotice, Reclaim, ReclaimFailure, Reclaimed, SeenState,
     UsageAges, UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery,
 };
+pub use approvals::ApprovalQuery;
 pub use audit::{Finding, Findings, Progress, ServedState};
 pub use backend::HeadLock;
 use backend::{Backend, execute};

@@ -1,7 +1,7 @@
 //! Opening databases: new, current, older, newer and foreign ones.
 
 use registry_core::{Attestation, ChainHash, RegistryId, Revision, Timestamp};
-use registry_server::store::{Error, Store, UsageQuery};
+use registry_server::store::{ApprovalQuery, Error, Store, UsageQuery};
 
 use crate::{
     append::assert_holds,
@@ -52,7 +52,7 @@ pub(crate) async fn database_of_a_newer_schema_is_rejected(fixture: &Fixture) {
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 12, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 13, .. }), "{error}");
     assert!(error.to_string().contains("upgrade registry-server"), "{error}");
 }
 
@@ -91,13 +91,29 @@ async fn left_earlier(
     let migrations = format!("DELETE FROM _sqlx_migrations WHERE version >= {first}");
     let policies = if first <= 9 { without_policies(fixture) } else { "" };
     let usage = if first <= 11 { WITHOUT_USAGE } else { "" };
-    let ledger = if first <= 10 { without_ledger(fixture) } else { WITHOUT_BOUNDS.to_owned() };
-    let undo = format!("{usage}{ledger}{policies}{events}{undo}");
+    let ledger = match first {
+        ..=10 => without_ledger(fixture),
+        11..=12 => WITHOUT_BOUNDS.to_owned(),
+        _ => String::new(),
+    };
+    let approvals = without_approvals(fixture);
+    let undo = format!("{approvals}{usage}{ledger}{policies}{events}{undo}");
     fixture.execute(&format!("{undo};{migrations}")).await;
     let again = fixture.open().await;
     assert_holds(&again, &log).await;
     assert_eq!(fixture.number(NEEDS_VERSION).await, 9);
     (again, log)
+}
+
+/// SQL that reverts migration 13.
+fn without_approvals(fixture: &Fixture) -> String {
+    let tables =
+        "DROP TABLE approval_grants; DROP TABLE approval_steps; DROP TABLE approval_rounds;
+                  DROP TABLE approval_requests;";
+    match fixture {
+        Fixture::Sqlite(_) => tables.to_owned(),
+        Fixture::Postgres(_) => format!("{tables} DROP TABLE approval_lock;"),
+    }
 }
 
 /// SQL that reverts migration 12.
@@ -259,6 +275,14 @@ pub(crate) async fn migration_11_adds_usage(fixture: &Fixture) {
 /// A database before migration 12.
 pub(crate) async fn migration_12_adds_bounds(fixture: &Fixture) {
     goes_on(left_earlier(fixture, 12, [Draft::new().register("A", "1.0.0")], "").await).await;
+}
+
+/// A database before migration 13, without approvals.
+pub(crate) async fn migration_13_adds_approvals(fixture: &Fixture) {
+    let again = left_earlier(fixture, 13, [Draft::new().register("A", "1.0.0")], "").await;
+    let query = ApprovalQuery { state: None, caller: None, after: None, limit: 1 };
+    assert_eq!(again.0.approvals(query).await.unwrap(), []);
+    goes_on(again).await;
 }
 
 /// Only a database without a public key becomes a relay's.

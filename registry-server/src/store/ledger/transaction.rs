@@ -135,23 +135,23 @@ impl Failed {
     }
 }
 
-/// A transaction.
-pub(super) enum LedgerTransaction {
+/// A transaction on either database.
+pub(in crate::store) enum LedgerTransaction {
     Sqlite(SqliteLedger),
     Postgres(PostgresLedger),
 }
 
-pub(super) struct SqliteLedger(Transaction<'static, Sqlite>);
-pub(super) struct PostgresLedger(Transaction<'static, Postgres>);
+pub(in crate::store) struct SqliteLedger(Transaction<'static, Sqlite>);
+pub(in crate::store) struct PostgresLedger(Transaction<'static, Postgres>);
 
 impl SqliteLedger {
-    pub(super) fn reader(&mut self) -> &mut sqlx::SqliteConnection {
+    pub(in crate::store) fn reader(&mut self) -> &mut sqlx::SqliteConnection {
         &mut self.0
     }
 }
 
 impl PostgresLedger {
-    pub(super) fn reader(&mut self) -> &mut sqlx::PgConnection {
+    pub(in crate::store) fn reader(&mut self) -> &mut sqlx::PgConnection {
         &mut self.0
     }
 }
@@ -169,10 +169,10 @@ macro_rules! execute_in {
         }
     };
 }
-pub(super) use execute_in;
+pub(in crate::store) use execute_in;
 
 impl LedgerTransaction {
-    pub(super) async fn begin(backend: &Backend) -> Result<Self, sqlx::Error> {
+    pub(in crate::store) async fn begin(backend: &Backend) -> Result<Self, sqlx::Error> {
         match backend {
             Backend::Sqlite(store) => {
                 store.begin_write().await.map(|of| Self::Sqlite(SqliteLedger(of)))
@@ -183,7 +183,7 @@ impl LedgerTransaction {
         }
     }
 
-    pub(super) async fn commit(self) -> Result<(), sqlx::Error> {
+    pub(in crate::store) async fn commit(self) -> Result<(), sqlx::Error> {
         match self {
             Self::Sqlite(SqliteLedger(of)) => of.commit().await,
             Self::Postgres(PostgresLedger(of)) => of.commit().await,
