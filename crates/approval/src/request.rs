@@ -194,7 +194,7 @@ impl Request {
         Some(self.step(self.due(now)?, Actor::Clock, now))
     }
 
-    /// The time of the end, from which on the preview and the row are kept for a time.
+    /// The time of the end. The preview and the row are deleted some time later.
     pub fn ended_at(&self) -> Option<Timestamp> {
         self.state.is_ended().then_some(self.changed_at)
     }
@@ -235,6 +235,16 @@ impl Request {
     pub fn invalidate(&self, now: Timestamp) -> Option<Changed> {
         let is_open = self.state_at(now).is_open();
         is_open.then(|| self.step(State::Invalid, Actor::Registry, now))
+    }
+
+    /// Ends a request after its store may have lost transactions, which may have used it.
+    pub fn recover(&self, now: Timestamp) -> Option<Changed> {
+        let to = match self.state {
+            State::Pending | State::Approved => State::Invalid,
+            State::Consumed => State::Unknown,
+            _ => return None,
+        };
+        Some(self.step(to, Actor::Recovery, now))
     }
 
     /// Ends an open request that a newer one replaces.

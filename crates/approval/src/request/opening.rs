@@ -184,8 +184,7 @@ impl Request {
         self.makes_room_at().is_some_and(|start| start <= now)
     }
 
-    /// The time from which on a store may delete it for a new one. Denials stay until their cool-down
-    /// ends.
+    /// The time when it starts to make room. Denials stay until their cool-down ends.
     pub fn makes_room_at(&self) -> Option<Timestamp> {
         if self.state == State::Denied { Some(self.cool_down_end()) } else { self.ended_at() }
     }

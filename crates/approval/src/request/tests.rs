@@ -43,6 +43,17 @@ fn due_time_is_that_of_the_next_limit() {
 }
 
 #[test]
+fn lost_transactions_end_every_request() {
+    let request = approved(rule());
+    let used = request.consume(GATEWAY, &claim(&request, 0, 1), at(2)).unwrap().unwrap().request;
+    let recovered = |request: &Request| request.recover(at(3)).map(|changed| changed.request.state);
+    assert_eq!(recovered(&pending(rule())), Some(State::Invalid));
+    assert_eq!(recovered(&request), Some(State::Invalid));
+    assert_eq!(recovered(&used), Some(State::Unknown));
+    assert_eq!(recovered(&used.recover(at(3)).unwrap().request), None);
+}
+
+#[test]
 fn every_step_raises_the_revision() {
     let request = pending(rule());
     let confirmed = approved(rule());

@@ -46,6 +46,8 @@ pub enum Actor {
     Clock,
     /// A change of the definition or of the policies.
     Registry,
+    /// The loss of transactions of the store.
+    Recovery,
 }
 
 /// A step of a request. Both states are equal if a decision or a round does not change the state.
