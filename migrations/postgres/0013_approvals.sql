@@ -19,6 +19,8 @@ CREATE TABLE approval_requests (
     state     text COLLATE "C" NOT NULL,
     -- The number of the last step.
     revision  bigint NOT NULL,
+    -- The generation of the ledger. An older one ends the request: the database may lack transactions.
+    generation bigint NOT NULL,
     -- The next time limit. Null: none.
     due_at    timestamptz,
     -- Null: not ended.
@@ -31,7 +33,7 @@ CREATE TABLE approval_requests (
     preview   text,
     CONSTRAINT approval_requests_pkey PRIMARY KEY (id),
     CONSTRAINT approval_requests_id_form CHECK (length(id) = 32),
-    CONSTRAINT approval_requests_revision CHECK (revision > 0),
+    CONSTRAINT approval_requests_numbers CHECK (revision > 0 AND generation >= 0),
     CONSTRAINT approval_requests_state_known CHECK (state IN (
         'pending', 'approved', 'consumed', 'succeeded', 'failed', 'unknown', 'denied', 'expired', 'cancelled',
         'superseded', 'invalid'))
@@ -68,6 +70,8 @@ CREATE TABLE approval_grants (
     -- The request that created the grant. It can be deleted before the grant ends.
     origin   text COLLATE "C" NOT NULL,
     caller   text COLLATE "C" NOT NULL,
+    -- The generation of the ledger. The grant counts in this one only.
+    generation bigint NOT NULL,
     ends_at  timestamptz NOT NULL,
     document text NOT NULL,
     CONSTRAINT approval_grants_pkey PRIMARY KEY (origin)

@@ -11,6 +11,8 @@ CREATE TABLE approval_requests (
     state     TEXT    NOT NULL,
     -- The number of the last step.
     revision  INTEGER NOT NULL,
+    -- The generation of the ledger. An older one ends the request: the database may lack transactions.
+    generation INTEGER NOT NULL,
     -- The next time limit. Null: none.
     due_at    TEXT,
     -- Null: not ended.
@@ -23,7 +25,7 @@ CREATE TABLE approval_requests (
     preview   TEXT,
     CONSTRAINT approval_requests_pkey PRIMARY KEY (id),
     CONSTRAINT approval_requests_id_form CHECK (length(id) = 32),
-    CONSTRAINT approval_requests_revision CHECK (revision > 0),
+    CONSTRAINT approval_requests_numbers CHECK (revision > 0 AND generation >= 0),
     CONSTRAINT approval_requests_state_known CHECK (state IN (
         'pending', 'approved', 'consumed', 'succeeded', 'failed', 'unknown', 'denied', 'expired', 'cancelled',
         'superseded', 'invalid'))
@@ -60,6 +62,8 @@ CREATE TABLE approval_grants (
     -- The request that created the grant. It can be deleted before the grant ends.
     origin   TEXT NOT NULL,
     caller   TEXT NOT NULL,
+    -- The generation of the ledger. The grant counts in this one only.
+    generation INTEGER NOT NULL,
     ends_at  TEXT NOT NULL,
     document TEXT NOT NULL,
     CONSTRAINT approval_grants_pkey PRIMARY KEY (origin)

@@ -1,7 +1,8 @@
 //! Requests for approvals of calls, and standing grants.
 //!
 //! The crate `approval` computes each change. A transaction locks the row of its request. The creation of a request
-//! locks one row for all creations, because its limits count other requests.
+//! locks one row for all creations, because its limits count other requests. A database that may lack transactions may
+//! lack consumptions too. A new generation of the ledger therefore ends all earlier requests and grants.
 
 mod sql;
 
@@ -15,7 +16,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{
-    Error, OPERATION_TIMEOUT, Store,
+    Error, LedgerFailure, OPERATION_TIMEOUT, SeenState, Store,
     backend::{Backend, execute, run},
     ledger::{LedgerTransaction, execute_in},
     row::{corrupt, row},
@@ -27,7 +28,7 @@ const SWEEP: i64 = 1_000;
 
 row!(
     /// A request.
-    RequestRecord { document: String, preview: Option<String> }
+    RequestRecord { document: String, preview: Option<String>, generation: i64 }
 );
 row!(
     /// A standing grant or a step.
@@ -55,14 +56,23 @@ pub struct ApprovalQuery<'a> {
     pub limit: usize,
 }
 
+/// The conditions of a transaction.
+#[derive(Debug, Clone, Copy)]
+pub struct ApprovalContext {
+    /// The newest state of the ledger that this server has seen.
+    pub seen: SeenState,
+    /// The time.
+    pub now: Timestamp,
+}
+
 impl Store {
     /// Finds or creates the request of a call.
     pub async fn open_approval(
         &self,
         wanted: &Wanted,
-        now: Timestamp,
-    ) -> Result<Result<Recorded<Request>, OpenError>, Error> {
-        self.within(OPERATION_TIMEOUT, open(&self.backend, wanted, now)).await
+        context: ApprovalContext,
+    ) -> Result<Result<Recorded<Request>, OpenError>, LedgerFailure> {
+        self.within(OPERATION_TIMEOUT, open(&self.backend, wanted, context)).await
     }
 
     /// Changes a request by a function of it and of the number of standing grants of its caller. `None`: there is no
@@ -70,9 +80,10 @@ impl Store {
     pub async fn change_approval<E: Send>(
         &self,
         id: RequestId,
+        context: ApprovalContext,
         change: impl Fn(&Request, usize) -> Result<Option<Changed>, E> + Send + Sync,
-    ) -> Result<Option<Result<Recorded<Request>, E>>, Error> {
-        self.within(OPERATION_TIMEOUT, change_one(&self.backend, id, &change)).await
+    ) -> Result<Option<Result<Recorded<Request>, E>>, LedgerFailure> {
+        self.within(OPERATION_TIMEOUT, change_one(&self.backend, id, context, &change)).await
     }
 
     /// Finds a request.
@@ -91,16 +102,19 @@ impl Store {
     }
 
     /// Records the time limits that are over, erases previews, and deletes old requests and grants.
-    pub async fn advance_approvals(&self, now: Timestamp) -> Result<Vec<Transition>, Error> {
+    pub async fn advance_approvals(
+        &self,
+        context: ApprovalContext,
+    ) -> Result<Vec<Transition>, LedgerFailure> {
         let mut transitions = Vec::new();
-        let due = self.within(OPERATION_TIMEOUT, due(&self.backend, now)).await?;
+        let due = self.within(OPERATION_TIMEOUT, due(&self.backend, context.now)).await?;
         for id in due {
-            let advance = |request: &Request, _| Ok::<_, Error>(request.advance(now));
-            if let Some(recorded) = self.change_approval(id, advance).await? {
+            let advance = |request: &Request, _| Ok::<_, Error>(request.advance(context.now));
+            if let Some(recorded) = self.change_approval(id, context, advance).await? {
                 transitions.extend(recorded?.transitions);
             }
         }
-        self.within(OPERATION_TIMEOUT, clean(&self.backend, now)).await?;
+        self.within(OPERATION_TIMEOUT, clean(&self.backend, context.now)).await?;
         Ok(transitions)
     }
 
@@ -120,253 +134,290 @@ impl Store {
 async fn open(
     backend: &Backend,
     wanted: &Wanted,
-    now: Timestamp,
-) -> Result<Result<Recorded<Request>, OpenError>, Error> {
-    let explain = |e: sqlx::Error| backend.explain(&e);
-    let mut transaction = LedgerTransaction::begin(backend).await.map_err(explain)?;
-    lock_creation(&mut transaction).await.map_err(explain)?;
+    context: ApprovalContext,
+) -> Result<Result<Recorded<Request>, OpenError>, LedgerFailure> {
+    let mut writer = Writer::begin(backend).await?;
+    writer.lock_creation().await?;
     let caller = wanted.binding.caller.key().to_string();
-    let mut requests = of_caller(backend, &mut transaction, &caller).await?;
+    let mut stored = writer.lock_requests(&caller).await?;
+    writer.check(context.seen).await?;
     let mut transitions = Vec::new();
-    // A request whose limit is over must not block the unique index.
-    for request in &mut requests {
-        if let Some(changed) = request.advance(now) {
-            replace(backend, &mut transaction, request, &changed).await?;
-            *request = changed.request;
+    // A request that has ended must not block the unique index.
+    for stored in &mut stored {
+        if let Some(changed) = writer.overdue(stored, context.now) {
+            writer.replace(&stored.request, &changed).await?;
+            stored.request = changed.request;
             transitions.push(changed.transition);
         }
     }
-    let grants = grants_of(backend, &mut transaction, &caller).await?;
-    let kept = count_kept(&mut transaction, now).await.map_err(explain)?;
-    let (requests, grants): (Vec<_>, Vec<_>) = (requests.iter().collect(), grants.iter().collect());
+    let grants = writer.grants(&caller).await?;
+    let kept = writer.count_kept(context.now).await?;
+    let requests: Vec<_> = stored.iter().map(|stored| &stored.request).collect();
+    let grants: Vec<_> = grants.iter().collect();
     let situation = Situation { requests: &requests, grants: &grants, kept };
-    let opened = match approval::open(wanted.clone(), situation, now) {
+    let opened = match approval::open(wanted.clone(), situation, context.now) {
         Ok(opened) => opened,
         Err(refusal) => return Ok(Err(refusal)),
     };
     let Opened { request, transition, superseded } = opened;
     for changed in superseded {
-        let old = requests.iter().find(|old| old.id == changed.request.id);
-        if let Some(old) = old {
-            replace(backend, &mut transaction, old, &changed).await?;
+        if let Some(old) = requests.iter().find(|old| old.id == changed.request.id) {
+            writer.replace(old, &changed).await?;
         }
         transitions.push(changed.transition);
     }
     if let Some(transition) = transition {
-        make_room(&mut transaction, &caller, now).await.map_err(explain)?;
-        insert(backend, &mut transaction, &request, &transition).await?;
+        writer.make_room(&caller, context.now).await?;
+        writer.insert(&request, &transition).await?;
         transitions.push(transition);
     }
-    transaction.commit().await.map_err(explain)?;
+    writer.commit().await?;
     Ok(Ok(Recorded { value: request, transitions }))
 }
 
 async fn change_one<E>(
     backend: &Backend,
     id: RequestId,
+    context: ApprovalContext,
     change: &(impl Fn(&Request, usize) -> Result<Option<Changed>, E> + Sync),
-) -> Result<Option<Result<Recorded<Request>, E>>, Error> {
-    let explain = |e: sqlx::Error| backend.explain(&e);
-    let mut transaction = LedgerTransaction::begin(backend).await.map_err(explain)?;
-    let Some(request) = lock(backend, &mut transaction, id).await? else { return Ok(None) };
-    let caller = request.binding.caller.key().to_string();
-    let grants = grants_of(backend, &mut transaction, &caller).await?.len();
-    let changed = match change(&request, grants) {
+) -> Result<Option<Result<Recorded<Request>, E>>, LedgerFailure> {
+    let mut writer = Writer::begin(backend).await?;
+    let Some(stored) = writer.lock_request(id).await? else { return Ok(None) };
+    writer.check(context.seen).await?;
+    let mut recorded = Recorded { value: stored.request.clone(), transitions: Vec::new() };
+    if writer.is_lost(&stored)
+        && let Some(changed) = stored.request.recover(context.now)
+    {
+        writer.replace(&stored.request, &changed).await?;
+        writer.commit().await?;
+        recorded.value = changed.request;
+        recorded.transitions.push(changed.transition);
+        // The ended request explains the refusal.
+        return Ok(Some(change(&recorded.value, 0).map(|_| recorded)));
+    }
+    let caller = stored.request.binding.caller.key().to_string();
+    let grants = writer.grants(&caller).await?.len();
+    let changed = match change(&stored.request, grants) {
         Ok(Some(changed)) => changed,
-        Ok(None) => {
-            return Ok(Some(Ok(Recorded { value: request, transitions: Vec::new() })));
-        }
+        Ok(None) => return Ok(Some(Ok(recorded))),
         Err(refusal) => return Ok(Some(Err(refusal))),
     };
-    replace(backend, &mut transaction, &request, &changed).await?;
-    transaction.commit().await.map_err(explain)?;
-    let Changed { request, transition } = changed;
-    Ok(Some(Ok(Recorded { value: request, transitions: vec![transition] })))
+    writer.replace(&stored.request, &changed).await?;
+    writer.commit().await?;
+    recorded.value = changed.request;
+    recorded.transitions.push(changed.transition);
+    Ok(Some(Ok(recorded)))
 }
 
-/// Waits for other creations. SQLite has one writer.
-async fn lock_creation(transaction: &mut LedgerTransaction) -> Result<(), sqlx::Error> {
-    match transaction {
-        LedgerTransaction::Sqlite(_) => Ok(()),
-        LedgerTransaction::Postgres(of) => {
-            sqlx::query(sql::POSTGRES_LOCK_CREATION).execute(of.reader()).await.map(drop)
+/// A request with the generation of its last step.
+struct Stored {
+    request: Request,
+    generation: i64,
+}
+
+/// A transaction.
+struct Writer<'a> {
+    backend: &'a Backend,
+    transaction: LedgerTransaction,
+    /// The generation of the ledger, after [`Self::check`].
+    generation: i64,
+}
+
+impl<'a> Writer<'a> {
+    async fn begin(backend: &'a Backend) -> Result<Self, Error> {
+        let begun = LedgerTransaction::begin(backend).await;
+        let transaction = begun.map_err(|e| backend.explain(&e))?;
+        Ok(Self { backend, transaction, generation: 0 })
+    }
+
+    async fn commit(self) -> Result<(), Error> {
+        self.transaction.commit().await.map_err(|e| self.backend.explain(&e))
+    }
+
+    /// Waits for other creations. SQLite has one writer.
+    async fn lock_creation(&mut self) -> Result<(), Error> {
+        let LedgerTransaction::Postgres(of) = &mut self.transaction else { return Ok(()) };
+        let locked = sqlx::query(sql::POSTGRES_LOCK_CREATION).execute(of.reader()).await;
+        locked.map(drop).map_err(|e| self.backend.explain(&e))
+    }
+
+    async fn lock_request(&mut self, id: RequestId) -> Result<Option<Stored>, Error> {
+        let statement = match self.transaction {
+            LedgerTransaction::Sqlite(_) => sql::FIND,
+            LedgerTransaction::Postgres(_) => sql::POSTGRES_LOCK,
+        };
+        let id = id.to_string();
+        let row = run!(
+            LedgerTransaction(&mut self.transaction),
+            RequestRecord,
+            statement,
+            [id.as_str()],
+            fetch_optional
+        );
+        row.map_err(|e| self.backend.explain(&e))?.map(stored).transpose()
+    }
+
+    /// Locks the requests of a caller, in the order of their ids.
+    async fn lock_requests(&mut self, caller: &str) -> Result<Vec<Stored>, Error> {
+        let statement = match self.transaction {
+            LedgerTransaction::Sqlite(_) => sql::OF_CALLER,
+            LedgerTransaction::Postgres(_) => sql::POSTGRES_LOCK_OF_CALLER,
+        };
+        let rows: Result<Vec<RequestRecord>, _> = run!(
+            LedgerTransaction(&mut self.transaction),
+            RequestRecord,
+            statement,
+            [caller],
+            fetch_all
+        );
+        rows.map_err(|e| self.backend.explain(&e))?.into_iter().map(stored).collect()
+    }
+
+    /// Reads the generation, after the locks. Fails if the database may lack transactions.
+    async fn check(&mut self, seen: SeenState) -> Result<(), LedgerFailure> {
+        let state = self.transaction.state().await.map_err(|e| self.backend.explain(&e))?;
+        if state.is_lossy(seen) {
+            return Err(LedgerFailure::Lost);
+        }
+        self.generation = i64::try_from(state.generation.number).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
+    /// Whether the database may lack later steps of a request.
+    fn is_lost(&self, stored: &Stored) -> bool {
+        stored.generation < self.generation
+    }
+
+    /// The end of a request by the loss of transactions or by a time limit.
+    fn overdue(&self, stored: &Stored, now: Timestamp) -> Option<Changed> {
+        let request = &stored.request;
+        if self.is_lost(stored) { request.recover(now) } else { request.advance(now) }
+    }
+
+    async fn grants(&mut self, caller: &str) -> Result<Vec<StandingGrant>, Error> {
+        let rows: Result<Vec<DocumentRecord>, _> = run!(
+            LedgerTransaction(&mut self.transaction),
+            DocumentRecord,
+            sql::GRANTS_OF_CALLER,
+            [caller],
+            fetch_all
+        );
+        rows.map_err(|e| self.backend.explain(&e))?.into_iter().map(grant).collect()
+    }
+
+    /// Counts the requests that make no room.
+    async fn count_kept(&mut self, now: Timestamp) -> Result<usize, Error> {
+        let row = run!(
+            LedgerTransaction(&mut self.transaction),
+            CountRecord,
+            sql::COUNT_KEPT,
+            [SqlTimestamp(now)],
+            fetch_one
+        );
+        let CountRecord { count } = row.map_err(|e| self.backend.explain(&e))?;
+        Ok(usize::try_from(count).unwrap_or_default())
+    }
+
+    /// Deletes the oldest ended requests, so that one more fits.
+    async fn make_room(&mut self, caller: &str, now: Timestamp) -> Result<(), Error> {
+        let now = SqlTimestamp(now);
+        let (of_caller, all) = (signed(STORED_PER_CALLER - 1), signed(STORED - 1));
+        let room_of_caller =
+            execute_in!(&mut self.transaction, sql::MAKE_ROOM_OF_CALLER, [caller, now, of_caller]);
+        room_of_caller.map_err(|e| self.backend.explain(&e))?;
+        let room = execute_in!(&mut self.transaction, sql::MAKE_ROOM, [now, all]);
+        room.map_err(|e| self.backend.explain(&e))
+    }
+
+    async fn insert(&mut self, request: &Request, step: &Transition) -> Result<(), Error> {
+        let columns = Columns::of(request)?;
+        let caller = request.binding.caller.key().to_string();
+        let key = request.key().to_string();
+        let inserted = execute_in!(
+            &mut self.transaction,
+            sql::INSERT,
+            [
+                columns.id.as_str(),
+                caller.as_str(),
+                key.as_str(),
+                request.state.as_str(),
+                columns.revision,
+                columns.due_at,
+                columns.ended_at,
+                columns.room_at,
+                columns.document.as_str(),
+                request.preview.as_deref(),
+                self.generation,
+            ]
+        );
+        inserted.map_err(|e| self.backend.explain(&e))?;
+        self.insert_step(&columns, step).await
+    }
+
+    /// Replaces a locked request, and stores its step, its new round and its standing grant.
+    async fn replace(&mut self, old: &Request, changed: &Changed) -> Result<(), Error> {
+        let request = &changed.request;
+        let columns = Columns::of(request)?;
+        let updated = execute_in!(
+            &mut self.transaction,
+            sql::UPDATE,
+            [
+                columns.id.as_str(),
+                request.state.as_str(),
+                columns.revision,
+                columns.due_at,
+                columns.ended_at,
+                columns.room_at,
+                columns.document.as_str(),
+                self.generation,
+            ]
+        );
+        updated.map_err(|e| self.backend.explain(&e))?;
+        self.insert_step(&columns, &changed.transition).await?;
+        for used in request.uses.iter().skip(old.uses.len()) {
+            let attempt = used.attempt.to_string();
+            let (round, gateway) = (i64::from(used.round), used.gateway.as_str());
+            let inserted = execute_in!(
+                &mut self.transaction,
+                sql::INSERT_ROUND,
+                [columns.id.as_str(), round, gateway, attempt.as_str()]
+            );
+            inserted.map_err(|e| self.backend.explain(&e))?;
+        }
+        match request.standing_grant() {
+            Some(grant) => self.insert_grant(&grant).await,
+            None => Ok(()),
         }
     }
-}
 
-/// Locks a request.
-async fn lock(
-    backend: &Backend,
-    transaction: &mut LedgerTransaction,
-    id: RequestId,
-) -> Result<Option<Request>, Error> {
-    let statement = match transaction {
-        LedgerTransaction::Sqlite(_) => sql::FIND,
-        LedgerTransaction::Postgres(_) => sql::POSTGRES_LOCK,
-    };
-    let id = id.to_string();
-    let row = run!(
-        LedgerTransaction(transaction),
-        RequestRecord,
-        statement,
-        [id.as_str()],
-        fetch_optional
-    );
-    row.map_err(|e| backend.explain(&e))?.map(request).transpose()
-}
-
-/// Locks the requests of a caller, in the order of their ids.
-async fn of_caller(
-    backend: &Backend,
-    transaction: &mut LedgerTransaction,
-    caller: &str,
-) -> Result<Vec<Request>, Error> {
-    let statement = match transaction {
-        LedgerTransaction::Sqlite(_) => sql::OF_CALLER,
-        LedgerTransaction::Postgres(_) => sql::POSTGRES_LOCK_OF_CALLER,
-    };
-    let rows: Result<Vec<RequestRecord>, _> =
-        run!(LedgerTransaction(transaction), RequestRecord, statement, [caller], fetch_all);
-    rows.map_err(|e| backend.explain(&e))?.into_iter().map(request).collect()
-}
-
-async fn grants_of(
-    backend: &Backend,
-    transaction: &mut LedgerTransaction,
-    caller: &str,
-) -> Result<Vec<StandingGrant>, Error> {
-    let rows: Result<Vec<DocumentRecord>, _> = run!(
-        LedgerTransaction(transaction),
-        DocumentRecord,
-        sql::GRANTS_OF_CALLER,
-        [caller],
-        fetch_all
-    );
-    rows.map_err(|e| backend.explain(&e))?.into_iter().map(grant).collect()
-}
-
-/// Counts the requests that make no room.
-async fn count_kept(
-    transaction: &mut LedgerTransaction,
-    now: Timestamp,
-) -> Result<usize, sqlx::Error> {
-    let row: CountRecord = run!(
-        LedgerTransaction(transaction),
-        CountRecord,
-        sql::COUNT_KEPT,
-        [SqlTimestamp(now)],
-        fetch_one
-    )?;
-    Ok(usize::try_from(row.count).unwrap_or_default())
-}
-
-/// Deletes the oldest ended requests, so that one more fits.
-async fn make_room(
-    transaction: &mut LedgerTransaction,
-    caller: &str,
-    now: Timestamp,
-) -> Result<(), sqlx::Error> {
-    let now = SqlTimestamp(now);
-    let (of_caller, all) = (signed(STORED_PER_CALLER - 1), signed(STORED - 1));
-    execute_in!(&mut *transaction, sql::MAKE_ROOM_OF_CALLER, [caller, now, of_caller])?;
-    execute_in!(&mut *transaction, sql::MAKE_ROOM, [now, all])
-}
-
-async fn insert(
-    backend: &Backend,
-    transaction: &mut LedgerTransaction,
-    request: &Request,
-    transition: &Transition,
-) -> Result<(), Error> {
-    let columns = Columns::of(request)?;
-    let caller = request.binding.caller.key().to_string();
-    let key = request.key().to_string();
-    let inserted = execute_in!(
-        &mut *transaction,
-        sql::INSERT,
-        [
-            columns.id.as_str(),
-            caller.as_str(),
-            key.as_str(),
-            request.state.as_str(),
-            columns.revision,
-            columns.due_at,
-            columns.ended_at,
-            columns.room_at,
-            columns.document.as_str(),
-            request.preview.as_deref(),
-        ]
-    );
-    inserted.map_err(|e| backend.explain(&e))?;
-    insert_step(backend, transaction, &columns, transition).await
-}
-
-/// Replaces a locked request, and stores its step, its new round and its standing grant.
-async fn replace(
-    backend: &Backend,
-    transaction: &mut LedgerTransaction,
-    old: &Request,
-    changed: &Changed,
-) -> Result<(), Error> {
-    let explain = |e: sqlx::Error| backend.explain(&e);
-    let request = &changed.request;
-    let columns = Columns::of(request)?;
-    let updated = execute_in!(
-        &mut *transaction,
-        sql::UPDATE,
-        [
-            columns.id.as_str(),
-            request.state.as_str(),
-            columns.revision,
-            columns.due_at,
-            columns.ended_at,
-            columns.room_at,
-            columns.document.as_str(),
-        ]
-    );
-    updated.map_err(explain)?;
-    insert_step(backend, transaction, &columns, &changed.transition).await?;
-    for used in request.uses.iter().skip(old.uses.len()) {
-        let attempt = used.attempt.to_string();
-        let round = execute_in!(
-            &mut *transaction,
-            sql::INSERT_ROUND,
-            [columns.id.as_str(), i64::from(used.round), used.gateway.as_str(), attempt.as_str()]
+    async fn insert_step(&mut self, columns: &Columns, step: &Transition) -> Result<(), Error> {
+        let document = encode(step)?;
+        let inserted = execute_in!(
+            &mut self.transaction,
+            sql::INSERT_STEP,
+            [columns.id.as_str(), columns.revision, document.as_str()]
         );
-        round.map_err(explain)?;
+        inserted.map_err(|e| self.backend.explain(&e))
     }
-    if let Some(grant) = request.standing_grant() {
+
+    async fn insert_grant(&mut self, grant: &StandingGrant) -> Result<(), Error> {
+        let origin = grant.origin.to_string();
         let caller = grant.binding.caller.key().to_string();
-        let document = encode(&grant)?;
-        let stored = execute_in!(
-            &mut *transaction,
+        let (ends_at, document) = (SqlTimestamp(grant.ends_at), encode(grant)?);
+        let inserted = execute_in!(
+            &mut self.transaction,
             sql::INSERT_GRANT,
-            [columns.id.as_str(), caller.as_str(), SqlTimestamp(grant.ends_at), document.as_str()]
+            [origin.as_str(), caller.as_str(), ends_at, document.as_str(), self.generation]
         );
-        stored.map_err(explain)?;
+        inserted.map_err(|e| self.backend.explain(&e))
     }
-    Ok(())
-}
-
-async fn insert_step(
-    backend: &Backend,
-    transaction: &mut LedgerTransaction,
-    columns: &Columns,
-    step: &Transition,
-) -> Result<(), Error> {
-    let document = encode(step)?;
-    let stored = execute_in!(
-        transaction,
-        sql::INSERT_STEP,
-        [columns.id.as_str(), columns.revision, document.as_str()]
-    );
-    stored.map_err(|e| backend.explain(&e))
 }
 
 async fn find(backend: &Backend, id: RequestId) -> Result<Option<Request>, Error> {
     let id = id.to_string();
     let row = run!(Backend(backend), RequestRecord, sql::FIND, [id.as_str()], fetch_optional);
-    row.map_err(|e| backend.explain(&e))?.map(request).transpose()
+    let found = row.map_err(|e| backend.explain(&e))?.map(stored).transpose()?;
+    Ok(found.map(|stored| stored.request))
 }
 
 async fn list(backend: &Backend, query: ApprovalQuery<'_>) -> Result<Vec<Request>, Error> {
@@ -380,7 +431,8 @@ async fn list(backend: &Backend, query: ApprovalQuery<'_>) -> Result<Vec<Request
         [after.as_str(), state, caller.as_str(), signed(query.limit)],
         fetch_all
     );
-    rows.map_err(|e| backend.explain(&e))?.into_iter().map(request).collect()
+    let rows = rows.map_err(|e| backend.explain(&e))?.into_iter();
+    rows.map(|row| Ok(stored(row)?.request)).collect()
 }
 
 async fn steps(backend: &Backend, id: RequestId) -> Result<Vec<Transition>, Error> {
@@ -440,13 +492,14 @@ impl Columns {
     }
 }
 
-fn request(row: RequestRecord) -> Result<Request, Error> {
-    let request: Request = decode("an approval request", &row.document)?;
-    Ok(Request { preview: row.preview, ..request })
+fn stored(row: RequestRecord) -> Result<Stored, Error> {
+    let RequestRecord { document, preview, generation } = row;
+    let request: Request = decode("an approval request", &document)?;
+    Ok(Stored { request: Request { preview, ..request }, generation })
 }
 
-fn grant(row: DocumentRecord) -> Result<StandingGrant, Error> {
-    decode("a standing grant", &row.document)
+fn grant(DocumentRecord { document }: DocumentRecord) -> Result<StandingGrant, Error> {
+    decode("a standing grant", &document)
 }
 
 fn encode(value: &impl Serialize) -> Result<String, Error> {

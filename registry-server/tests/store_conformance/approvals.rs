@@ -12,7 +12,9 @@ use registry_core::{
     Digest, Timestamp,
     entity::policy::{Approval, ApprovalCondition, Approver},
 };
-use registry_server::store::{ApprovalQuery, Store};
+use registry_server::store::{
+    ApprovalContext, ApprovalQuery, GenerationCause, LedgerFailure, SeenState, Store,
+};
 
 use crate::Fixture;
 
@@ -20,6 +22,11 @@ const APPROVE: Choice = Choice::Approve { standing: None };
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_millis(seconds * 1_000)
+}
+
+/// The conditions of a server that has just started.
+fn context(now: Timestamp) -> ApprovalContext {
+    ApprovalContext { seen: SeenState { generation: 0, counter: 0 }, now }
 }
 
 fn account(subject: &str) -> Principal {
@@ -54,7 +61,7 @@ fn wanted(id: u128, arguments: &str) -> Wanted {
 }
 
 async fn open(store: &Store, id: u128, arguments: &str, now: Timestamp) -> Request {
-    store.open_approval(&wanted(id, arguments), now).await.unwrap().unwrap().value
+    store.open_approval(&wanted(id, arguments), context(now)).await.unwrap().unwrap().value
 }
 
 async fn decide(store: &Store, id: RequestId, choice: &Choice, now: Timestamp) -> Request {
@@ -70,7 +77,7 @@ async fn decide(store: &Store, id: RequestId, choice: &Choice, now: Timestamp) -
             Review { decider: &decider, choice, current: &current, is_batch: false, grants };
         Ok::<_, DecideError>(Some(request.decide(review, now)?))
     };
-    store.change_approval(id, change).await.unwrap().unwrap().unwrap().value
+    store.change_approval(id, context(now), change).await.unwrap().unwrap().unwrap().value
 }
 
 /// Consumes a round. Returns the refusal.
@@ -88,7 +95,7 @@ async fn consume(
         within: Duration::from_mins(1),
     };
     let change = |request: &Request, _| request.consume("gateway", &claim, now);
-    store.change_approval(request.id, change).await.unwrap().unwrap().err()
+    store.change_approval(request.id, context(now), change).await.unwrap().unwrap().err()
 }
 
 async fn approved(store: &Store) -> Request {
@@ -123,7 +130,7 @@ pub(crate) async fn concurrent_calls_share_one_request(fixture: &Fixture) {
 pub(crate) async fn flood_of_one_caller_is_bounded(fixture: &Fixture) {
     let store = fixture.open().await;
     let calls: Vec<_> = (0..40).map(|id| wanted(id, &id.to_string())).collect();
-    let opened = join_all(calls.iter().map(|call| store.open_approval(call, at(0)))).await;
+    let opened = join_all(calls.iter().map(|call| store.open_approval(call, context(at(0))))).await;
     let refused = opened.into_iter().filter_map(|opened| opened.unwrap().err());
     let refused: Vec<_> = refused.collect();
     assert_eq!(refused, [OpenError::TooManyOpen; 20]);
@@ -150,18 +157,20 @@ pub(crate) async fn time_ends_and_erases_requests(fixture: &Fixture) {
     let waiting = open(&store, 2, "b", at(0)).await;
     assert_eq!(consume(&store, &request, 1, at(2)).await, None);
     let hour = at(3_600);
-    let ended = store.advance_approvals(hour).await.unwrap();
+    let ended = store.advance_approvals(context(hour)).await.unwrap();
     let states: BTreeSet<_> = ended.iter().map(|step| step.to).collect();
     assert_eq!(states, BTreeSet::from([State::Unknown, State::Expired]));
     let late =
         Settlement { request: request.id, attempt: Attempt::new(1), outcome: Outcome::Succeeded };
     let change = |request: &Request, _| request.settle("gateway", &late, hour);
-    assert!(store.change_approval(request.id, change).await.unwrap().unwrap().is_err());
+    assert!(
+        store.change_approval(request.id, context(hour), change).await.unwrap().unwrap().is_err()
+    );
     let stored = store.approval(waiting.id).await.unwrap().unwrap();
     assert_eq!((stored.state, stored.preview.as_deref()), (State::Expired, Some("{}")));
-    store.advance_approvals(at(3_600 + 86_400)).await.unwrap();
+    store.advance_approvals(context(at(3_600 + 86_400))).await.unwrap();
     assert_eq!(store.approval(waiting.id).await.unwrap().unwrap().preview, None);
-    store.advance_approvals(at(3_600 + 31 * 86_400)).await.unwrap();
+    store.advance_approvals(context(at(3_600 + 31 * 86_400))).await.unwrap();
     assert_eq!(fixture.number("SELECT count(*) FROM approval_steps").await, 0);
     assert_eq!(store.approval(request.id).await.unwrap(), None);
 }
@@ -172,4 +181,24 @@ pub(crate) async fn expired_request_makes_way(fixture: &Fixture) {
     open(&store, 1, "a", at(0)).await;
     let next = open(&store, 2, "a", at(3_600)).await;
     assert_eq!((next.id, next.state), (RequestId::new(2), State::Pending));
+}
+
+/// A restored backup may lack the consumption of an approval.
+pub(crate) async fn restored_database_ends_requests_and_grants(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let wish = StandingWish { scope: GrantScope::Tool, until: at(600) };
+    let granted = open(&store, 9, "granted", at(0)).await;
+    decide(&store, granted.id, &Choice::Approve { standing: Some(wish) }, at(0)).await;
+    let request = open(&store, 1, "a", at(0)).await;
+    assert_eq!(request.state, State::Approved);
+    let restored = store.start_generation(GenerationCause::Restored, at(1)).await.unwrap();
+    let refused = consume(&store, &request, 1, at(2)).await;
+    assert_eq!(refused, Some(ConsumeError::NotApproved(State::Invalid)));
+    let swept = store.advance_approvals(context(at(2))).await.unwrap();
+    assert_eq!(swept.iter().map(|step| step.request).collect::<Vec<_>>(), [granted.id]);
+    assert_eq!(open(&store, 2, "a", at(2)).await.state, State::Pending, "the grant has ended");
+    let newer = SeenState { generation: restored.generation + 1, ..restored };
+    let context = ApprovalContext { seen: newer, now: at(3) };
+    let lost = store.open_approval(&wanted(3, "b"), context).await;
+    assert!(matches!(lost, Err(LedgerFailure::Lost)), "{lost:?}");
 }

@@ -58,6 +58,7 @@ conformance! {
     approvals::standing_grant_approves_until_its_end,
     approvals::time_ends_and_erases_requests,
     approvals::expired_request_makes_way,
+    approvals::restored_database_ends_requests_and_grants,
     append::empty_store_loads_an_empty_catalog,
     append::loaded_catalog_equals_the_folded_log,
     append::stored_commits_round_trip_byte_for_byte,

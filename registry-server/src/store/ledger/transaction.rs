@@ -72,8 +72,8 @@ row!(
 
 /// The state of the ledger in a transaction.
 #[derive(Debug, Clone)]
-pub(super) struct LedgerState {
-    pub(super) generation: Generation,
+pub(in crate::store) struct LedgerState {
+    pub(in crate::store) generation: Generation,
     /// The identity of the database when the generation started. `None`: the ledger was never used.
     known: Option<DatabaseState>,
     /// The identity of the database now.
@@ -88,7 +88,7 @@ impl LedgerState {
 
     /// Whether the database may lack transactions. `seen` was read before the transaction, so that the counter has
     /// risen since, unless an older database was restored.
-    pub(super) fn is_lossy(&self, seen: SeenState) -> bool {
+    pub(in crate::store) fn is_lossy(&self, seen: SeenState) -> bool {
         let Some(known) = &self.known else { return false };
         let is_same = self.generation.number == seen.generation;
         let counter = if is_same { seen.counter } else { self.database.counter };
@@ -191,7 +191,7 @@ impl LedgerTransaction {
     }
 
     /// Reads the generation, and increments the counter.
-    pub(super) async fn state(&mut self) -> Result<LedgerState, sqlx::Error> {
+    pub(in crate::store) async fn state(&mut self) -> Result<LedgerState, sqlx::Error> {
         let statement = match self {
             Self::Sqlite(_) => sql::SQLITE_STATE,
             Self::Postgres(_) => sql::POSTGRES_STATE,
