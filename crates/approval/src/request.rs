@@ -103,8 +103,8 @@ pub struct Request {
     pub owners: BTreeSet<String>,
     /// The redacted arguments as JSON text, for approvers and the caller. `None`: erased.
     pub preview: Option<String>,
-    /// An earlier request for this call whose outcome is unknown.
-    pub after_unknown: Option<RequestId>,
+    /// An earlier request for this call that is in progress or has an unknown outcome.
+    pub uncertain: Option<RequestId>,
     /// The state.
     pub state: State,
     /// The time of the request.

@@ -6,7 +6,7 @@ use registry_core::entity::policy::Approval;
 
 use super::*;
 use crate::{
-    Choice, GrantScope, StandingWish, State,
+    Choice, GrantScope, Outcome, StandingWish, State,
     limits::{COOL_DOWN, OPEN_PER_CALLER},
     request::after,
     testing::{
@@ -175,13 +175,19 @@ fn revoked_grant_approves_nothing() {
 }
 
 #[test]
-fn unknown_outcome_is_not_repeated_by_grant() {
+fn uncertain_outcome_is_not_repeated_by_grant() {
     let mut store = granted();
     let next = reopen(&mut store, 2, binding("b", standing()), at(1));
     store.consume(GATEWAY, &claim(&next, 0, 1), at(2)).unwrap();
-    store.settle(GATEWAY, &settlement(&next, 1, crate::Outcome::Unknown), at(3)).unwrap();
+    let mut running = store.clone();
+    let again = reopen(&mut running, 3, binding("b", standing()), at(3));
+    assert_eq!((again.state, again.uncertain), (State::Pending, Some(next.id)));
+    store.settle(GATEWAY, &settlement(&next, 1, Outcome::Unknown), at(3)).unwrap();
     let again = reopen(&mut store, 3, binding("b", standing()), at(4));
-    assert_eq!((again.state, again.after_unknown), (State::Pending, Some(next.id)));
+    assert_eq!((again.state, again.uncertain), (State::Pending, Some(next.id)));
+    running.settle(GATEWAY, &settlement(&next, 1, Outcome::Succeeded), at(3)).unwrap();
+    let other = reopen(&mut running, 4, binding("c", standing()), at(4));
+    assert_eq!((other.state, other.uncertain), (State::Approved, None));
 }
 
 #[test]

@@ -146,6 +146,9 @@ pub enum DecideError {
     /// The account has approved already.
     #[error("the account has already approved the request")]
     Repeated,
+    /// The demands have enough approvals.
+    #[error("the policies that this account may approve for have enough approvals already")]
+    Met,
     /// Only the caller can confirm the request.
     #[error("no policy demands an approval by a person; the caller confirms its call itself")]
     ConfirmationOnly,
@@ -209,9 +212,14 @@ impl Request {
             if demand.rule.is_confirmation() {
                 return self.confirmed_at.is_some();
             }
-            let count = self.approvals_for(demand).count();
-            u32::try_from(count).is_ok_and(|count| count >= demand.rule.quorum.get())
+            self.is_met(demand)
         })
+    }
+
+    /// Whether a demand has enough approvals by people.
+    fn is_met(&self, demand: &Demand) -> bool {
+        let count = self.approvals_for(demand).count();
+        u32::try_from(count).is_ok_and(|count| count >= demand.rule.quorum.get())
     }
 
     fn demands_of_people(&self) -> impl Iterator<Item = &Demand> {
@@ -237,6 +245,7 @@ impl Request {
         let (mut policies, mut refusal) = (Vec::new(), DecideError::ConfirmationOnly);
         for demand in self.demands_of_people() {
             match self.check_approver(demand, review) {
+                Ok(()) if self.is_met(demand) => refusal = DecideError::Met,
                 Ok(()) => policies.push(demand.policy.clone()),
                 Err(reason) => refusal = reason.into(),
             }

@@ -86,7 +86,7 @@ pub fn open(wanted: Wanted, situation: Situation<'_>, now: Timestamp) -> Result<
     let blocks =
         |request: &&&Request| request.state_at(now).is_open() || request.is_cooling_down(now);
     // A denial counts more than an open request: only a race creates both.
-    let known = same_key.clone().filter(blocks).max_by_key(|request| request.state);
+    let known = same_key.filter(blocks).max_by_key(|request| request.state);
     if let Some(known) = known {
         let request = Request::clone(known);
         return Ok(Opened { request, transition: None, superseded: Vec::new() });
@@ -97,23 +97,23 @@ pub fn open(wanted: Wanted, situation: Situation<'_>, now: Timestamp) -> Result<
     let call = wanted.binding.call();
     let earlier = situation.requests.iter().filter(|request| request.binding.call() == call);
     let superseded: Vec<_> =
-        earlier.filter_map(|request| request.supersede(wanted.id, now)).collect();
+        earlier.clone().filter_map(|request| request.supersede(wanted.id, now)).collect();
     check_room(situation, superseded.len(), now)?;
-    let unknown = same_key.filter(|request| request.state_at(now) == State::Unknown);
-    let after_unknown = unknown.max_by_key(|request| request.changed_at).map(|request| request.id);
+    let uncertain = earlier.filter(|request| request.is_uncertain(now));
+    let uncertain = uncertain.max_by_key(|request| request.changed_at).map(|request| request.id);
     // The repetition of a call that may have been executed needs a decision of its own.
-    let grant = match after_unknown {
+    let grant = match uncertain {
         None => situation.grants.iter().find(|grant| grant.covers(&wanted.binding, now)),
         Some(_) => None,
     };
-    let (request, transition) = create(wanted, grant.copied(), after_unknown, now);
+    let (request, transition) = create(wanted, grant.copied(), uncertain, now);
     Ok(Opened { request, transition: Some(transition), superseded })
 }
 
 fn create(
     wanted: Wanted,
     grant: Option<&StandingGrant>,
-    after_unknown: Option<RequestId>,
+    uncertain: Option<RequestId>,
     now: Timestamp,
 ) -> (Request, Transition) {
     let Wanted { id, binding, owners, preview } = wanted;
@@ -135,7 +135,7 @@ fn create(
         binding,
         owners,
         preview: Some(preview),
-        after_unknown,
+        uncertain,
         state,
         created_at: now,
         changed_at: now,
@@ -179,6 +179,16 @@ fn check_room(
 }
 
 impl Request {
+    /// Whether its call may be executed without a known outcome.
+    fn is_uncertain(&self, now: Timestamp) -> bool {
+        match self.state_at(now) {
+            State::Unknown => true,
+            // A gateway that crashed reports no outcome.
+            State::Consumed => self.uses.last().is_some_and(|last| last.outcome.is_none()),
+            _ => false,
+        }
+    }
+
     /// Whether a store may delete it for a new one.
     pub fn makes_room(&self, now: Timestamp) -> bool {
         self.makes_room_at().is_some_and(|start| start <= now)

@@ -115,9 +115,15 @@ fn request_of_several_policies_needs_all() {
     let request = store.open(wanted(1, call), at(0)).unwrap().value;
     let first = decide(&request, &decider("bob"), &APPROVE, at(1)).unwrap();
     assert_eq!(first.decisions[0].policies, ["payments@1.0.0"]);
+    assert_eq!(
+        decide(&first, &decider("dan"), &APPROVE, at(2)),
+        Err(DecideError::Ineligible(Ineligible::NotSelected))
+    );
     let member = Decider { team: Some("finance".into()), ..decider("eve") };
     let second = decide(&first, &member, &APPROVE, at(2)).unwrap();
     assert_eq!(second.state, State::Pending, "the confirmation is missing");
+    let more = Decider { team: Some("finance".into()), ..decider("dan") };
+    assert_eq!(decide(&second, &more, &APPROVE, at(2)), Err(DecideError::Met));
     let caller = account("caller", None);
     let third = second.confirm(&caller, at(3)).unwrap().unwrap().request;
     assert_eq!(third.state, State::Approved);
