@@ -209,6 +209,7 @@ const DEPENDENCIES: [(&str, &[&str]); 34] = [
     (
         "registryctl",
         &[
+            "a2a",
             "atomic-file",
             "inspection",
             "policy",

@@ -4,7 +4,7 @@
 #![no_main]
 
 use a2a::{
-    Dialect, Operation, Version,
+    Dialect, Operation, Request, Version,
     card::{Card, CardLimits, Facade, Shape},
     grpc, rest, rpc, signature,
     stream::EventReader,
@@ -35,12 +35,15 @@ fuzz_target!(|input: (&str, &[u8])| {
         for operation in Operation::ALL {
             let _ = grpc::read_call(operation.name(), body);
             let _ = rpc::read_answer(version, operation, 1, body, limits);
-            let _ = rest::read_answer(version, operation, 200, body, limits);
+            let request = Request::new(operation, serde_json::Map::new());
+            let _ = rest::read_answer(version, &request, 200, body, limits);
         }
         for dialect in [Dialect::json_rpc(version), Dialect::http_json(version)] {
             let mut reader = EventReader::new(dialect, 1, limits);
             if reader.push(body).is_ok() {
-                while reader.next_event().is_some() {}
+                while let Some(event) = reader.next_event() {
+                    let _ = reader.read(&event);
+                }
             }
         }
     }

@@ -10,6 +10,7 @@ mod calls;
 mod cards;
 mod failure;
 mod grpc;
+mod hop_limit;
 mod listing;
 mod own_agent;
 mod push;
@@ -21,10 +22,10 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use a2a::{
-    Dialect, Failure, Operation, Request as AgentRequest, Version,
+    Dialect, ErrorKind, Failure, Operation, Request as AgentRequest, Version,
     extensions::{EXTENSIONS_HEADER, Extensions},
     version::VERSION_HEADER,
 };
@@ -34,19 +35,22 @@ use axum::{
     response::Response,
     routing::{any, get, post},
 };
+use gateway_policy::CallOutcome;
 use gateway_protocol::mcp::Era;
 use gateway_upstream::RequestContext;
 use http::{
-    HeaderValue, Method,
+    Method,
     header::{ETAG, LAST_MODIFIED, RETRY_AFTER, WWW_AUTHENTICATE},
     request::Parts,
 };
+use serde_json::Value;
 
 use self::{
     address::{Address, AgentName, PREFIX},
-    answer::{AnswerForm, reject},
+    answer::{AnswerExtensions, AnswerForm, reject},
     calls::AgentOperation,
     failure::Refusal,
+    hop_limit::HopLimit,
     own_agent::{OwnOperation, OwnTasks},
     push::Push,
     read::OperationRequest,
@@ -63,7 +67,7 @@ use crate::{
     buffers,
     identity::authenticator::Authentication,
     ingress::{self, CompleteRequest, EnteredRequest, IngressError, authentication, check_origin},
-    pipeline::{Directory, Gateway, GatewayHandle, PushRole, VisibleAgent},
+    pipeline::{self, Directory, Gateway, GatewayHandle, PushRole, VisibleAgent},
 };
 
 /// The A2A surface. Clones share its state.
@@ -81,6 +85,7 @@ struct A2aState {
     running: RunningOperations,
     signers: CardSigners,
     own_tasks: OwnTasks,
+    hops: HopLimit,
 }
 
 impl A2a {
@@ -93,7 +98,9 @@ impl A2a {
     ) -> Self {
         let (running, signers) = (RunningOperations::default(), CardSigners::default());
         let (push, own_tasks) = (Push::new(configs), OwnTasks::default());
-        Self { gateway, state: Arc::new(A2aState { index, push, running, signers, own_tasks }) }
+        let hops = HopLimit::default();
+        let state = A2aState { index, push, running, signers, own_tasks, hops };
+        Self { gateway, state: Arc::new(state) }
     }
 
     /// The routes of the surface.
@@ -187,6 +194,10 @@ async fn serve(
     (dialect, method): (Dialect, &Method),
 ) -> Response {
     let CompleteRequest { gateway, parts, body, buffered } = complete;
+    let parsed = read::parsed_bytes(dialect.binding, address.rest, &body);
+    if let Err(error) = buffered.reserve(parsed).map_err(IngressError::Buffers) {
+        return reject(&AnswerForm::new(dialect), error.as_str(), &error.into());
+    }
     let operation = match read::operation(&gateway, &parts, &body, (dialect, method, &address)) {
         Ok(operation) => operation,
         Err(rejected) => return reject(&rejected.0, "invalid-request", &rejected.1),
@@ -214,21 +225,38 @@ struct Served<'a> {
 
 impl Served<'_> {
     async fn dispatch(&self, operation: OperationRequest) -> Result<Response, Refusal> {
-        let OperationRequest { agent, request, context, extensions, form } = operation;
+        let OperationRequest { agent, request, mut context, extensions, form } = operation;
+        if request.operation.sends_message() {
+            self.count_hop(agent.as_ref(), request.operation, &mut context)?;
+        }
         match request.operation {
-            Operation::ListTasks => Box::pin(self.list(agent, &request, &form)).await,
+            Operation::ListTasks => {
+                let name = agent.as_ref().map(|agent| agent.name.to_string());
+                let record = self.record(request.operation, &name.unwrap_or_default(), &context);
+                let answer = self.list(agent, &request);
+                Box::pin(audited(request.operation, Box::pin(answer), form, record)).await
+            }
             Operation::GetExtendedAgentCard => {
-                self.check_scopes(request.operation)?;
-                let agent = agent.ok_or_else(unaddressed)?;
-                let card = cards::extended(self, &agent)?;
-                Ok(form.result(request.operation, card).0)
+                let agent = agent.ok_or_else(|| {
+                    let message = "the gateway itself has no extended card; name an agent";
+                    Failure::new(ErrorKind::UnsupportedOperation, message)
+                })?;
+                let record = self.record(request.operation, agent.name.as_str(), &context);
+                let answer = async {
+                    self.check_scopes(request.operation)?;
+                    cards::extended(self, &agent)
+                };
+                Box::pin(audited(request.operation, answer, form, record)).await
             }
             _ if agent.is_none() && self.gateway.settings().agents.of_tools => {
                 let operation = OwnOperation { served: self, request, context };
                 Box::pin(operation.serve(form)).await
             }
             Operation::GetPushConfig | Operation::ListPushConfigs => {
-                self.push_configs(&agent.ok_or_else(unaddressed)?, &request, &form)
+                let agent = agent.ok_or_else(unaddressed)?;
+                let record = self.record(request.operation, agent.name.as_str(), &context);
+                let answer = async { self.push_configs(&agent, &request) };
+                Box::pin(audited(request.operation, answer, form, record)).await
             }
             Operation::DeletePushConfig => {
                 let agent = agent.ok_or_else(unaddressed)?;
@@ -238,7 +266,10 @@ impl Served<'_> {
             _ => {
                 let agent = agent.ok_or_else(unaddressed)?;
                 let push = self.register_push(&agent, &request)?;
-                let form = form.with_extensions(self.active_extensions(&agent, &extensions));
+                let answered = self.answer_extensions(&agent, &extensions);
+                let activated = answered.as_ref().map(|answered| Arc::clone(&answered.activated));
+                let context = RequestContext { activated, ..context };
+                let form = form.with_extensions(answered);
                 let mut call = self.call(agent, request, (context, extensions));
                 if let Some((role, config)) = push {
                     call.push = role;
@@ -249,12 +280,39 @@ impl Served<'_> {
         }
     }
 
-    /// The requested extensions that the agent declares.
-    fn active_extensions(&self, agent: &AgentName, requested: &Extensions) -> Option<HeaderValue> {
+    /// Counts a message in its trace. Policies see the number of hops, too.
+    fn count_hop(
+        &self,
+        agent: Option<&AgentName>,
+        operation: Operation,
+        context: &mut RequestContext,
+    ) -> Result<(), Refusal> {
+        let limit = self.gateway.settings().hops;
+        match self.a2a.state.hops.count(&mut context.trace, limit, Instant::now()) {
+            Ok(hops) => {
+                context.hops = context.hops.max(hops);
+                Ok(())
+            }
+            Err(failure) => {
+                let name = agent.map_or("", |agent| agent.name.as_str());
+                let refusal = Refusal::from(failure);
+                refusal.record_in(&mut self.record(operation, name, context));
+                Err(refusal)
+            }
+        }
+    }
+
+    /// The extensions that the answer can have. `None`: none are requested.
+    fn answer_extensions(
+        &self,
+        agent: &AgentName,
+        requested: &Extensions,
+    ) -> Option<AnswerExtensions> {
         requested.header_value()?;
         let visible = self.visible(agent).ok()?;
         let declared = visible.extensions().map(|extension| extension.uri.as_str());
-        requested.only(declared).header_value()
+        let (declared, activated) = (requested.only(declared), Arc::default());
+        Some(AnswerExtensions { declared, activated })
     }
 
     /// Finds an agent that the caller can see.
@@ -271,8 +329,7 @@ impl Served<'_> {
         &self,
         agent: Option<AgentName>,
         request: &AgentRequest,
-        form: &AnswerForm,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Value, Refusal> {
         self.check_scopes(Operation::ListTasks)?;
         if let Some(agent) = &agent {
             self.visible(agent)?;
@@ -287,15 +344,24 @@ impl Served<'_> {
         let get = |agent: AgentName, request: AgentRequest| {
             self.call(agent, request, (read::context(self.parts), Extensions::default()))
         };
-        let page = Box::pin(list.page(request, get)).await?;
-        Ok(form.result(Operation::ListTasks, page).0)
+        Box::pin(list.page(request, get)).await
     }
 
-    /// Lists and cards have no operation whose scopes the pipeline could check.
+    /// Starts the audit event of an operation that needs no call of the pipeline.
+    fn record(&self, operation: Operation, target: &str, context: &RequestContext) -> CallRecord {
+        let span = self.gateway.tracer().begin(&context.trace);
+        let era = era(self.version);
+        let mut record = CallRecord::begin(operation.name(), era, target, self.bytes, span)
+            .of_request(&self.parts.headers);
+        pipeline::record_caller(&self.gateway, &self.caller, &mut record);
+        record
+    }
+
+    /// Checks the scopes of an operation that needs no call of the pipeline, which would check them.
     fn check_scopes(&self, operation: Operation) -> Result<(), Refusal> {
         let authenticator = self.gateway.authenticator();
-        let asked = (operation.name(), None);
-        let checked = authenticator.check_scopes(&self.caller, asked, &BTreeSet::new());
+        let operation = (operation.name(), None);
+        let checked = authenticator.check_scopes(&self.caller, operation, &BTreeSet::new());
         Ok(checked.map_err(IngressError::from)?)
     }
 
@@ -309,11 +375,25 @@ impl Served<'_> {
         let (event, name) = (request.operation.name(), agent.name.as_str());
         let record = CallRecord::begin(event, era(self.version), name, self.bytes, span)
             .of_request(&self.parts.headers);
-        let tasks = TaskObserver::new(&self.a2a.state.index, &self.caller, &agent);
+        let tasks = TaskObserver::new(&self.a2a.state.index, (&self.gateway, &self.caller), &agent);
         let caller = self.caller.clone();
         let push = PushRole::None;
         AgentOperation { agent, request, extensions, caller, context, record, tasks, push }
     }
+}
+
+/// Answers an operation, and completes its audit event.
+async fn audited(
+    operation: Operation,
+    answer: impl Future<Output = Result<Value, Refusal>>,
+    form: AnswerForm,
+    mut record: CallRecord,
+) -> Result<Response, Refusal> {
+    let answer = answer.await.inspect_err(|refusal| refusal.record_in(&mut record))?;
+    let (response, bytes) = form.result(operation, answer);
+    record.finished(CallOutcome::Ok);
+    record.answered(bytes);
+    Ok(response)
 }
 
 fn unaddressed() -> Failure {

@@ -395,6 +395,7 @@ impl CallRecord {
             duration: took,
             request_bytes: self.request_bytes as u64,
             response_bytes: self.response_bytes as u64,
+            findings: self.inspection.count(),
         };
         // Only the result of a task has a cost without a route to a tool. The gateway issued the task, so that its tool
         // is registered.

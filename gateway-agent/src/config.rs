@@ -80,6 +80,8 @@ pub struct Config {
     pub mcp_servers: Option<DiscoveryConfig>,
     /// Values of `${NAME}` in defaults of tools.
     pub variables: BTreeMap<String, String>,
+    /// `limits.hops`: the maximum number of gateways that a message of A2A passes.
+    pub hops: u32,
     /// Maximum size of a request from a caller, in bytes.
     pub request_bytes: usize,
     /// Maximum size of all buffered requests and results, in bytes. One caller may use a quarter.
@@ -148,6 +150,8 @@ const DENIAL_FORMS: &[(&str, DenialForm)] =
 
 /// Default of `limits.requestBytes`.
 const DEFAULT_REQUEST_BYTES: usize = 4 * 1024 * 1024;
+/// More than chains of agents need, and few enough to end a loop soon.
+const DEFAULT_HOPS: u32 = 16;
 /// Default of `limits.bufferedBytes`.
 const DEFAULT_BUFFERED_BYTES: usize = 512 * 1024 * 1024;
 
@@ -166,6 +170,7 @@ impl Config {
             a2a_url: self.a2a_url.clone(),
             push: self.push,
             agents: self.agents,
+            hops: self.hops,
             request_bytes: self.request_bytes,
             buffered_bytes: self.buffered_bytes,
             upstream: self.limits,

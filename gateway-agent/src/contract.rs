@@ -1,10 +1,12 @@
-//! Contracts: compares each registered tool with the definition that its server lists.
+//! Contracts: compares each registered tool with the definition that its server lists, and each agent
+//! with the card that it serves.
 //!
 //! The registration of a tool is its contract. Members that the registration omits are pinned when
 //! first seen. A changed definition is classified, counted and reported, and can be quarantined
 //! until a commit or an operator accepts it. Schemas are compared on another thread (`monitor.rs`);
 //! callers get the previous result meanwhile.
 
+mod card;
 mod comparison;
 mod definition;
 mod metric;
@@ -29,7 +31,7 @@ use registry_core::{Catalog, Digest, Document, Key, Kind, Record, edges::edges};
 use tokio::sync::{Notify, watch};
 
 use self::{
-    comparison::{Comparison, ComparisonInputs},
+    comparison::{Comparison, ComparisonInputs, ComparisonResult},
     observed::ViolationCounters,
     pin::Pins,
     pin_file::PinFile,
@@ -162,6 +164,9 @@ impl Contracts {
         if self.checks(record.document.key()).contract != ValidationMode::Error {
             return ContractAnswer::certain(false);
         }
+        if record.document.key().kind == Kind::Agent {
+            return self.is_card_broken(catalog, record, live);
+        }
         self.answer(catalog, record, live, |compared| compared.is_broken)
     }
 
@@ -182,6 +187,32 @@ impl Contracts {
         })
     }
 
+    /// Answers from the last comparison of an agent's card. A card that was not compared yet is left
+    /// to the next check.
+    fn is_card_broken(
+        &self,
+        catalog: &Catalog,
+        record: &Record,
+        live: LiveTools<'_>,
+    ) -> ContractAnswer {
+        let (key, inputs) = (record.document.key(), card::inputs(record, live));
+        if let Some(compared) = self.find(key, &inputs) {
+            return ContractAnswer::certain(compared.is_broken);
+        }
+        let Some(seen) = card::fingerprint(live) else {
+            let found = card::compare(catalog, record, live);
+            let compared = self.compared(catalog, record, (inputs, found));
+            return ContractAnswer::certain(compared.is_broken);
+        };
+        let mut known = self.lock();
+        known.has_waiting_callers = true;
+        let holds = !known.pins.is_accepted(record, &seen)
+            && known.compared.get(key).is_none_or(|(_, last)| last.is_broken);
+        drop(known);
+        self.recheck.notify_one();
+        ContractAnswer { holds, is_provisional: true }
+    }
+
     /// Answers on the caller's thread. A comparison of different schemas takes long and is left to
     /// the next check.
     fn answer(
@@ -199,7 +230,8 @@ impl Contracts {
             return ContractAnswer::certain(holds(&compared));
         }
         let Some(seen) = comparison.with_other_schema() else {
-            return ContractAnswer::certain(holds(&self.compared(record, (&comparison, inputs))));
+            let compared = self.compared(catalog, record, (inputs, comparison.compare()));
+            return ContractAnswer::certain(holds(&compared));
         };
         let mut known = self.lock();
         known.wanted.insert(key.clone());
@@ -214,29 +246,41 @@ impl Contracts {
         ContractAnswer { holds, is_provisional: true }
     }
 
-    /// Compares a tool with the live definition, unless the inputs are unchanged. `None` for tools
-    /// without a server.
+    /// Compares a tool or agent with the live definition, unless the inputs are unchanged. `None` for
+    /// tools without a server.
     fn evaluate(
         &self,
         catalog: &Catalog,
         record: &Record,
         live: LiveTools<'_>,
     ) -> Option<Arc<ContractStatus>> {
+        let key = record.document.key();
+        // Compared without the lock: two threads may both compare, but neither waits.
+        if key.kind == Kind::Agent {
+            let inputs = card::inputs(record, live);
+            let known = self.find(key, &inputs);
+            let compare = || {
+                let found = card::compare(catalog, record, live);
+                self.compared(catalog, record, (inputs, found))
+            };
+            return Some(known.unwrap_or_else(compare));
+        }
         let comparison = Comparison::new(catalog, record, live)?;
         let inputs = comparison.inputs();
-        let known = self.find(record.document.key(), &inputs);
-        Some(known.unwrap_or_else(|| self.compared(record, (&comparison, inputs))))
+        let known = self.find(key, &inputs);
+        let compare = || self.compared(catalog, record, (inputs, comparison.compare()));
+        Some(known.unwrap_or_else(compare))
     }
 
+    /// Completes a comparison by the pins and keeps it.
     fn compared(
         &self,
+        catalog: &Catalog,
         record: &Record,
-        (comparison, inputs): (&Comparison<'_>, ComparisonInputs),
+        (inputs, found): (ComparisonInputs, ComparisonResult),
     ) -> Arc<ContractStatus> {
-        // Without the lock: two threads may both compare, but neither waits.
-        let found = comparison.compare();
         let mut known = self.lock();
-        let compared = Arc::new(known.pins.compare_with_pins(comparison.catalog(), record, found));
+        let compared = Arc::new(known.pins.compare_with_pins(catalog, record, found));
         known.compared.insert(record.document.key().clone(), (inputs, compared.clone()));
         compared
     }
@@ -264,7 +308,7 @@ impl Contracts {
             return Err(error.into());
         }
         self.lock().compared.remove(tool);
-        tracing::info!(%tool, %live, "the live definition of a tool was accepted");
+        tracing::info!(%tool, %live, "the live definition of a tool or agent was accepted");
         // Makes callers evaluate the tool again.
         self.published.send_modify(|all| *all = Arc::new(Definitions::clone(all)));
         self.recheck.notify_one();

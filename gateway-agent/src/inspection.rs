@@ -44,6 +44,8 @@ const FINDINGS: &str = "gateway_inspection_findings_total";
 pub(crate) struct Inspections {
     key: DigestKey,
     tokens: Tokens,
+    /// The strictest rules of all calls of each server.
+    servers: Mutex<BTreeMap<Name, Arc<InspectionRules>>>,
 }
 
 /// The inspection of one side of a call.
@@ -146,6 +148,12 @@ impl InspectionLog {
         }
     }
 
+    /// The number of recorded actions.
+    pub(crate) fn count(&self) -> u64 {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.values().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
     /// The text for audit events: `DIRECTION.CLASS:ACTION=COUNT`, with `audit-` before the actions of
     /// policies in audit mode, separated by spaces. `None`: nothing was found.
     pub(crate) fn text(&self) -> Option<String> {
@@ -167,7 +175,8 @@ impl Default for Inspections {
         for half in key.chunks_exact_mut(16) {
             half.copy_from_slice(&random_bits().unwrap_or_default().to_le_bytes());
         }
-        Self { key: DigestKey::new(&key), tokens: Tokens::default() }
+        let (tokens, servers) = (Tokens::default(), Mutex::default());
+        Self { key: DigestKey::new(&key), tokens, servers }
     }
 }
 
@@ -188,6 +197,26 @@ impl Inspections {
             owner: owner.clone(),
             has_exceptions: false,
         })
+    }
+
+    /// Adds the rules of a call to those of its server.
+    pub(crate) fn called(&self, server: &Name, rules: &Arc<InspectionRules>) {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        match servers.get_mut(server) {
+            Some(known) => {
+                if let Some(merged) = known.with(rules) {
+                    *known = Arc::new(merged);
+                }
+            }
+            None => {
+                servers.insert(server.clone(), Arc::clone(rules));
+            }
+        }
+    }
+
+    /// The strictest rules of all calls of a server. `None`: none was inspected.
+    pub(crate) fn of_calls(&self, server: &Name) -> Option<Arc<InspectionRules>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner).get(server).cloned()
     }
 
     /// A text without values of any class.

@@ -1,6 +1,9 @@
 //! The gateway between agents and tools. It keeps a verified local copy of the registry, exposes to
 //! each agent only its declared tools, and keeps serving while the registry is unavailable.
 
+// Futures of a call nest through all layers of the pipeline and of the HTTP client.
+#![recursion_limit = "256"]
+
 mod a2a;
 pub mod admin;
 pub mod audit;

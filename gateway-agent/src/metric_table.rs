@@ -44,12 +44,12 @@ pub const METRICS: &[Metric] = &[
     ),
     Metric::counter("gateway_contract_changes_total", "Changes of contract states by new state")
         .labels(&[label("state", "pending, missing, unchanged, drifted")]),
-    Metric::gauge("gateway_contract_drift", "Tools with a changed definition").labels(&[
+    Metric::gauge("gateway_contract_drift", "Tools and agents with a changed definition").labels(&[
         label("part", "part of the definition, such as inputSchema"),
         label("class", "cosmetic, compatible, changed, unknown, undecided, suspicious, breaking"),
     ]),
-    Metric::gauge("gateway_contract_quarantined_tools", "Quarantined tools"),
-    Metric::gauge("gateway_contract_tools", "Tools by the state of their contract")
+    Metric::gauge("gateway_contract_quarantined_tools", "Quarantined tools and agents"),
+    Metric::gauge("gateway_contract_tools", "Tools and agents by the state of their contract")
         .labels(&[label("state", "pending, missing, unchanged, drifted")]),
     Metric::gauge("gateway_event_streams", "Open event streams to clients"),
     Metric::counter(
@@ -78,6 +78,10 @@ pub const METRICS: &[Metric] = &[
             "UNAUTHORIZED, POLICY_ERROR, RATE_LIMITED, STALE_POLICY, BUDGET_EXCEEDED, PII_DETECTED; empty: none",
         ),
     ]),
+    Metric::counter(
+        "gateway_push_configs_revoked_total",
+        "Push notification configurations removed because their caller's credential was revoked",
+    ),
     Metric::counter(
         "gateway_push_notifications_received_total",
         "Push notifications from A2A agents",

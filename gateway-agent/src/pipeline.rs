@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use self::{admit::Governed, moment::Moment, send::send};
 pub(crate) use self::{
-    agent::PushAddress,
+    agent::{ComparedTask, PushAddress},
     directory::{Directory, VisibleAgent},
     input::QUESTIONS,
     inspect::InspectionThread,
@@ -44,9 +44,11 @@ pub(crate) use self::{
         AgentCall, FeatureSubject, InputHandling, Invocation, Output, PushEndpoint, PushRole,
         RequestedAgent, StepCall, Target, ToolCall,
     },
-    moment::check_call_scopes,
+    moment::{check_call_scopes, record_caller},
     sagas::{recover_sagas, retry_saga},
+    stored::check_own_result,
     streams::EventStreamPlace,
+    task::TaskOwner,
 };
 pub use self::{
     error::{Error, PolicyDenial},
@@ -110,8 +112,10 @@ async fn run(
                 .conceal(record)
                 .inspect_err(|_| inspect::record_unknown_target(gateway, call, &moment, record))?;
         }
-        let (route, finding) = route::authorize_route(gateway.policy(), &moment.freshness, route)?;
+        let (mut route, finding) =
+            route::authorize_route(gateway.policy(), &moment.freshness, route)?;
         record.set_route(route.served(), route.server(), finding);
+        route.take_request(call);
         let output = send(gateway, call, &moment, governed.as_ref(), route, record).await?;
         let (Some(asked), InputHandling::AskClient) = (output.needs_input(), call.input) else {
             record.finished(output.outcome());

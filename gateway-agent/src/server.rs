@@ -7,6 +7,7 @@ mod body;
 mod connections;
 mod layers;
 mod minimum_rate;
+mod open_requests;
 mod reload;
 mod surfaces;
 

@@ -3,6 +3,7 @@
 //! Servers are untrusted. Time, pages, tools and bytes are limited. Redirects and proxies are not used. A
 //! child process is killed with its process group.
 
+mod card;
 mod child;
 mod http;
 mod mcp;
@@ -18,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use http::get_json;
+pub(crate) use card::{CardKeys, get_card};
 pub(crate) use mcp::{FeatureCounts, list_features, list_tools};
 use registry_import::mcp_servers::{Expanded, McpServer, Transport};
 use tokio::{sync::oneshot, time::timeout};
@@ -109,6 +110,11 @@ fn references(pairs: &BTreeMap<String, String>) -> String {
     let pairs: Vec<_> =
         pairs.iter().map(|(name, source)| format!("{name}: {{ {source} }}")).collect();
     format!("{{ {} }}", pairs.join(", "))
+}
+
+/// Whether an argument is a URL instead of a file.
+pub(crate) fn is_url(text: &str) -> bool {
+    text.contains("://")
 }
 
 /// A URL without query, which may contain a secret, and fragment.
@@ -235,6 +241,19 @@ impl Target {
             "{{ server: {server}, version: {version}, {transport}, timeout: {timeout}ms }}"
         );
         GatewayTarget { text, variables }
+    }
+
+    /// A target with the same timeout that does not get the credentials of this one.
+    fn without_credentials(&self, url: &str) -> Result<Self, Failure> {
+        let endpoint = Endpoint::url(url)?;
+        Ok(Self {
+            display_name: endpoint.display_name(),
+            endpoint,
+            headers: Vec::new(),
+            bearer: None,
+            bearer_file: None,
+            ..self.clone()
+        })
     }
 
     fn unreachable(&self, reason: impl Into<String>) -> Failure {

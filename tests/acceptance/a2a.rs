@@ -5,6 +5,7 @@ mod bad_input;
 mod cards;
 mod demo;
 mod faults;
+mod memory;
 mod push;
 mod sdks;
 mod tasks;

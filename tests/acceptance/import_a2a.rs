@@ -22,7 +22,9 @@ fn card() -> Value {
 fn at(path: &'static str) -> Script {
     Arc::new(move |head, _| {
         let is_here = head.starts_with(&format!("GET {path} "));
-        let missing = || "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned();
+        let missing = || {
+            "HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".to_owned()
+        };
         Some(if is_here { scripted_server::json_answer(&card()) } else { missing() })
     })
 }

@@ -263,7 +263,7 @@ async fn invalid_servers_fail_without_file() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_endpoint_names_the_path() {
-    let missing = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+    let missing = "HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
     let server = ScriptedServer::start(scripted_server::text(missing)).await;
     let failed = import(&[&server.url]);
     insta::assert_snapshot!(failed.stderr.replace(&server.url, "URL"), @r"

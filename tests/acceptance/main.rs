@@ -8,6 +8,7 @@ mod audit;
 mod bridge;
 mod caller_children;
 mod caller_isolation;
+mod card_signatures;
 mod catalog_staleness;
 mod command_line;
 mod compatibility;

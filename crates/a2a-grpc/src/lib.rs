@@ -7,6 +7,7 @@
 
 mod convert;
 mod frame;
+mod size;
 pub mod status;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,12 @@ pub const SERVICE: &str = "lf.a2a.v1.A2AService";
 /// Converts the request of a method from Protocol Buffers.
 pub fn decode_request(method: &str, message: &[u8]) -> Result<Value, InvalidMessage> {
     decode(find(method)?.input(), message)
+}
+
+/// Estimates the memory that the conversion of a request needs, in bytes. 0: the method is
+/// unknown, so that nothing is converted.
+pub fn request_bytes(method: &str, message: &[u8]) -> usize {
+    find(method).map_or(0, |method| size::decoded_bytes(&method.input(), message))
 }
 
 /// Converts the request of a method to Protocol Buffers.

@@ -1,6 +1,5 @@
 //! Agent cards of A2A 0.3 and 1.0, and cards with the members of both.
 
-mod hidden;
 mod publish;
 #[cfg(test)]
 mod tests;

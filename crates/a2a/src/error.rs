@@ -20,6 +20,8 @@ pub const GATEWAY_DOMAIN: &str = "gateway-agent";
 /// The JSON-RPC code of the gateway's errors. A2A reserves -32001 to -32099.
 pub const GATEWAY_CODE: i64 = -32000;
 
+/// The reason of an invalid answer of an agent.
+const INVALID_ANSWER: &str = "INVALID_AGENT_ANSWER";
 const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
 const BAD_REQUEST: &str = "type.googleapis.com/google.rpc.BadRequest";
 const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
@@ -37,7 +39,7 @@ pub enum ErrorKind {
     UnsupportedOperation,
     /// A2A: the agent does not support a media type.
     ContentTypeNotSupported,
-    /// A2A: the agent's answer is invalid.
+    /// A2A: the agent reports that its own answer is invalid.
     InvalidAgentResponse,
     /// A2A: the agent declares an extended card but has none.
     ExtendedAgentCardNotConfigured,
@@ -101,10 +103,16 @@ impl Failure {
             .with_metadata("taskId", shown)
     }
 
-    /// The error of an answer of an agent that violates the protocol.
+    /// The error of an answer of an agent that violates the protocol. It is the gateway's own:
+    /// `InvalidAgentResponse` is an error that an agent reports.
     pub fn invalid_answer(problem: impl fmt::Display) -> Self {
         let message = format!("the agent's answer is invalid: {problem}");
-        Self::new(ErrorKind::InvalidAgentResponse, message)
+        Self::new(ErrorKind::Internal, message).with_reason(INVALID_ANSWER)
+    }
+
+    /// Whether the gateway found the answer of an agent invalid.
+    pub fn is_invalid_answer(&self) -> bool {
+        self.reason.as_deref() == Some(INVALID_ANSWER)
     }
 
     /// `InvalidParams` with the JSON pointer of the invalid value.

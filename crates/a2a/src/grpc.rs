@@ -42,8 +42,14 @@ pub fn read_call(method: &str, body: &[u8]) -> Result<Request, Failure> {
         .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;
     let request = translate::request_in(Dialect::grpc(), operation, params)
         .map_err(Untranslatable::into_request_failure)?;
-    request.check()?;
+    request.check(Version::V1)?;
     Ok(request)
+}
+
+/// Estimates the memory of a request while it is read, in bytes. 0 for a body that is rejected before
+/// its message is decoded.
+pub fn call_bytes(method: &str, body: &[u8]) -> usize {
+    a2a_grpc::message(body).map_or(0, |message| a2a_grpc::request_bytes(method, message))
 }
 
 /// Writes a successful answer, or an event of a stream.
@@ -51,10 +57,8 @@ pub fn write_answer(operation: Operation, answer: &Value) -> Result<Bytes, Failu
     let empty = json!({});
     // A deleted configuration has no answer in JSON-RPC and an empty message in gRPC.
     let answer = if answer.is_null() { &empty } else { answer };
-    let message = a2a_grpc::encode_response(operation.name(), answer).map_err(|error| {
-        let message = format!("the agent's answer has no form in gRPC: {error}");
-        Failure::new(ErrorKind::InvalidAgentResponse, message)
-    })?;
+    let message = a2a_grpc::encode_response(operation.name(), answer)
+        .map_err(|error| Failure::invalid_answer(format!("it has no form in gRPC: {error}")))?;
     Ok(a2a_grpc::frame(&message).into())
 }
 
@@ -106,7 +110,7 @@ mod tests {
             }
         }
         let failure = write_answer(Operation::GetTask, &json!({ "id": [] })).unwrap_err();
-        assert_eq!(failure.kind, ErrorKind::InvalidAgentResponse);
+        assert!(failure.is_invalid_answer());
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //! | [`translate`] | conversion between the internal form and a dialect |
 //! | [`error`] | errors and their shape in each binding |
 //! | [`card`], [`signature`] | agent cards: parsing, interfaces, rewriting, signatures |
+//! | [`hidden`] | removal of an agent's addresses from its card, answers and errors |
 //! | [`skill`], [`task`] | skill selection, media types, data parts; lists and ids of tasks |
 //! | [`tool`] | skills as tools: arguments to messages, tasks to tool results |
 
@@ -23,6 +24,7 @@ pub mod error;
 pub mod extensions;
 mod fields;
 pub mod grpc;
+pub mod hidden;
 mod json;
 mod legacy;
 pub mod model;

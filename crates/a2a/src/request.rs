@@ -7,6 +7,7 @@ use crate::{
     json::{Object, filled, text},
     model::{Message, SKILL_ID},
     operation::Operation,
+    version::Version,
 };
 
 /// A request: an operation and its parameters in the form of A2A 1.0.
@@ -104,8 +105,8 @@ impl Request {
         flag.and_then(Value::as_bool).unwrap_or_default()
     }
 
-    /// Checks the required members, and types of the others that a proxy relies on.
-    pub fn check(&self) -> Result<(), Failure> {
+    /// Checks the members that a version requires, and types of the others that a proxy relies on.
+    pub fn check(&self, version: Version) -> Result<(), Failure> {
         for name in ["tenant", "contextId", "pageToken", "status", "statusTimestampAfter", "token"]
         {
             check_text(&self.params, "", name)?;
@@ -117,6 +118,8 @@ impl Request {
             }
             Operation::ListTasks => return self.check_number("pageSize", 1),
             Operation::CreatePushConfig => required(&self.params, "", "url")?,
+            // 0.3 returns the first configuration.
+            Operation::GetPushConfig if version == Version::V03 => {}
             Operation::GetPushConfig | Operation::DeletePushConfig => {
                 required(&self.params, "", "id")?;
             }

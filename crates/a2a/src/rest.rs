@@ -84,7 +84,7 @@ pub fn read_call(
     if let Some(config) = route.config {
         request.params.insert("id".to_owned(), config.into());
     }
-    request.check()?;
+    request.check(version)?;
     Ok(request)
 }
 
@@ -146,21 +146,24 @@ pub fn write_call(version: Version, request: &Request) -> Result<Outgoing, Untra
         },
     };
     let method = route::method(request.operation);
-    let mut params = match translate::request_out(Dialect::http_json(version), request)? {
+    let dialect = Dialect::http_json(version);
+    // A message can be large, so it is not copied, unless the path takes its tenant.
+    if request.operation.sends_message() && request.tenant().is_none() {
+        let (path, body) = (format!("{prefix}{path}"), translate::write_params(dialect, request)?);
+        return Ok(Outgoing { method, path, body: Some(body) });
+    }
+    let mut params = match translate::request_out(dialect, request)? {
         Value::Object(params) => params,
         _ => Object::new(),
     };
     let (mut path, mut body) = (format!("{prefix}{path}"), None);
     if method == Method::POST {
-        body = Some(match request.operation {
-            // The path has the id and the tenant.
-            Operation::CancelTask => {
-                params.remove("id");
-                params.remove("tenant");
-                Value::Object(params).to_string()
-            }
-            _ => Value::Object(params).to_string(),
-        });
+        // The path has the tenant, and the id of the task to cancel.
+        params.remove("tenant");
+        if request.operation == Operation::CancelTask {
+            params.remove("id");
+        }
+        body = Some(Value::Object(params).to_string());
     } else {
         let query = write_query(&params);
         if !query.is_empty() {
@@ -212,15 +215,15 @@ pub fn write_failure(version: Version, failure: &Failure) -> Answer {
     Answer { status: error.status, media_type: "application/json", body: error.body.to_string() }
 }
 
-/// Reads the answer of an agent.
+/// Reads the answer of an agent to a request.
 pub fn read_answer(
     version: Version,
-    operation: Operation,
+    request: &Request,
     status: u16,
     body: &[u8],
     limits: Limits,
 ) -> Result<Value, Failure> {
-    let is_success = (200..300).contains(&status);
+    let (operation, is_success) = (request.operation, (200..300).contains(&status));
     if is_success && operation == Operation::DeletePushConfig {
         return Ok(Value::Object(Object::new())); // the body may be empty
     }
@@ -229,8 +232,8 @@ pub fn read_answer(
             translate::answer_in(Dialect::http_json(version), operation, body)
                 .map_err(Untranslatable::into_answer_failure)
         }
-        Ok(body) => Err(Failure::of_rest(status, &body)),
-        Err(_) if !is_success => Err(Failure::of_rest(status, &Value::Null)),
+        Ok(body) => Err(Failure::of_rest(status, &body, Some(request))),
+        Err(_) if !is_success => Err(Failure::of_rest(status, &Value::Null, None)),
         Err(failure) => Err(Failure::invalid_answer(failure)),
     }
 }

@@ -61,7 +61,7 @@ pub fn read_call(
     let params = call.params.map_or(Ok(Value::Null), |raw| value(raw, limits)).map_err(invalid)?;
     let request = translate::request_in(Dialect::json_rpc(version), operation, params)
         .map_err(|error| invalid(error.into_request_failure()))?;
-    request.check().map_err(invalid)?;
+    request.check(version).map_err(invalid)?;
     Ok(Call { id, request })
 }
 
@@ -71,8 +71,8 @@ pub fn write_call(
     id: Id<'_>,
     request: &Request,
 ) -> Result<Bytes, Untranslatable> {
-    let params = translate::request_out(Dialect::json_rpc(version), request)?;
-    Ok(jsonrpc::request(id, request.operation.method(version), &params.to_string()))
+    let params = translate::write_params(Dialect::json_rpc(version), request)?;
+    Ok(jsonrpc::request(id, request.operation.method(version), &params))
 }
 
 /// Writes a successful answer. Events of streams have the same form.

@@ -11,9 +11,10 @@ mod tests;
 mod variant;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+pub use jsonwebtoken::jwk::JwkSet;
 use jsonwebtoken::{
-    Algorithm, DecodingKey, EncodingKey, crypto,
-    jwk::{Jwk, JwkSet, PublicKeyUse, ThumbprintHash},
+    Algorithm, AlgorithmFamily, DecodingKey, EncodingKey, crypto,
+    jwk::{Jwk, PublicKeyUse, ThumbprintHash},
 };
 use registry_core::document::{canonical_bytes, parse_json};
 use serde_json::{Value, json};
@@ -36,6 +37,8 @@ const ALGORITHMS: [(&str, Algorithm); 9] = [
 
 /// Maximum signatures that are verified, and keys that are tried for one without a key id.
 const MAX_TRIES: usize = 8;
+/// Maximum number of keys of a key set.
+const MAX_KEYS: usize = 64;
 /// Maximum length of a protected header, in bytes.
 const MAX_HEADER_BYTES: usize = 8192;
 
@@ -76,6 +79,37 @@ pub enum SignatureError {
     /// No signature matches the card.
     #[error("invalid signature of the agent card: the card was changed or another key signed it")]
     Invalid,
+}
+
+/// A document that is not a usable key set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidKeySet {
+    /// The document is not JSON.
+    #[error("the key set is not valid JSON: {0}")]
+    Json(String),
+    /// The document has no public key for signatures.
+    #[error("the key set has no public key for signatures in `keys`")]
+    NoKey,
+}
+
+/// Parses a key set (RFC 7517). Keys of unknown types and keys for other purposes are skipped.
+pub fn key_set(bytes: &[u8]) -> Result<JwkSet, InvalidKeySet> {
+    let set = parse_json(bytes).map_err(|error| InvalidKeySet::Json(error.to_string()))?;
+    let keys = set.get("keys").and_then(Value::as_array).into_iter().flatten();
+    let keys = keys.filter_map(|key| serde_json::from_value::<Jwk>(key.clone()).ok());
+    let keys: Vec<_> = keys.filter(is_usable).take(MAX_KEYS).collect();
+    if keys.is_empty() { Err(InvalidKeySet::NoKey) } else { Ok(JwkSet { keys }) }
+}
+
+/// Whether a key is a public key for signatures.
+fn is_usable(key: &Jwk) -> bool {
+    matches!(key.common.public_key_use, None | Some(PublicKeyUse::Signature))
+        && DecodingKey::from_jwk(key).is_ok_and(|key| key.family() != AlgorithmFamily::Hmac)
+}
+
+/// Whether a card has signatures, valid or not.
+pub fn is_signed(card: &Value) -> bool {
+    card.get("signatures").is_some_and(|found| !found.is_null() && *found != json!([]))
 }
 
 /// The headers of a card's signatures that can be verified.

@@ -1,5 +1,7 @@
 //! Skills: selection by message, media types, and the data of messages.
 
+use std::borrow::Cow;
+
 use registry_core::entity::agent::{Agent, Skill};
 use serde_json::{Value, json};
 
@@ -65,10 +67,10 @@ pub fn data_parts<'a>(message: Message<'a>, at: &str) -> Vec<DataPart<'a>> {
 
 /// The arguments that a message with this data has for a tool: its only data, or its text if it has
 /// no data. `None`: several data, or one that is no object.
-pub fn arguments(message: Message<'_>, data: &[DataPart<'_>]) -> Option<Value> {
+pub fn arguments<'a>(message: Message<'_>, data: &[DataPart<'a>]) -> Option<Cow<'a, Value>> {
     match data {
-        [] => Some(json!({ "text": message.text() })),
-        [only] if only.data.is_object() => Some(only.data.clone()),
+        [] => Some(Cow::Owned(json!({ "text": message.text() }))),
+        [only] if only.data.is_object() => Some(Cow::Borrowed(only.data)),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     body,
-    error::{ErrorKind, Failure},
+    error::Failure,
     operation::Operation,
     rpc,
     translate::{self, Untranslatable},
@@ -30,29 +30,35 @@ pub struct EventReader {
     id: u64,
     limits: Limits,
     events: Events,
+    /// Whether the last event is `final` in 0.3.
+    is_final: bool,
 }
 
 impl EventReader {
     /// Creates a reader of the answer to the request with this id. Only JSON-RPC has ids. The limits
     /// apply to each event.
     pub fn new(dialect: Dialect, id: u64, limits: Limits) -> Self {
-        Self { dialect, id, limits, events: Events::new(limits.bytes) }
+        Self { dialect, id, limits, events: Events::new(limits.bytes), is_final: false }
     }
 
     /// Adds the next bytes. Take all events before the next chunk, so that the memory is bounded by
     /// a chunk and an event. After an error the stream is unusable.
     pub fn push(&mut self, chunk: &[u8]) -> Result<(), Failure> {
         self.events.push(chunk).map_err(|_| {
-            let message = format!("an event is longer than {} bytes", self.limits.bytes);
-            Failure::new(ErrorKind::InvalidAgentResponse, message)
+            let problem = format!("an event is longer than {} bytes", self.limits.bytes);
+            Failure::invalid_answer(problem)
         })
     }
 
-    /// The next event in its internal form, or the error that the agent or an invalid event
-    /// caused, which ends the stream.
-    pub fn next_event(&mut self) -> Option<Result<Value, Failure>> {
-        let data = self.events.pop()?;
-        Some(self.read(&data))
+    /// The next complete event, unparsed.
+    pub fn next_event(&mut self) -> Option<Vec<u8>> {
+        self.events.pop()
+    }
+
+    /// Whether the agent ends the stream with the last event, in any state of the task. Only 0.3 has
+    /// such events.
+    pub fn is_final(&self) -> bool {
+        self.is_final
     }
 
     /// The bytes that are held.
@@ -60,19 +66,21 @@ impl EventReader {
         self.events.held_bytes()
     }
 
-    fn read(&self, data: &[u8]) -> Result<Value, Failure> {
+    /// Parses an event into its internal form. The error of the agent, or of an invalid event, ends the
+    /// stream.
+    pub fn read(&mut self, data: &[u8]) -> Result<Value, Failure> {
         let event = if self.dialect.binding == Binding::JsonRpc {
             rpc::read_result(self.id, data, self.limits)?
         } else {
-            let event = body::parse(data, self.limits).map_err(|failure| {
-                let message = format!("the agent's event is invalid: {}", failure.message);
-                Failure::new(ErrorKind::InvalidAgentResponse, message)
-            })?;
+            let event = body::parse(data, self.limits).map_err(Failure::invalid_answer)?;
             if let Some(failure) = failure_of(&event) {
                 return Err(failure);
             }
             event
         };
+        let is_final = |update: &Value| update["final"] == true;
+        self.is_final = self.dialect.version == Version::V03
+            && (is_final(&event) || is_final(&event["statusUpdate"]));
         translate::event_in(self.dialect, event).map_err(Untranslatable::into_answer_failure)
     }
 }
@@ -83,7 +91,7 @@ fn failure_of(event: &Value) -> Option<Failure> {
     let is_legacy = event.get("message").is_some_and(Value::is_string);
     let code = event.get("error").and_then(|error| error.get("code")).and_then(Value::as_u64);
     let status = code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
-    (is_status || is_legacy).then(|| Failure::of_rest(status, event))
+    (is_status || is_legacy).then(|| Failure::of_rest(status, event, None))
 }
 
 /// Writes an event. The id is the one of the JSON-RPC request.

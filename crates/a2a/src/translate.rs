@@ -50,6 +50,16 @@ pub fn request_out(dialect: Dialect, request: &Request) -> Result<Value, Untrans
     }
 }
 
+/// Writes the parameters of a request in a dialect. A copy of a large request exists only for 0.3, and
+/// only during the call.
+pub(crate) fn write_params(dialect: Dialect, request: &Request) -> Result<String, Untranslatable> {
+    match dialect.version {
+        // JSON values always serialize.
+        Version::V1 => Ok(serde_json::to_string(&request.params).unwrap_or_default()),
+        Version::V03 => request_out(dialect, request).map(|params| params.to_string()),
+    }
+}
+
 /// Converts a successful answer from a dialect. The internal form of a deleted configuration is an
 /// empty object.
 pub fn answer_in(

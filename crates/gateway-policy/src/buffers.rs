@@ -60,6 +60,11 @@ impl BufferReservation {
         Arc::new(self.of.open(self.key.clone(), self.most))
     }
 
+    /// Takes over the memory of a part, which then holds none.
+    pub fn absorb(&self, part: &Self) {
+        self.bytes.fetch_add(part.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     /// Reserves more bytes. Fails if the quota of the caller or the total is used up.
     pub fn reserve(&self, bytes: usize) -> Result<(), QuotaExceeded> {
         let what = QuotaKind::Buffers;
@@ -134,5 +139,18 @@ mod tests {
         assert!(whole.reserve(1).is_err());
         drop(part);
         whole.reserve(40).unwrap();
+    }
+
+    #[test]
+    fn absorbed_part_counts_until_the_whole_is_dropped() {
+        let buffers = Arc::new(BufferPool::default());
+        let whole = buffers.open(Some("a".into()), 400);
+        let part = whole.part();
+        part.reserve(40).unwrap();
+        whole.absorb(&part);
+        drop(part);
+        assert_eq!(buffers.total(), 40);
+        drop(whole);
+        assert_eq!(buffers.total(), 0);
     }
 }

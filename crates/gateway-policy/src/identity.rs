@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use registry_core::Digest;
 use serde::{Deserialize, Serialize};
 
 /// The agent that a credential names.
@@ -37,7 +38,60 @@ pub enum CallerIdentity {
         principal: Box<str>,
         /// The owner of the credential as it may be logged.
         log_name: Option<Box<str>>,
+        /// The accepted credentials, the strongest first.
+        #[serde(default)]
+        credentials: Box<[VerifiedCredential]>,
     },
+}
+
+/// A credential that the gateway accepted, without its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifiedCredential {
+    /// The agent that it names.
+    pub agent: Option<Box<str>>,
+    /// The rule that accepted it.
+    pub origin: CredentialOrigin,
+}
+
+/// The rule that accepted a credential.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CredentialOrigin {
+    /// The rules for client certificates.
+    Certificate {
+        /// The SPIFFE id or the common name. Empty: the certificate has none.
+        name: Box<str>,
+        /// Whether the name is a SPIFFE id.
+        is_spiffe: bool,
+    },
+    /// The identity provider.
+    Token {
+        /// Its URL.
+        issuer: Box<str>,
+        /// The subject of the token. Empty: it has none.
+        subject: Box<str>,
+    },
+    /// An API key of the configuration, which names its agent.
+    ApiKey {
+        /// The digest of the key.
+        digest: Digest,
+    },
+}
+
+/// The owner of tasks, contexts and push notification configurations. Replacing a credential, or
+/// adding one, does not change it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Principal<'a> {
+    /// An agent: registered, or named by an API key or by trusted headers.
+    Agent(&'a str),
+    /// A user or program of the identity provider that is no registered agent.
+    Subject {
+        /// The URL of the identity provider.
+        issuer: &'a str,
+        /// The subject of its tokens.
+        subject: &'a str,
+    },
+    /// The holder of a client certificate that names no registered agent.
+    Certificate(&'a str),
 }
 
 impl CallerIdentity {
@@ -56,6 +110,39 @@ impl CallerIdentity {
             Self::Verified { agent: None, principal, .. } => {
                 (!principal.is_empty()).then(|| format!("principal {principal}").into())
             }
+        }
+    }
+
+    /// The owner of the caller's tasks: its agent, else the subject of its token, else the holder of
+    /// its certificate. `None`: the caller cannot be distinguished from others.
+    pub fn principal(&self, is_registered: impl Fn(&str) -> bool) -> Option<Principal<'_>> {
+        match self {
+            Self::Anonymous | Self::Malformed => None,
+            Self::Asserted { name, .. } => Some(Principal::Agent(name)),
+            Self::Verified { credentials, .. } => {
+                let agent = credentials.iter().find_map(|credential| {
+                    let agent = credential.agent.as_deref()?;
+                    // A claim of tokens can have one value for many subjects.
+                    let is_key = matches!(credential.origin, CredentialOrigin::ApiKey { .. });
+                    (is_key || is_registered(agent)).then_some(Principal::Agent(agent))
+                });
+                // A certificate that is added to a token changes no owner.
+                agent.or_else(|| credentials.iter().rev().find_map(VerifiedCredential::holder))
+            }
+        }
+    }
+}
+
+impl VerifiedCredential {
+    fn holder(&self) -> Option<Principal<'_>> {
+        match &self.origin {
+            CredentialOrigin::Token { issuer, subject } => {
+                (!subject.is_empty()).then_some(Principal::Subject { issuer, subject })
+            }
+            CredentialOrigin::Certificate { name, .. } => {
+                (!name.is_empty()).then_some(Principal::Certificate(name))
+            }
+            CredentialOrigin::ApiKey { .. } => None,
         }
     }
 }

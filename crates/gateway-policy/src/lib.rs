@@ -17,7 +17,9 @@ mod validation;
 
 pub use self::{
     buffers::{BufferPool, BufferReservation},
-    identity::{AgentReference, AuthMethod, CallerIdentity},
+    identity::{
+        AgentReference, AuthMethod, CallerIdentity, CredentialOrigin, Principal, VerifiedCredential,
+    },
     outcome::CallOutcome,
     permit::{
         Authorized, Denial, Facts, Permit, PolicyFinding, StaleCatalog, Standing, authorize,

@@ -48,6 +48,8 @@ pub enum Method {
         takes_text: bool,
         /// Whether text of the answer stays text, even if it is JSON.
         gives_text: bool,
+        /// Whether the agent can stream its answer.
+        streams: bool,
     },
     /// `prompts/get`.
     GetPrompt,

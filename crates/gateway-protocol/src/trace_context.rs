@@ -1,7 +1,8 @@
 //! The W3C trace context. `traceparent` is parsed strictly and rewritten; `tracestate` and
 //! `baggage` are forwarded within the limits of their specifications.
 //!
-//! The gateway adds nothing to `tracestate` and `baggage`.
+//! The gateway adds the number of hops to the `tracestate` of messages of A2A, and nothing to
+//! `baggage`.
 
 #[cfg(test)]
 mod tests;
@@ -166,6 +167,18 @@ impl Serialize for SpanId {
 /// The part of a `tracestate` that is forwarded.
 pub fn bounded_state(text: &str) -> Option<&str> {
     bounded(text, STATE)
+}
+
+/// The value of a member of a `tracestate`.
+pub fn state_member<'a>(state: &'a str, key: &str) -> Option<&'a str> {
+    state.split(',').find_map(|member| member.trim().strip_prefix(key)?.strip_prefix('='))
+}
+
+/// A `tracestate` with a member at its start, where the specification puts changed members.
+pub fn with_state_member(state: Option<&str>, (key, value): (&str, &str)) -> String {
+    let others = state.into_iter().flat_map(|state| state.split(',')).map(str::trim);
+    let others = others.filter(|member| !member.is_empty() && state_member(member, key).is_none());
+    others.fold(format!("{key}={value}"), |state, member| state + "," + member)
 }
 
 /// The part of a `baggage` that is forwarded.

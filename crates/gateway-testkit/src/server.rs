@@ -67,6 +67,12 @@ impl Received {
         self.error(404, &json!({ "code": -32601, "message": "no such method" }))
     }
 
+    /// Whether the request is for an agent card. Gateways send such requests in the background, so
+    /// that they are not recorded.
+    fn is_for_card(&self) -> bool {
+        self.http_method == "GET" && self.path.contains("/.well-known/agent")
+    }
+
     /// Whether the request opens a stream of notifications.
     fn is_listener(&self) -> bool {
         self.http_method == "GET" || self.rpc_method() == "subscriptions/listen"
@@ -204,7 +210,9 @@ impl Connection {
             }
             let received = Arc::new(received);
             let reply = (self.handler)(Arc::clone(&received));
-            self.record.seen.lock().unwrap().push(received);
+            if !received.is_for_card() {
+                self.record.seen.lock().unwrap().push(received);
+            }
             let reply = tokio::select! {
                 biased;
                 reply = reply => reply,

@@ -4,6 +4,8 @@
 //! a skill, and its result is the reply or the result of the task. Upstream addresses come from the
 //! configuration, never from agent cards.
 
+mod assembly;
+mod card;
 mod check;
 mod exchange;
 mod mcp_task;
@@ -13,35 +15,41 @@ mod send;
 mod step;
 mod stream;
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::sync::{Arc, OnceLock, atomic::AtomicU64};
 
 use a2a::{Binding, Dialect, Version, extensions::Extensions};
 use arc_swap::ArcSwapOption;
 use gateway_policy::BufferReservation;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub(super) use self::stream::EventSink;
+use self::{card::ServedCard, probe::ProbeInterval};
 use super::{
     events::EventPublisher,
     http::{Client, InvalidAddress, Subject, Transport},
     routing::TargetId,
     single_flight::SingleFlight,
 };
-use crate::TransportConfig;
+use crate::TargetConfig;
 
-/// Maximum abandoned messages of steps whose response is still read, to learn the task id and cancel
-/// it.
+/// Maximum messages without a waiting caller whose response is still read, to learn the task id: that
+/// of a step is canceled, that of a caller is listed.
 const MAX_ABANDONED: usize = 64;
 
 /// The link to one agent.
 #[derive(Debug)]
 pub(super) struct AgentLink {
     transport: Arc<Transport>,
+    /// The tenant of the agent's interface, in each request of 1.0.
+    tenant: Option<Box<str>>,
     /// The version and binding of the agent, if they are known.
     dialect: ArcSwapOption<Dialect>,
+    /// The card at the last fetch. `None`: the agent has none.
+    card: ArcSwapOption<ServedCard>,
     probes: SingleFlight,
+    interval: ProbeInterval,
     next_id: AtomicU64,
     read_abandoned: Semaphore,
     stop: CancellationToken,
@@ -53,7 +61,21 @@ struct RequestMeta {
     subject: Subject,
     trace: Vec<(HeaderName, HeaderValue)>,
     extensions: Extensions,
+    /// Receives the extensions that the agent activates.
+    activated: Option<Arc<OnceLock<Extensions>>>,
     buffered: Option<Arc<BufferReservation>>,
+}
+
+impl RequestMeta {
+    /// Reads the extensions that a response activates.
+    fn observe(&self, headers: &HeaderMap) {
+        let Some(receiver) = &self.activated else { return };
+        let activated = Extensions::of_headers(headers);
+        if activated.iter().next().is_some() {
+            // A later request of the operation changes nothing.
+            let _ = receiver.set(activated);
+        }
+    }
 }
 
 impl AgentLink {
@@ -61,14 +83,17 @@ impl AgentLink {
     /// Must be called inside a Tokio runtime.
     pub(super) fn new(
         (publisher, agent): (Arc<EventPublisher>, TargetId),
-        transport: &TransportConfig,
+        config: &TargetConfig,
         shared: &Client,
         stop: CancellationToken,
     ) -> Result<Self, InvalidAddress> {
         Ok(Self {
-            transport: Arc::new(Transport::new(agent, publisher, transport, shared)?),
+            transport: Arc::new(Transport::new(agent, publisher, &config.transport, shared)?),
+            tenant: config.tenant.clone(),
             dialect: ArcSwapOption::empty(),
+            card: ArcSwapOption::empty(),
             probes: SingleFlight::default(),
+            interval: ProbeInterval::default(),
             next_id: AtomicU64::new(1),
             read_abandoned: Semaphore::new(MAX_ABANDONED),
             stop,

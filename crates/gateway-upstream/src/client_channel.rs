@@ -72,6 +72,9 @@ pub trait MessageFilter: fmt::Debug + Send + Sync {
 
     /// The answer for the upstream: a result or an error.
     fn answer(&self, answer: ClientAnswer) -> ClientAnswer;
+
+    /// The filter of a question that names no request: it can have data of any request to the server.
+    fn unattributed(self: Arc<Self>) -> Arc<dyn MessageFilter>;
 }
 
 /// The channel to the caller of a request.
@@ -138,6 +141,12 @@ impl ClientChannel {
     /// The channel whose messages pass a filter, and then those of the enclosing requests.
     pub fn filtered(&self, filter: Arc<dyn MessageFilter>) -> Self {
         let filters = std::iter::once(filter).chain(self.filters.iter().cloned()).collect();
+        Self { filters, ..self.clone() }
+    }
+
+    /// The channel for a question that names no request.
+    pub(super) fn for_unattributed(&self) -> Self {
+        let filters = self.filters.iter().map(|filter| Arc::clone(filter).unattributed()).collect();
         Self { filters, ..self.clone() }
     }
 

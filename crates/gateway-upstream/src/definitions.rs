@@ -150,6 +150,8 @@ pub struct Tools {
     left_out: Vec<(String, InvalidTool)>,
     /// The interfaces of MCP Apps that the tools name in `_meta`.
     interfaces: BTreeSet<Box<str>>,
+    /// The card of an agent, which lists no tools.
+    card: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -165,6 +167,16 @@ impl PartialEq for Tool {
 }
 
 impl Tools {
+    /// The definition of an agent: its card, if it serves one.
+    pub fn of_agent(card: Option<Arc<str>>) -> Self {
+        Self { card, ..Self::default() }
+    }
+
+    /// The card of an agent as received.
+    pub fn card(&self) -> Option<&str> {
+        self.card.as_deref()
+    }
+
     /// The raw definition of one tool.
     pub fn find(&self, tool: &str) -> Option<&RawValue> {
         self.by_name.get(tool).map(|tool| &*tool.definition)

@@ -135,6 +135,8 @@ pub enum Phase {
     List,
     /// Calling a tool.
     Call,
+    /// The stream of an agent, whose task continues.
+    Stream,
 }
 
 impl Phase {
@@ -146,6 +148,7 @@ impl Phase {
             Self::HealthCheck => "health_check",
             Self::List => "list",
             Self::Call => "call",
+            Self::Stream => "stream",
         }
     }
 }
@@ -165,6 +168,7 @@ impl Phase {
             }
             Self::List => "; raise `timeout` of the upstream",
             Self::Call => "",
+            Self::Stream => "; subscribe to the task again",
         }
     }
 }
@@ -177,6 +181,7 @@ impl fmt::Display for Phase {
             Self::HealthCheck => "response to the health check",
             Self::List => "complete list of tools",
             Self::Call => "response of the upstream",
+            Self::Stream => "end of the stream",
         })
     }
 }
@@ -311,7 +316,7 @@ impl Error {
     /// outcome itself.
     pub fn may_have_run(&self) -> bool {
         match self {
-            Self::Timeout { phase: Phase::Call, .. }
+            Self::Timeout { phase: Phase::Call | Phase::Stream, .. }
             | Self::Ended { .. }
             | Self::TooLarge { .. }
             | Self::OpenTask { .. }
@@ -319,7 +324,9 @@ impl Error {
             | Self::QuotaExceeded(_) => true,
             Self::Protocol { what } => what.may_have_run(),
             // The skill ran, and nothing is known about its outcome.
-            Self::Agent(failure) => failure.kind == ErrorKind::InvalidAgentResponse,
+            Self::Agent(failure) => {
+                failure.is_invalid_answer() || failure.kind == ErrorKind::InvalidAgentResponse
+            }
             Self::Timeout { phase: Phase::Connect | Phase::Handshake | Phase::HealthCheck | Phase::List, .. }
             | Self::NotConfigured { .. }
             | Self::Stopped { .. }
@@ -361,7 +368,8 @@ impl Error {
 
     /// Whether the upstream failed, not the request or its caller.
     pub(super) fn is_failure(&self) -> bool {
-        self.is_about_reach() || matches!(self, Self::Timeout { .. })
+        let is_timeout = matches!(self, Self::Timeout { phase, .. } if *phase != Phase::Stream);
+        self.is_about_reach() || is_timeout
     }
 
     /// Whether the request was certainly not sent.

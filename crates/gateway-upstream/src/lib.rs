@@ -59,7 +59,7 @@ pub use self::{
     events::{UpstreamChange, UpstreamEvent},
     features::{FeatureEntries, Features, renamed},
     http::{BlockedAddress, Client, Connector},
-    request::{AgentRequest, Request, RequestContext, ResendApproval},
+    request::{AgentEvent, AgentRequest, Request, RequestContext, ResendApproval},
     routing::{Route, Routing, TargetId},
     secret::{SecretError, SecretSource, redact_url},
     settings::{
@@ -155,6 +155,14 @@ impl Upstreams {
     pub fn feature_exposure(&self, server: &Key) -> Option<FeatureExposure> {
         let config = self.targets.config(server)?;
         Some(FeatureExposure { prefix: config.prefix.clone(), exposes: config.exposes.clone() })
+    }
+
+    /// The URL of a server's or agent's target over HTTP.
+    pub fn http_url(&self, server: &Key) -> Option<String> {
+        match &self.targets.config(server)?.transport {
+            TransportConfig::Http { url, .. } => Some(url.clone()),
+            TransportConfig::Stdio { .. } => None,
+        }
     }
 
     /// Forwards a notification of a caller's session to the upstream sessions that were opened for

@@ -49,7 +49,7 @@ impl Link {
             transport @ TransportConfig::Http { .. } => {
                 let (publisher, of) = (Arc::clone(publisher), server.clone());
                 let link = if server.kind == Kind::Agent {
-                    AgentLink::new((publisher, of), transport, client, start.stop.clone())
+                    AgentLink::new((publisher, of), start.config, client, start.stop.clone())
                         .map(|link| Self::Agent(Arc::new(link)))
                 } else {
                     HttpLink::new(publisher, of, transport, client)

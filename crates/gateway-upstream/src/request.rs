@@ -1,6 +1,10 @@
 //! The requests of callers, independent of the surface that received them.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use a2a::extensions::Extensions;
 use gateway_policy::{BufferReservation, QuotaExceeded, QuotaKey, SubjectToken};
@@ -9,7 +13,7 @@ use gateway_protocol::{
     trace_context::TraceContext,
 };
 use serde_json::{Value, value::RawValue};
-use tokio::sync::mpsc;
+use tokio::sync::{SetOnce, mpsc};
 
 use super::ClientChannel;
 
@@ -77,10 +81,10 @@ impl<'a> Request<'a> {
 
 /// An operation of a caller at an agent, in the internal form of the crate `a2a` and with the agent's
 /// ids.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct AgentRequest<'a> {
-    /// The operation and its parameters.
-    pub request: &'a a2a::Request,
+    /// The operation and its parameters. Sending it limits it to what the permit names.
+    pub request: &'a mut a2a::Request,
     /// The requested extensions.
     pub extensions: &'a Extensions,
     /// The context of the caller.
@@ -94,7 +98,19 @@ pub struct AgentRequest<'a> {
     pub quota_key: &'a QuotaKey,
     /// Receives the events of a streaming operation, also the last one. The agent waits while the
     /// channel is full.
-    pub events: Option<&'a mpsc::Sender<Value>>,
+    pub events: Option<&'a mpsc::Sender<AgentEvent>>,
+    /// Set to the time limit if the agent received a message and has not answered by then. The
+    /// operation continues for some time, to learn the task. `None`: it ends.
+    pub late: Option<&'a SetOnce<Duration>>,
+}
+
+/// An event of an agent's stream.
+#[derive(Debug)]
+pub struct AgentEvent {
+    /// The event in its internal form.
+    pub event: Value,
+    /// The memory of the event, released with it. `None` for requests of the gateway itself.
+    pub buffered: Option<Arc<BufferReservation>>,
 }
 
 /// The context of a caller.
@@ -117,6 +133,8 @@ pub struct RequestContext {
     pub session: Option<Arc<str>>,
     /// The identity of the caller, which can have its own child process.
     pub caller: Option<Arc<str>>,
+    /// Receives the extensions that an agent activates. `None`: the surface does not report them.
+    pub activated: Option<Arc<OnceLock<Extensions>>>,
     /// The token of the caller, for token exchange.
     pub subject: Option<Arc<SubjectToken>>,
     /// The memory reserved for the request and its results. `None` for requests of the gateway

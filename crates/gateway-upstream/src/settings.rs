@@ -19,6 +19,8 @@ pub struct TargetConfig {
     pub prefix: Prefix,
     /// The exposed features of a server. `None`: as registered.
     pub exposes: Option<Vec<Exposure>>,
+    /// The tenant of an agent's interface in A2A 1.0. `None`: the interface has none.
+    pub tenant: Option<Box<str>>,
     /// The connection to the upstream.
     pub transport: TransportConfig,
     /// The timeout of connecting and of listing, each. `None`: those of [`UpstreamLimits`].

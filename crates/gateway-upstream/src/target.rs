@@ -32,6 +32,8 @@ use crate::{TransportConfig, UpstreamLimits};
 
 /// Maximum time of a request, including questions.
 const MAX_REQUEST_TIME: Duration = Duration::from_mins(10);
+/// Places of the reserve for requests about tasks of agents.
+const TASK_PLACES: usize = 16;
 
 /// The health of one target.
 #[derive(Debug, Clone)]
@@ -102,6 +104,8 @@ pub(super) struct Target {
     subscriptions: Arc<Subscriptions>,
     publisher: Arc<EventPublisher>,
     gate: ConcurrencyLimit,
+    /// The reserve for requests about tasks, which open streams must not prevent.
+    task_gate: ConcurrencyLimit,
     breaker: Arc<Breaker>,
     /// Limits the running requests that wait for answers of their callers.
     quotas: Arc<Quotas>,
@@ -132,6 +136,10 @@ impl Target {
             subscriptions: Arc::clone(start.subscriptions),
             publisher,
             gate: ConcurrencyLimit::new(start.limits),
+            task_gate: ConcurrencyLimit::new(UpstreamLimits {
+                requests: TASK_PLACES,
+                ..start.limits
+            }),
             breaker: Arc::default(),
             quotas: Quotas::new(QuotaKind::Answers, start.limits.requests),
             limits: start.limits,
@@ -172,7 +180,8 @@ impl Target {
     pub(super) fn retire(self: Arc<Self>) -> impl Future<Output = ()> + Send {
         self.retired.cancel();
         async move {
-            let emptied = timeout(MAX_REQUEST_TIME, self.gate.emptied());
+            let gates = async { tokio::join!(self.gate.emptied(), self.task_gate.emptied()) };
+            let emptied = timeout(MAX_REQUEST_TIME, gates);
             let _ = self.stop.run_until_cancelled(emptied).await;
             self.stop.cancel();
             tracing::info!(target.server = %self.server, "upstream was removed");

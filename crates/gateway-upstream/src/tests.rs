@@ -58,6 +58,7 @@ pub(super) fn subject_token(principal: &str, token: &str) -> SubjectToken {
         auth_method: AuthMethod::Token,
         principal: principal.into(),
         log_name: None,
+        credentials: Box::default(),
     };
     SubjectToken::new(&claim, token).unwrap()
 }
@@ -121,6 +122,7 @@ fn start(transport: TransportConfig, limits: UpstreamLimits, timing: Timing) -> 
             server: key().into(),
             prefix,
             exposes: None,
+            tenant: None,
             transport,
             timeout: None,
             auto_start: true,

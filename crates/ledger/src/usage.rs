@@ -69,6 +69,8 @@ pub struct UsageTotals {
     pub request_bytes: u64,
     /// The size of responses.
     pub response_bytes: u64,
+    /// The number of findings of inspections.
+    pub findings: u64,
 }
 
 /// A row of a report.
@@ -137,12 +139,13 @@ impl UsageTotals {
             duration: Duration::from_micros(max),
             request_bytes: max,
             response_bytes: max,
+            findings: max,
         }
     };
 
     /// Adds other calls. Sums end at [`Self::MAX`], and costs also at its negative.
     pub fn add(&mut self, other: &Self) {
-        let Self { calls, cost, duration, request_bytes, response_bytes } = Self::MAX;
+        let Self { calls, cost, duration, request_bytes, response_bytes, findings } = Self::MAX;
         self.calls = self.calls.saturating_add(other.calls).min(calls);
         let least = Amount::ZERO.saturating_sub(cost);
         self.cost = self.cost.saturating_add(other.cost).clamp(least, cost);
@@ -151,16 +154,18 @@ impl UsageTotals {
             self.request_bytes.saturating_add(other.request_bytes).min(request_bytes);
         self.response_bytes =
             self.response_bytes.saturating_add(other.response_bytes).min(response_bytes);
+        self.findings = self.findings.saturating_add(other.findings).min(findings);
     }
 
     /// Whether the sums are at most [`Self::MAX`].
     pub fn are_valid(&self) -> bool {
-        let Self { calls, cost, duration, request_bytes, response_bytes } = Self::MAX;
+        let Self { calls, cost, duration, request_bytes, response_bytes, findings } = Self::MAX;
         self.calls <= calls
             && (Amount::ZERO.saturating_sub(cost)..=cost).contains(&self.cost)
             && self.duration <= duration
             && self.request_bytes <= request_bytes
             && self.response_bytes <= response_bytes
+            && self.findings <= findings
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! No other module uses Cedar's types.
 
+mod call_types;
 mod complexity;
 mod evaluate;
 mod reads;
@@ -12,11 +13,15 @@ mod tests;
 use std::{collections::BTreeSet, fmt, str::FromStr as _};
 
 use cedar_policy::{
-    Effect, PolicyId, PolicySet, ValidationError, ValidationMode, ValidationWarning, Validator,
+    Effect, PolicyId, PolicySet, ValidationError, ValidationMode, ValidationResult,
+    ValidationWarning,
 };
 use miette::Diagnostic as _;
 
-pub(crate) use self::evaluate::{CallEntities, Evaluation, Request, StatementSet};
+pub(crate) use self::{
+    call_types::{CallTypes, CallTypesPool},
+    evaluate::{CallEntities, Evaluation, Request, StatementSet},
+};
 use self::{complexity::find_complexity, reads::Reads};
 use crate::{Action, Purpose, ResourceKind, arguments::ArgumentType};
 
@@ -210,25 +215,29 @@ impl Conditions {
 
     /// The type errors of all statements for calls of resources of a kind with these arguments.
     pub fn check(&self, kind: ResourceKind, arguments: &ArgumentType) -> Vec<CedarProblem> {
-        self.check_types(kind, arguments).problems
+        self.check_types(&CallTypes::new(0, kind, arguments.clone())).problems
     }
 
-    /// Checks the types of all statements for calls of resources of a kind with these arguments.
-    pub(crate) fn check_types(&self, kind: ResourceKind, arguments: &ArgumentType) -> TypeCheck {
+    /// Checks the types of all statements for calls of these types.
+    pub(crate) fn check_types(&self, calls: &CallTypes) -> TypeCheck {
         let failed = |message: String| TypeCheck {
             problems: vec![problem(&self.text, 0, message, None)],
             unsatisfiable: BTreeSet::new(),
-        };
-        let Ok(schema) = schema::schema(kind, arguments) else {
-            return failed("the schema of the arguments has no form in Cedar".to_owned());
         };
         let policies = self.statements.iter().map(|statement| statement.policy.clone());
         let set = match PolicySet::from_policies(policies) {
             Ok(set) => set,
             Err(error) => return failed(error.to_string()),
         };
-        let validator = Validator::new(schema);
-        let result = validator.validate(&set, ValidationMode::Strict);
+        let validated =
+            calls.validate(|validator| Some(validator?.validate(&set, ValidationMode::Strict)));
+        match validated {
+            Some(result) => self.read_result(&result, calls.arguments()),
+            None => failed("the schema of the arguments has no form in Cedar".to_owned()),
+        }
+    }
+
+    fn read_result(&self, result: &ValidationResult, arguments: &ArgumentType) -> TypeCheck {
         let failed: BTreeSet<_> =
             result.validation_errors().map(ValidationError::policy_id).collect();
         // Cedar accepts such a read if `has` guards it, and the condition would never be satisfied.

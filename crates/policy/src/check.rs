@@ -7,8 +7,9 @@ mod spending;
 
 use std::{
     borrow::Cow,
-    cell::LazyCell,
+    cell::{LazyCell, OnceCell},
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -28,7 +29,9 @@ use crate::{
     Resource, ResourceKind,
     arguments::ArgumentType,
     catalog::{self, Find},
-    cedar::{CedarProblem, Conditions, NamedEntity, Statement, TypeCheck},
+    cedar::{
+        CallTypes, CallTypesPool, CedarProblem, Conditions, NamedEntity, Statement, TypeCheck,
+    },
     in_force::{Version, documents_in_force},
     selector_index::{SelectorIndex, exact_names},
 };
@@ -37,6 +40,8 @@ use crate::{
 const CEDAR: &str = "/authorization/cedar";
 /// Maximum number of findings of one check.
 const FINDINGS: usize = 20;
+/// The Cedar entity types with registered names.
+const NAMED_TYPES: [&str; 4] = ["Agent", "Server", "Tool", "Skill"];
 /// Maximum number of names that are compared with an unmatched one, which bounds the time.
 const CANDIDATES: usize = 10_000;
 
@@ -52,13 +57,14 @@ pub enum PolicyBreaks {
 
 /// Checks the new and restored policies of a batch against everything that they select, and its new
 /// and restored tools and agents against the policies in force after it. Adds the findings to the
-/// plan of the batch, and records allowed breaks in its changes.
+/// plan of the batch, and records allowed breaks in the plan and its changes.
 pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: &mut Plan) {
     let after = After::new(catalog, batch);
     if after.policies.is_empty() {
         return;
     }
-    let resources = LazyCell::new(|| SelectableResources::new(&after));
+    let calls = CallTypesPool::default();
+    let resources = LazyCell::new(|| SelectableResources::new(&after, &calls));
     let policies = after.changed().filter(|(change, document)| {
         document.key().kind == Kind::Policy && matches!(plan.effects.get(*change), Some(Some(_)))
     });
@@ -66,7 +72,7 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
     let checked = policies.map(|(_, document)| document.key()).collect();
     let spending = SpendingPolicies::new(&after);
     let inspections = InspectionPolicies::new(&after);
-    let mut conditions = ConditionsInForce::new(&after, &checked);
+    let mut conditions = ConditionsInForce::new(&after, &checked, &calls);
     let mut diagnostics = Vec::new();
     for (change, document) in after.changed() {
         // Registered documents were checked before, or their breaks were allowed.
@@ -81,6 +87,12 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
             }
             Kind::Tool | Kind::Agent => {
                 let broken = conditions.check(&after, document);
+                if breaks == PolicyBreaks::Allow {
+                    for (policy, _) in &broken {
+                        plan.policy_breaks.entry((*policy).clone()).or_insert(change);
+                    }
+                }
+                let broken = &broken[..broken.len().min(FINDINGS)];
                 if let Action::Register { broken_policies, .. } = &mut effect.action {
                     broken_policies.extend(broken.iter().map(|(policy, _)| (*policy).clone()));
                     broken_policies.sort_unstable();
@@ -109,9 +121,10 @@ pub fn check_document(
     let batch: Vec<_> = documents.map(Proposed::Register).collect();
     let after = After::new(catalog, &batch);
     let spending = SpendingPolicies::new(&after);
+    let calls = CallTypesPool::default();
     match document.key().kind {
         Kind::Policy => {
-            let resources = SelectableResources::new(&after);
+            let resources = SelectableResources::new(&after, &calls);
             let inspections = InspectionPolicies::new(&after);
             let warnings = spending.check_policy(document, &resources);
             let warnings =
@@ -119,8 +132,8 @@ pub fn check_document(
             check_policy(document, &resources).into_iter().chain(warnings).collect()
         }
         Kind::Tool | Kind::Agent => {
-            let mut conditions = ConditionsInForce::new(&after, &HashSet::new());
-            let broken = conditions.check(&after, document).into_iter();
+            let mut conditions = ConditionsInForce::new(&after, &HashSet::new(), &calls);
+            let broken = conditions.check(&after, document).into_iter().take(FINDINGS);
             let reject = PolicyBreaks::Reject;
             let broken = broken.map(|(policy, problem)| incompatible(policy, &problem, reject));
             broken.chain(spending.check_resources(&|key| after.find(key), document)).collect()
@@ -134,11 +147,12 @@ struct ConditionsInForce<'a> {
     documents: Vec<(&'a Key, &'a AppliesTo, &'a Authorization)>,
     index: SelectorIndex,
     parsed: BTreeMap<&'a Key, Option<Conditions>>,
+    calls: &'a CallTypesPool,
 }
 
 impl<'a> ConditionsInForce<'a> {
     /// Without the policies in `checked`.
-    fn new(after: &After<'a>, checked: &HashSet<&Key>) -> Self {
+    fn new(after: &After<'a>, checked: &HashSet<&Key>, calls: &'a CallTypesPool) -> Self {
         let all = documents_in_force(after.policies.values().copied()).into_iter();
         let all = all.filter(|document| !checked.contains(document.key()));
         let with_conditions = all.filter_map(|document| match document.entity() {
@@ -149,7 +163,7 @@ impl<'a> ConditionsInForce<'a> {
         });
         let documents: Vec<_> = with_conditions.collect();
         let index = SelectorIndex::new(documents.iter().map(|(_, selector, _)| *selector));
-        Self { documents, index, parsed: BTreeMap::new() }
+        Self { documents, index, parsed: BTreeMap::new(), calls }
     }
 
     /// Checks a tool or agent against the policies that select it. Returns the policies that it
@@ -158,6 +172,8 @@ impl<'a> ConditionsInForce<'a> {
         let find: Find<'_> = &|key| after.find(key);
         let mut broken = Vec::new();
         catalog::each_resource(find, document, &mut |resource, tool| {
+            let calls =
+                LazyCell::new(|| self.calls.get(resource.kind, ArgumentType::of_tool(find, &tool)));
             for number in self.index.candidates(&resource) {
                 let (policy, selector, authorization) = self.documents[number];
                 if !resource.is_selected(selector) {
@@ -167,12 +183,10 @@ impl<'a> ConditionsInForce<'a> {
                 let Some(conditions) = self.parsed.entry(policy).or_insert_with(parse) else {
                     continue;
                 };
-                let arguments = ArgumentType::of_tool(find, &tool);
-                let problems = conditions.check(resource.kind, &arguments);
+                let problems = conditions.check_types(&calls).problems;
                 broken.extend(problems.into_iter().map(|problem| (policy, problem)));
             }
         });
-        broken.truncate(FINDINGS);
         broken
     }
 }
@@ -260,51 +274,74 @@ impl<'a> After<'a> {
     }
 }
 
+/// A tool or skill that policies can select.
+struct Selectable<'a> {
+    resource: Resource,
+    tool: Cow<'a, Tool>,
+    /// The key of its document.
+    key: &'a Key,
+    /// See `SelectableResources::calls_of`.
+    calls: OnceCell<Rc<CallTypes>>,
+}
+
 /// The tools and skills that policies can select.
 struct SelectableResources<'a> {
     after: &'a After<'a>,
-    all: Vec<(Resource, Cow<'a, Tool>, &'a Key)>,
+    all: Vec<Selectable<'a>>,
     by_name: HashMap<String, Vec<usize>>,
+    calls: &'a CallTypesPool,
+    /// See `names_of`.
+    names: [OnceCell<BTreeSet<String>>; NAMED_TYPES.len()],
 }
 
 impl<'a> SelectableResources<'a> {
-    fn new(after: &'a After<'a>) -> Self {
+    fn new(after: &'a After<'a>, calls: &'a CallTypesPool) -> Self {
         let find: Find<'_> = &|key| after.find(key);
         let mut all = Vec::new();
         for document in after.of_kind(Kind::Tool).chain(after.of_kind(Kind::Agent)) {
             catalog::each_resource(find, document, &mut |resource, tool| {
-                all.push((resource, tool, document.key()));
+                all.push(Selectable {
+                    resource,
+                    tool,
+                    key: document.key(),
+                    calls: OnceCell::new(),
+                });
             });
         }
         let mut by_name = HashMap::<String, Vec<usize>>::new();
-        for (number, (resource, ..)) in all.iter().enumerate() {
-            for name in resource.names() {
+        for (number, one) in all.iter().enumerate() {
+            for name in one.resource.names() {
                 by_name.entry(name.to_owned()).or_default().push(number);
             }
         }
-        Self { after, all, by_name }
+        Self { after, all, by_name, calls, names: Default::default() }
     }
 
     /// The registered names of a Cedar entity type. `None`: the type has no registered names.
-    fn names_of(&self, entity_type: &str) -> Option<BTreeSet<&str>> {
-        let name_of = |document: &'a Document| document.key().name.as_str();
-        let resources = self.all.iter().map(|(resource, ..)| resource);
-        Some(match entity_type {
-            "Agent" => self.after.of_kind(Kind::Agent).map(name_of).collect(),
-            "Server" => self.after.of_kind(Kind::Server).map(name_of).collect(),
-            "Tool" => resources.flat_map(|resource| &resource.tools).map(String::as_str).collect(),
-            "Skill" => {
-                resources.flat_map(|resource| &resource.skills).map(String::as_str).collect()
-            }
-            _ => return None,
+    fn names_of(&self, entity_type: &str) -> Option<&BTreeSet<String>> {
+        let number = NAMED_TYPES.iter().position(|named| *named == entity_type)?;
+        let documents = |kind: Kind| -> BTreeSet<_> {
+            self.after.of_kind(kind).map(|document| document.key().name.to_string()).collect()
+        };
+        let resources = || self.all.iter().map(|one| &one.resource);
+        Some(self.names[number].get_or_init(|| match entity_type {
+            "Agent" => documents(Kind::Agent),
+            "Server" => documents(Kind::Server),
+            "Tool" => resources().flat_map(|resource| &resource.tools).cloned().collect(),
+            _ => resources().flat_map(|resource| &resource.skills).cloned().collect(),
+        }))
+    }
+
+    /// The types of the calls of a tool or skill.
+    fn calls_of<'s>(&self, one: &'s Selectable<'_>) -> &'s Rc<CallTypes> {
+        one.calls.get_or_init(|| {
+            let arguments = ArgumentType::of_tool(&|key| self.after.find(key), &one.tool);
+            self.calls.get(one.resource.kind, arguments)
         })
     }
 
-    /// The selected ones, with their tools and the keys of their documents.
-    fn select(
-        &self,
-        selector: &AppliesTo,
-    ) -> impl Iterator<Item = &(Resource, Cow<'a, Tool>, &'a Key)> {
+    /// The selected ones.
+    fn select(&self, selector: &AppliesTo) -> impl Iterator<Item = &Selectable<'a>> {
         let numbers = match exact_names(selector) {
             Some(names) => {
                 let numbers = names.into_iter().filter_map(|name| self.by_name.get(name));
@@ -313,16 +350,15 @@ impl<'a> SelectableResources<'a> {
             None => (0..self.all.len()).collect::<Vec<_>>(),
         };
         let resources = numbers.into_iter().map(move |number| &self.all[number]);
-        resources.filter(move |(resource, ..)| resource.is_selected(selector))
+        resources.filter(move |one| one.resource.is_selected(selector))
     }
 
-    /// The selected ones, with the types of their arguments. Those of other teams come last.
-    fn selected(&self, selector: &AppliesTo) -> Vec<Selected<'a>> {
-        let selected = self.select(selector).map(|(resource, tool, key)| Selected {
-            kind: resource.kind,
-            arguments: ArgumentType::of_tool(&|key| self.after.find(key), tool),
-            key,
-            is_foreign: self.is_foreign(selector, (resource, &**tool), key),
+    /// The selected ones, with the types of their calls. Those of other teams come last.
+    fn selected(&self, selector: &AppliesTo) -> Vec<Selected<'_>> {
+        let selected = self.select(selector).map(|one| Selected {
+            calls: self.calls_of(one),
+            key: one.key,
+            is_foreign: self.is_foreign(selector, one),
         });
         let mut selected: Vec<_> = selected.collect();
         selected.sort_by_key(|one| one.is_foreign);
@@ -331,12 +367,8 @@ impl<'a> SelectableResources<'a> {
 
     /// Whether a policy selects a tool of another team only by names of this team, such as the name
     /// of the tool behind an alias. Such a tool must not block the policy.
-    fn is_foreign(
-        &self,
-        selector: &AppliesTo,
-        (resource, tool): (&Resource, &Tool),
-        key: &Key,
-    ) -> bool {
+    fn is_foreign(&self, selector: &AppliesTo, one: &Selectable<'_>) -> bool {
+        let Selectable { resource, tool, key, calls: _ } = one;
         let catalog = self.after.catalog;
         if resource.kind != ResourceKind::Tool {
             return false;
@@ -365,8 +397,7 @@ impl<'a> SelectableResources<'a> {
 
 /// A tool or skill that a policy selects.
 struct Selected<'a> {
-    kind: ResourceKind,
-    arguments: ArgumentType,
+    calls: &'a Rc<CallTypes>,
     /// The key of its document.
     key: &'a Key,
     is_foreign: bool,
@@ -390,17 +421,17 @@ fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec
         let help = "add \"default\": \"deny\", or remove the `permit`";
         return vec![Diagnostic::error(Code::PolicyInvalid, CEDAR, message).with_help(help)];
     }
-    let mut checked: HashSet<(ResourceKind, ArgumentType)> = HashSet::new();
+    let mut checked: BTreeMap<usize, &CallTypes> = BTreeMap::new();
     // One finding for each problem, with the first affected tool.
     let mut problems: BTreeMap<CedarProblem, Option<&Key>> = BTreeMap::new();
     let mut foreign: BTreeMap<CedarProblem, &Key> = BTreeMap::new();
     let mut unsatisfiable: BTreeSet<usize> = (0..conditions.statements().len()).collect();
-    for Selected { kind, arguments, key, is_foreign } in resources.selected(&policy.applies_to) {
+    for Selected { calls, key, is_foreign } in resources.selected(&policy.applies_to) {
         if problems.len() + foreign.len() >= FINDINGS {
             break;
         }
-        if checked.insert((kind, arguments.clone())) {
-            let found = conditions.check_types(kind, &arguments);
+        if checked.insert(calls.number(), calls).is_none() {
+            let found = conditions.check_types(calls);
             unsatisfiable.retain(|index| found.unsatisfiable.contains(index));
             for problem in found.problems {
                 if is_foreign {
@@ -415,12 +446,12 @@ fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec
     let nothing = ArgumentType::Record(BTreeMap::new());
     for kind in kinds(policy) {
         let is_feature = matches!(kind, ResourceKind::Prompt | ResourceKind::Resource);
-        let is_checked = checked.iter().any(|(checked, _)| *checked == kind);
+        let is_checked = checked.values().any(|calls| calls.kind() == kind);
         if !is_feature && is_checked {
             continue;
         }
         let TypeCheck { problems: found, unsatisfiable: never } =
-            conditions.check_types(kind, &nothing);
+            conditions.check_types(&resources.calls.get(kind, nothing.clone()));
         let statements = conditions.statements();
         unsatisfiable.retain(|index| {
             never.contains(index) && (is_feature || !statements[*index].reads_arguments())
@@ -433,7 +464,7 @@ fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec
     }
     // Such reads without `has` are problems.
     let undeclared = if problems.is_empty() {
-        let types = checked.iter().map(|(_, arguments)| arguments);
+        let types = checked.values().map(|calls| calls.arguments());
         let mut found = undeclared_arguments(&conditions, types.clone());
         let lines: BTreeSet<_> =
             conditions.undeclared_arguments(types).map(|(line, _)| line).collect();
@@ -472,7 +503,7 @@ fn find_unsatisfiable(
 fn find_unmatched(conditions: &Conditions, resources: &SelectableResources<'_>) -> Vec<Diagnostic> {
     let entities = conditions.named_entities();
     let types: BTreeSet<&str> = entities.iter().map(|entity| entity.entity_type.as_str()).collect();
-    let registered: BTreeMap<&str, BTreeSet<&str>> = types
+    let registered: BTreeMap<&str, &BTreeSet<String>> = types
         .into_iter()
         .filter_map(|entity_type| Some((entity_type, resources.names_of(entity_type)?)))
         .collect();
@@ -487,7 +518,7 @@ fn find_unmatched(conditions: &Conditions, resources: &SelectableResources<'_>) 
         }
         let message =
             format!("Cedar line {line}: {entity_type}::{id:?} matches nothing that is registered");
-        let candidates = names.iter().copied().take(CANDIDATES);
+        let candidates = names.iter().map(String::as_str).take(CANDIDATES);
         let help = match closest(id, candidates) {
             Some(near) => format!("did you mean {entity_type}::{near:?}?"),
             None => "correct the name, or register the entity".to_owned(),
@@ -507,7 +538,9 @@ fn undeclared_arguments<'a>(
     if types.len() == 0 {
         return Vec::new();
     }
-    let names: BTreeSet<&str> = types.clone().flat_map(ArgumentType::member_names).collect();
+    let known = types.clone();
+    let names: LazyCell<BTreeSet<&str>, _> =
+        LazyCell::new(|| known.flat_map(ArgumentType::member_names).collect());
     let undeclared = conditions.undeclared_arguments(types).take(FINDINGS);
     let warnings = undeclared.map(|(line, path)| {
         let name = path.join(".");
@@ -602,7 +635,8 @@ fn incompatible(policy: &Key, problem: &CedarProblem, breaks: PolicyBreaks) -> D
     match breaks {
         PolicyBreaks::Reject => {
             let help = "keep the arguments that the policy reads, register a matching policy in the \
-                        same batch, or allow the break (--allow-policy-break): calls are then denied";
+                        same batch, or let the owner of the policy or a governor allow the break \
+                        (--allow-policy-break): calls are then denied";
             Diagnostic::error(Code::PolicyIncompatible, "", message).with_help(help)
         }
         PolicyBreaks::Allow => {

@@ -32,6 +32,8 @@ use crate::{
 
 /// The member of `metadata` that names the source that manages a document.
 pub const MANAGED_BY: &str = "managedBy";
+/// The member of an agent's `metadata` with the origin of its card, if the signature was verified.
+pub const CARD_PROVENANCE: &str = "cardProvenance";
 
 /// An entity of any kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -14,7 +14,7 @@ use schema_compat::compatibility::Budget;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use self::card::compare_agent;
+pub use self::card::{LiveAgent, compare_agent};
 use crate::{
     catalog::Catalog,
     entity::{Entity, Exposure, Server, Tool},

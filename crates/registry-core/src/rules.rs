@@ -38,7 +38,7 @@ mod still_needed;
 pub(crate) mod testing;
 mod tool_name;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 pub use ownership::{WritePermissions, authorize};
 use proposal::Proposal;
@@ -110,11 +110,19 @@ pub struct Plan {
     pub effects: Vec<Option<Change>>,
     /// The effective settings in order.
     pub settings: Vec<SettingChange>,
+    /// The policies in force that the batch breaks because its request allows this, with the index
+    /// of the first change that breaks each.
+    pub policy_breaks: BTreeMap<Key, usize>,
     /// All findings of validation, errors first.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Plan {
+    fn new(effects: Vec<Option<Change>>, diagnostics: Vec<Diagnostic>) -> Self {
+        let (settings, policy_breaks) = (Vec::new(), BTreeMap::new());
+        Self { effects, settings, policy_breaks, diagnostics }
+    }
+
     /// Whether there are no errors, so that the batch may be committed.
     pub fn is_acceptable(&self) -> bool {
         !self.diagnostics.iter().any(Diagnostic::is_error)
@@ -140,7 +148,7 @@ impl Plan {
 /// Validates a batch and determines its effect on a catalog.
 pub fn plan(catalog: &Catalog, batch: &[Proposed]) -> Plan {
     match exceeds_batch_limit(batch) {
-        Some(found) => Plan { effects: Vec::new(), settings: Vec::new(), diagnostics: vec![found] },
+        Some(found) => Plan::new(Vec::new(), vec![found]),
         None => checked(catalog, batch, BatchOrigin::Request),
     }
 }
@@ -227,7 +235,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
         breaking::check(&proposal, &mut diagnostics);
     }
     errors_first(&mut diagnostics);
-    Plan { effects, settings: Vec::new(), diagnostics }
+    Plan::new(effects, diagnostics)
 }
 
 /// Sorts findings into their documented order.

@@ -4,21 +4,25 @@
 //! supported. Members without a field in the registry, or of another type, are kept at their place
 //! in `metadata.card`, including the card's own `metadata`: members directly under `metadata` have
 //! a meaning in the registry, which a card must not set. Signatures are dropped, because they cover
-//! other bytes.
+//! other bytes; the original of a verified card is kept in `metadata.cardProvenance`.
 
 mod capabilities;
 mod endpoint;
+mod origin;
 mod part;
 mod skill;
 
 use std::sync::Arc;
 
+use ::a2a::signature::is_signed;
 use registry_core::{
     catalog::Catalog,
     chain::RegistryId,
     diagnostic::{Code, Diagnostic},
     document::Document,
+    entity::{Entity, agent::Agent},
     kind::Kind,
+    live::LiveAgent,
     name::Name,
     rules::{Proposed, plan},
     version::Version,
@@ -26,6 +30,7 @@ use registry_core::{
 use serde_json::{Map, Value, json};
 
 pub(super) use capabilities::listed;
+pub use origin::{CardOrigin, Provenance, ReceivedCard};
 use part::Part;
 
 use super::{
@@ -44,6 +49,8 @@ pub struct AgentImportOptions {
     pub version: Option<Version>,
     /// The URL of the card, for a card without the URL of its agent.
     pub url: String,
+    /// The origin of the card.
+    pub origin: CardOrigin,
 }
 
 /// Required members with special handling of missing values, and the value that is written instead.
@@ -76,6 +83,18 @@ pub fn import_agent(card: &Value, options: &AgentImportOptions) -> Imported {
     card.repairs.into_result(Draft { agents, ..Draft::default() })
 }
 
+/// Reads a live card as an import reads it. The error is the first reason why it is no agent.
+pub fn live_agent(card: &Value, options: &AgentImportOptions) -> Result<LiveAgent, String> {
+    let no_card = || "it is not an object".to_owned();
+    let imported = import_agent(card, options);
+    let document = imported.draft.agents.first().ok_or_else(no_card)?;
+    let document = Document::parse(Kind::Agent, document).map_err(|found| {
+        found.into_iter().next().map_or_else(no_card, |problem| problem.message)
+    })?;
+    let Entity::Agent(agent) = document.entity() else { return Err(no_card()) };
+    Ok(LiveAgent { agent: Agent::clone(agent), is_signed: is_signed(card) })
+}
+
 /// Imports an entry of a registry file, without its name and version. `rest` is in its
 /// `metadata.card` already. The pointers of the repairs point into the entry.
 pub(super) fn entry(
@@ -94,10 +113,7 @@ impl Card {
         let mut part = Part::new(said, String::new());
         let title = self.text(&mut part, "name").unwrap_or_default();
         let version = self.version(part.take("version"), options);
-        if part.take("signatures").is_some() {
-            let what = "signatures, which cover the original card";
-            self.repairs.made("/signatures", what, "they were left out");
-        }
+        let signatures = part.take("signatures");
         let mut agent = self.agent(part, &options.url);
         agent.insert("name".to_owned(), name.as_str().into());
         agent.insert("version".to_owned(), version.into());
@@ -105,6 +121,7 @@ impl Card {
             let metadata = agent.entry("metadata").or_insert_with(|| json!({}));
             metadata["title"] = title.into();
         }
+        options.origin.record(&mut self.repairs, signatures.as_ref(), &mut agent);
         let mut agent = Value::Object(agent);
         self.check(&mut agent);
         Some(agent)

@@ -16,7 +16,9 @@ mod repair;
 mod screening;
 mod shared_schemas;
 
-pub use self::a2a::{AgentImportOptions, import_agent};
+pub use self::a2a::{
+    AgentImportOptions, CardOrigin, Provenance, ReceivedCard, import_agent, live_agent,
+};
 pub use draft::Draft;
 pub use lenient::import_registry_file;
 pub use mcp::{Naming, ServerImportOptions, import_server, invalid_member, public_remote};

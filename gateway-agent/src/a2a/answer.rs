@@ -1,9 +1,13 @@
 //! Answers in the version and binding of their request.
 
-use std::future::ready;
+use std::{
+    future::ready,
+    sync::{Arc, OnceLock},
+};
 
 use a2a::{
-    Binding, Dialect, Failure, Operation, Untranslatable, Version, extensions::EXTENSIONS_HEADER,
+    Binding, Dialect, Failure, Operation, Untranslatable, Version,
+    extensions::{EXTENSIONS_HEADER, Extensions},
     rest, rpc, stream,
 };
 use axum::{body::Body, response::Response};
@@ -28,14 +32,28 @@ pub(super) enum Step {
     Stopping,
 }
 
+/// The extensions of an answer.
+#[derive(Debug, Clone)]
+pub(super) struct AnswerExtensions {
+    /// The requested ones that the agent declares.
+    pub(super) declared: Extensions,
+    /// Those that the agent activates. Unset: none.
+    pub(super) activated: Arc<OnceLock<Extensions>>,
+}
+
+impl AnswerExtensions {
+    fn header_value(&self) -> Option<HeaderValue> {
+        self.activated.get()?.only(self.declared.iter()).header_value()
+    }
+}
+
 /// How the answers to a request are written.
 #[derive(Debug, Clone)]
 pub(super) struct AnswerForm {
     dialect: Dialect,
     /// The id of the JSON-RPC request. `None`: unknown, or another binding.
     id: Option<Box<str>>,
-    /// The value of `A2A-Extensions`.
-    extensions: Option<HeaderValue>,
+    extensions: Option<AnswerExtensions>,
 }
 
 impl AnswerForm {
@@ -47,7 +65,7 @@ impl AnswerForm {
         Self { id: id.map(|id| id.as_raw().into()), ..self }
     }
 
-    pub(super) fn with_extensions(self, extensions: Option<HeaderValue>) -> Self {
+    pub(super) fn with_extensions(self, extensions: Option<AnswerExtensions>) -> Self {
         Self { extensions, ..self }
     }
 
@@ -87,9 +105,7 @@ impl AnswerForm {
                 } else {
                     respond(StatusCode::OK, self.dialect.media_type(), body)
                 };
-                if let Some(extensions) = &self.extensions {
-                    response.headers_mut().insert(EXTENSIONS_HEADER, extensions.clone());
-                }
+                self.add_extensions(&mut response);
                 (response, bytes)
             }
             Err(failure) => (self.refusal(&failure.into()), 0),
@@ -129,16 +145,26 @@ impl AnswerForm {
 
     /// The response to an operation that streams.
     pub(super) fn stream(&self, steps: impl Stream<Item = Step> + Send + 'static) -> Response {
-        if self.is_grpc() {
-            return grpc::stream(steps);
+        let mut response = if self.is_grpc() {
+            grpc::stream(steps)
+        } else {
+            event_stream::respond(steps.scan(self.clone(), |form, step| {
+                ready(match step {
+                    Step::Event(event) => Some(event),
+                    Step::Failed(refusal) => Some(form.last_event(&refusal.failure)),
+                    Step::Stopping => None,
+                })
+            }))
+        };
+        self.add_extensions(&mut response);
+        response
+    }
+
+    /// Adds `A2A-Extensions` after the response of the agent has begun.
+    fn add_extensions(&self, response: &mut Response) {
+        if let Some(value) = self.extensions.as_ref().and_then(AnswerExtensions::header_value) {
+            response.headers_mut().insert(EXTENSIONS_HEADER, value);
         }
-        event_stream::respond(steps.scan(self.clone(), |form, step| {
-            ready(match step {
-                Step::Event(event) => Some(event),
-                Step::Failed(refusal) => Some(form.last_event(&refusal.failure)),
-                Step::Stopping => None,
-            })
-        }))
     }
 
     /// The error that ends an event stream.

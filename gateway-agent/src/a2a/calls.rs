@@ -1,14 +1,15 @@
-//! Operations of agents: messages and tasks. They run to their end also without their clients.
+//! Operations of agents: messages and tasks. They run to their end also without their clients, except
+//! for streams: these end once their task is known.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use a2a::{Operation, Request, extensions::Extensions};
+use a2a::{Operation, Request, extensions::Extensions, model::Event};
 use axum::response::Response;
 use futures_util::stream;
 use gateway_policy::QuotaKey;
-use gateway_upstream::RequestContext;
+use gateway_upstream::{AgentEvent, RequestContext};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{SetOnce, mpsc};
 
 use super::{
     A2a,
@@ -27,8 +28,8 @@ use crate::{
     },
 };
 
-/// Events of an agent that wait for their client.
-const EVENTS: usize = 16;
+/// Events of an agent that wait for their client. Each can have the size of a response.
+const EVENTS: usize = 1;
 
 /// An operation of one agent.
 pub(super) struct AgentOperation {
@@ -47,11 +48,13 @@ impl AgentOperation {
         self.request.operation
     }
 
-    /// Runs the operation. Returns its result, or the last event of a stream.
+    /// Runs the operation. Returns its result, or the last event of a stream. `late` is set if its
+    /// caller must not wait for it any longer.
     pub(super) async fn run(
         self,
         gateway: &Arc<Gateway>,
-        events: Option<mpsc::Sender<Value>>,
+        events: Option<mpsc::Sender<AgentEvent>>,
+        late: Option<Arc<SetOnce<Duration>>>,
     ) -> (Result<Value, Refusal>, CallRecord) {
         let Self { agent, request, extensions, caller, context, mut record, push, .. } = self;
         let name = agent.to_string();
@@ -59,7 +62,7 @@ impl AgentOperation {
         let agent = RequestedAgent { name: requested, version };
         let mut invocation = Invocation {
             caller,
-            target: Target::Agent(AgentCall { agent, request, extensions, events, push }),
+            target: Target::Agent(AgentCall { agent, request, extensions, events, late, push }),
             params: Vec::new(),
             context,
             client: None,
@@ -81,17 +84,23 @@ pub(super) async fn serve(
     if call.operation().is_streaming() {
         return stream(a2a, gateway, call, form).await;
     }
-    let running = a2a.running().run(answer(gateway, call, form));
-    running.await.unwrap_or_else(|| Err(Refusal::stopping()))
+    let (late, is_listed) = (Arc::new(SetOnce::new()), call.tasks.has_list());
+    let running = a2a.running().run(answer(gateway, call, form, Arc::clone(&late)));
+    tokio::select! {
+        biased;
+        answer = running => answer.unwrap_or_else(|| Err(Refusal::stopping())),
+        limit = late.wait() => Err(Refusal::late(*limit, is_listed)),
+    }
 }
 
 async fn answer(
     gateway: Arc<Gateway>,
     call: AgentOperation,
     form: AnswerForm,
+    late: Arc<SetOnce<Duration>>,
 ) -> Result<Response, Refusal> {
     let (operation, tasks) = (call.operation(), call.tasks.clone());
-    let (result, mut record) = Box::pin(call.run(&gateway, None)).await;
+    let (result, mut record) = Box::pin(call.run(&gateway, None, Some(late))).await;
     let mut result = result?;
     tasks.saw(operation, &result);
     if let (Operation::CreatePushConfig, Some(config)) = (operation, tasks.config()) {
@@ -114,8 +123,8 @@ async fn stream(
     open_stream(a2a, gateway, (payer, form), run).await
 }
 
-/// Opens the stream of a client. The operation sends it steps, and continues without it. The response
-/// is an event stream, unless the operation fails before its first event.
+/// Opens the stream of a client. The operation sends it steps, and keeps its place in the quota. The
+/// response is an event stream, unless the operation fails before its first event.
 pub(super) async fn open_stream<F: Future<Output = ()> + Send + 'static>(
     a2a: &A2a,
     gateway: Arc<Gateway>,
@@ -124,7 +133,13 @@ pub(super) async fn open_stream<F: Future<Output = ()> + Send + 'static>(
 ) -> Result<Response, Refusal> {
     let place = gateway.streams().open(&payer).map_err(IngressError::TooManyStreams)?;
     let (client, mut steps) = mpsc::channel(1);
-    drop(a2a.running().run(operation(client)));
+    // A client that reconnects often must not start more operations than its quota.
+    let place = Arc::new(place);
+    let (kept, running) = (Arc::clone(&place), operation(client));
+    drop(a2a.running().run(async move {
+        running.await;
+        drop(kept);
+    }));
     match steps.recv().await {
         Some(Step::Failed(refusal)) => Err(*refusal),
         Some(first) => {
@@ -145,38 +160,58 @@ async fn run_stream(
     client: mpsc::Sender<Step>,
 ) {
     let (events, received) = mpsc::channel(EVENTS);
-    let tasks = call.tasks.clone();
-    let ((result, mut record), bytes) = tokio::join!(
-        Box::pin(call.run(&gateway, Some(events))),
-        forward(received, &form, &tasks, &client),
-    );
+    let client = StreamClient {
+        steps: client,
+        form,
+        tasks: call.tasks.clone(),
+        is_task_known: call.operation() == Operation::SubscribeToTask,
+    };
+    let ((result, mut record), (client, bytes)) =
+        tokio::join!(Box::pin(call.run(&gateway, Some(events), None)), client.forward(received));
     record.answered(bytes);
     if let Err(refusal) = result {
         // A client that has left misses the error.
-        let _ = client.send(Step::Failed(Box::new(refusal))).await;
+        let _ = client.steps.send(Step::Failed(Box::new(refusal))).await;
     }
 }
 
-/// Forwards events to the client, and discards them without a client. Returns their size.
-async fn forward(
-    mut events: mpsc::Receiver<Value>,
-    form: &AnswerForm,
-    tasks: &TaskObserver,
-    client: &mpsc::Sender<Step>,
-) -> usize {
-    let mut bytes = 0;
-    while let Some(event) = events.recv().await {
-        tasks.saw(Operation::SubscribeToTask, &event);
-        let step = match form.event(event) {
-            Ok(event) => {
-                bytes += event.len();
-                Step::Event(event)
-            }
-            Err(failure) => Step::Failed(Box::new(failure.into())),
-        };
-        let _ = client.send(step).await;
+/// The receiver of the events of an operation.
+struct StreamClient {
+    steps: mpsc::Sender<Step>,
+    form: AnswerForm,
+    tasks: TaskObserver,
+    /// Whether the client can subscribe again.
+    is_task_known: bool,
+}
+
+impl StreamClient {
+    /// Forwards events to the client. Without a client, they are discarded until the task is known;
+    /// then the receiver is dropped, which ends the stream and does not cancel the task. Returns the
+    /// size of the events.
+    async fn forward(mut self, mut events: mpsc::Receiver<AgentEvent>) -> (Self, usize) {
+        let mut bytes = 0;
+        loop {
+            let received = tokio::select! {
+                biased;
+                () = self.steps.closed(), if self.is_task_known => None,
+                received = events.recv() => received,
+            };
+            // The memory of an event is released when the client takes it.
+            let Some(AgentEvent { event, buffered: _buffered }) = received else { break };
+            self.tasks.saw(Operation::SubscribeToTask, &event);
+            let kind = Event::of(&event);
+            self.is_task_known |= matches!(kind, Some(Event::Task(_) | Event::Status { .. }));
+            let step = match self.form.event(event) {
+                Ok(event) => {
+                    bytes += event.len();
+                    Step::Event(event)
+                }
+                Err(failure) => Step::Failed(Box::new(failure.into())),
+            };
+            let _ = self.steps.send(step).await;
+        }
+        (self, bytes)
     }
-    bytes
 }
 
 /// The stream of a connected client.
@@ -184,7 +219,7 @@ struct ClientStream {
     first: Option<Step>,
     steps: mpsc::Receiver<Step>,
     gateway: Arc<Gateway>,
-    _place: EventStreamPlace,
+    _place: Arc<EventStreamPlace>,
 }
 
 impl ClientStream {

@@ -54,8 +54,9 @@ pub(super) fn of_agent(
     EnteredRequest { gateway, parts, .. }: EnteredRequest,
     (method, agent, form): (&Method, Option<AgentName>, &AnswerForm),
 ) -> Response {
-    if *method != Method::GET {
-        return reject(form, "method", &Refusal::method_not_allowed("GET"));
+    // The router removes the body of an answer to HEAD.
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        return reject(form, "method", &Refusal::method_not_allowed("GET, HEAD"));
     }
     let source = CardSource { a2a, gateway: &gateway, parts: &parts };
     let card = match agent {
@@ -99,8 +100,8 @@ pub(super) fn extended(served: &Served<'_>, agent: &AgentName) -> Result<Value, 
         let message = "the extended card needs an authenticated caller";
         return Err(Failure::new(ErrorKind::Unauthenticated, message).into());
     }
-    let card =
-        card.publish(&source.facade(Some(agent))?, Shape::V1).map_err(|error| invalid(&error))?;
+    let facade = source.facade(Some((agent, &visible)))?;
+    let card = card.publish(&facade, Shape::V1).map_err(|error| invalid(&error))?;
     // The answer is translated to the version of its request, which a signature would not cover.
     let is_signed = *version == Version::V1;
     Ok(if is_signed { source.signed(card.clone(), card) } else { card })
@@ -126,7 +127,7 @@ impl CardSource<'_> {
 
     fn of_agent(&self, agent: &AgentName, visible: &VisibleAgent) -> Result<Response, Refusal> {
         let card = Card::of_agent(&visible.agent().ok_or_else(unusable)?);
-        self.respond(&card, Some(agent), Some(visible.record().registered_at))
+        self.respond(&card, Some((agent, visible)))
     }
 
     /// The card of the gateway, whose interfaces serve all agents. Its own skills are composed tools.
@@ -143,10 +144,8 @@ impl CardSource<'_> {
                             this address name the agent as tenant or as agent in their metadata.",
             "version": env!("CARGO_PKG_VERSION"),
             "url": self.base()?,
-            "capabilities": {
-                "streaming": true,
-                "pushNotifications": self.gateway.settings().push().is_some(),
-            },
+            // The gateway's own agent has no push notifications; other agents have their own cards.
+            "capabilities": { "streaming": true },
             "defaultInputModes": ["text/plain", "application/json"],
             "defaultOutputModes": ["text/plain", "application/json"],
             "skills": skills,
@@ -159,14 +158,13 @@ impl CardSource<'_> {
             ..CardLimits::default()
         };
         let card = Card::parse(card.to_string().as_bytes(), &limits);
-        self.respond(&card.map_err(|error| invalid(&error))?, None, None)
+        self.respond(&card.map_err(|error| invalid(&error))?, None)
     }
 
     fn respond(
         &self,
         card: &Card,
-        agent: Option<&AgentName>,
-        modified: Option<Timestamp>,
+        agent: Option<(&AgentName, &VisibleAgent)>,
     ) -> Result<Response, Refusal> {
         let shape = shape(self.parts)?;
         let facade = self.facade(agent)?;
@@ -198,16 +196,18 @@ impl CardSource<'_> {
         if let Ok(tag) = HeaderValue::try_from(tag) {
             headers.insert(ETAG, tag);
         }
-        if let Some(modified) = modified {
-            headers.insert(LAST_MODIFIED, http_date(modified));
+        if let Some((_, visible)) = agent {
+            headers.insert(LAST_MODIFIED, http_date(visible.record().registered_at));
         }
         Ok(response)
     }
 
-    fn facade(&self, agent: Option<&AgentName>) -> Result<Facade, Refusal> {
+    fn facade(&self, agent: Option<(&AgentName, &VisibleAgent)>) -> Result<Facade, Refusal> {
         let mut url = format!("{}{PREFIX}", self.base()?);
-        if let Some(agent) = agent {
+        let mut hidden = None;
+        if let Some((agent, visible)) = agent {
             url = format!("{url}/{agent}");
+            hidden = self.gateway.upstreams().http_url(visible.key());
         }
         let mut interfaces = Vec::new();
         for version in Version::ALL {
@@ -220,7 +220,7 @@ impl CardSource<'_> {
             url: origin(&self.base()?).to_owned(),
             binding: Binding::Grpc,
             version: Version::V1,
-            tenant: agent.map(AgentName::to_string),
+            tenant: agent.map(|(agent, _)| agent.to_string()),
         });
         let security = self.gateway.authenticator().card_security();
         Ok(Facade {
@@ -230,7 +230,7 @@ impl CardSource<'_> {
             extended_card: true,
             security_schemes: security.schemes,
             security_requirements: security.requirements,
-            hidden: Vec::new(),
+            hidden: hidden.into_iter().collect(),
         })
     }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use a2a::{ErrorKind, Failure};
-use gateway_policy::Denial;
+use gateway_policy::{CallOutcome, Denial};
 use http::{
     HeaderMap, HeaderValue, StatusCode,
     header::{ALLOW, RETRY_AFTER},
@@ -13,6 +13,7 @@ use policy::Reason;
 use schema_compat::schema_compile::Violation;
 
 use crate::{
+    audit::CallRecord,
     ingress::IngressError,
     pipeline::{Error, PolicyDenial, message},
 };
@@ -65,6 +66,22 @@ impl Refusal {
         Failure::new(ErrorKind::Unavailable, message).with_reason("GATEWAY_STOPPING").into()
     }
 
+    /// The error of a message whose answer is late. The caller finds its task if it has a list.
+    pub(super) fn late(limit: Duration, is_listed: bool) -> Self {
+        let ms = limit.as_millis();
+        let task = if is_listed {
+            "its task will be in ListTasks when the agent answers"
+        } else {
+            "its task cannot be found without an identity of the caller"
+        };
+        let message = format!(
+            "the message was sent, and the agent did not answer within {ms} ms; {task}; repeating \
+             the message may run it twice"
+        );
+        let failure = Failure::new(ErrorKind::DeadlineExceeded, message);
+        failure.with_reason("AGENT_TIMEOUT").into()
+    }
+
     /// The error of another HTTP method.
     pub(super) fn method_not_allowed(allowed: &'static str) -> Self {
         let message = format!("the method is not allowed for this path; use {allowed}");
@@ -103,6 +120,22 @@ impl Refusal {
         refusal
     }
 
+    /// Records the failure of an operation that the pipeline did not record.
+    pub(super) fn record_in(&self, record: &mut CallRecord) {
+        let outcome = match self.failure.kind {
+            ErrorKind::Unauthenticated | ErrorKind::AgentNotFound | ErrorKind::PermissionDenied => {
+                CallOutcome::Denied
+            }
+            ErrorKind::ResourceExhausted | ErrorKind::Unavailable => CallOutcome::UpstreamBusy,
+            ErrorKind::DeadlineExceeded => CallOutcome::UpstreamTimeout,
+            ErrorKind::Internal => CallOutcome::Misconfigured,
+            ErrorKind::InvalidAgentResponse => CallOutcome::InvalidOutput,
+            _ => CallOutcome::InvalidInput,
+        };
+        let text = record.shown(&self.failure.message).into_owned();
+        record.failed(outcome, text, None);
+    }
+
     /// The error of an operation of an agent.
     pub(super) fn of_operation(agent: &str, error: &Error) -> Self {
         if let Error::Scopes(refusal) = error {
@@ -119,12 +152,6 @@ impl Refusal {
 
 fn failure(agent: &str, error: &Error) -> Failure {
     let (kind, reason) = match error {
-        Error::Upstream(gateway_upstream::Error::Agent(failure))
-            if failure.kind == ErrorKind::InvalidAgentResponse =>
-        {
-            let message = failure.message.as_str();
-            return Failure::new(ErrorKind::Internal, message).with_reason("INVALID_AGENT_ANSWER");
-        }
         Error::Agent(failure) | Error::Upstream(gateway_upstream::Error::Agent(failure)) => {
             return Failure::clone(failure);
         }
@@ -149,9 +176,12 @@ fn failure(agent: &str, error: &Error) -> Failure {
 }
 
 fn of_upstream(error: &gateway_upstream::Error) -> (ErrorKind, &'static str) {
-    use gateway_upstream::Error as Upstream;
+    use gateway_upstream::{Error as Upstream, Phase};
     match error {
         Upstream::QuotaExceeded(_) => (ErrorKind::ResourceExhausted, "QUOTA_EXCEEDED"),
+        Upstream::Timeout { phase: Phase::Stream, .. } => {
+            (ErrorKind::DeadlineExceeded, "STREAM_TIME_LIMIT")
+        }
         Upstream::Timeout { .. } => (ErrorKind::DeadlineExceeded, "AGENT_TIMEOUT"),
         Upstream::CircuitOpen(_) => (ErrorKind::Unavailable, "CIRCUIT_OPEN"),
         Upstream::LimitReached(_) | Upstream::ChildLimitReached(_) => {

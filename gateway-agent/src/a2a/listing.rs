@@ -1,7 +1,7 @@
 //! `/.well-known/agents`: the agents that a caller can see, with the addresses of their cards.
 //! A2A defines no such list.
 
-use a2a::{Dialect, Failure, Version, card::WELL_KNOWN_PATH};
+use a2a::{Dialect, Failure, Version, card::WELL_KNOWN_PATH, hidden::Hidden};
 use axum::{
     body::Body,
     extract::{Request, State},
@@ -73,7 +73,13 @@ fn list(EnteredRequest { gateway, parts, .. }: &EnteredRequest) -> Result<Value,
     let mut left = agents.iter().filter(is_after);
     let shown: Vec<_> = left.by_ref().take(page.size).collect();
     let next = left.next().and_then(|_| shown.last()).map(|last| token(last.key()));
-    let shown: Vec<_> = shown.into_iter().map(|agent| item(agent, &base)).collect();
+    let item = |agent: &VisibleAgent| {
+        let addresses: Vec<_> = gateway.upstreams().http_url(agent.key()).into_iter().collect();
+        let mut item = item(agent, &base);
+        Hidden::new(&addresses, &base).replace_in(&mut item);
+        item
+    };
+    let shown: Vec<_> = shown.into_iter().map(item).collect();
     Ok(json!({ "agents": shown, "nextPageToken": next.unwrap_or_default(),
         "totalSize": agents.len() }))
 }

@@ -15,6 +15,7 @@ use a2a::{
     tool::{parts_of_result, text_of_result},
 };
 use axum::response::Response;
+use gateway_policy::{CallOutcome, Denial};
 use gateway_protocol::mcp::ResultType;
 use gateway_upstream::{ClientChannel, InterimMessage, RequestContext};
 use registry_core::{Kind, Name};
@@ -23,20 +24,19 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 pub(super) use self::task::OwnTasks;
-use self::task::{OwnTask, Status};
+use self::task::{OwnTask, Status, TaskOrigin};
 use super::{
     Served,
     answer::{AnswerForm, Step},
     calls::open_stream,
-    era,
     failure::Refusal,
-    task_index::Owner,
 };
 use crate::{
     audit::CallRecord,
     identity::authenticator::Authentication,
     pipeline::{
-        self, Directory, Error, Gateway, InputHandling, Invocation, Output, Target, ToolCall,
+        self, Directory, Error, Gateway, InputHandling, Invocation, Output, Target, TaskOwner,
+        ToolCall,
     },
     view::ServedTool,
 };
@@ -76,51 +76,103 @@ struct Call {
     pointer: String,
     invocation: Invocation,
     client: mpsc::Receiver<InterimMessage>,
-    record: CallRecord,
 }
 
 impl OwnOperation<'_> {
     /// Serves the operation to its client.
     pub(super) async fn serve(self, form: AnswerForm) -> Result<Response, Refusal> {
+        let mut record = self.served.record(self.request.operation, "", &self.context);
+        self.check().inspect_err(|refusal| refusal.record_in(&mut record))?;
+        if self.request.operation.sends_message() {
+            let prepared = self.prepare().inspect_err(|refusal| refusal.record_in(&mut record))?;
+            return Box::pin(self.send(prepared, form, record)).await;
+        }
+        let task = self.requested_task().inspect_err(|refusal| refusal.record_in(&mut record))?;
+        record.set_target(task.tool());
+        if self.request.operation != Operation::CancelTask {
+            self.check_result(&task, &mut record)?;
+        }
+        let outcome = Box::pin(self.about_task(task, form, &mut record)).await;
+        match &outcome {
+            Ok(_) => record.finished(CallOutcome::Ok),
+            Err(refusal) => refusal.record_in(&mut record),
+        }
+        outcome
+    }
+
+    /// Checks the scopes of the operation, and that the agent supports it.
+    fn check(&self) -> Result<(), Refusal> {
         let operation = self.request.operation;
+        self.served.check_scopes(operation)?;
         if self.request.push_config().is_some() || operation.is_push_config() {
             let message = "the gateway does not support push notifications; subscribe to the task";
             return Err(Failure::new(ErrorKind::PushNotificationNotSupported, message).into());
         }
-        match operation {
-            Operation::SendMessage => {
-                let returns_immediately = self.request.returns_immediately();
-                let task = self.start()?;
-                if !returns_immediately {
-                    task.ended().await?;
-                }
-                Ok(form.result(operation, json!({ "task": task.now() })).0)
-            }
-            Operation::GetTask => Ok(form.result(operation, self.known()?.now()).0),
-            Operation::CancelTask => {
-                let task = self.known()?;
-                task.cancel()?;
-                // A canceled call has no result.
-                let _ = task.ended().await;
-                Ok(form.result(operation, task.now()).0)
-            }
-            Operation::SendStreamingMessage => {
-                let task = self.start()?;
-                self.stream(task, form).await
-            }
-            Operation::SubscribeToTask => {
-                let task = self.known()?;
-                if task.has_ended() {
-                    let message = "the task has ended; get it instead";
-                    return Err(Failure::new(ErrorKind::UnsupportedOperation, message).into());
-                }
-                self.stream(task, form).await
-            }
-            _ => {
-                let message = format!("the gateway's agent does not support {}", operation.name());
-                Err(Failure::new(ErrorKind::UnsupportedOperation, message).into())
-            }
+        Ok(())
+    }
+
+    /// Runs the call of a message. It continues without its client.
+    async fn send(
+        &self,
+        (task, call): (Arc<OwnTask>, Call),
+        form: AnswerForm,
+        record: CallRecord,
+    ) -> Result<Response, Refusal> {
+        let Served { a2a, gateway, .. } = self.served;
+        let (gateway, a2a, run) = (Arc::clone(gateway), (*a2a).clone(), Arc::clone(&task));
+        drop(self.served.a2a.running().run(async move {
+            let _ended = run.ends();
+            Box::pin(call.run(&gateway, &run, record)).await;
+            a2a.state.own_tasks.shrink();
+        }));
+        let operation = self.request.operation;
+        if operation.is_streaming() {
+            return Box::pin(self.stream(task, form)).await;
         }
+        if !self.request.returns_immediately() {
+            task.ended().await?;
+        }
+        Ok(form.result(operation, json!({ "task": task.now() })).0)
+    }
+
+    /// Serves an operation about a task of the caller.
+    async fn about_task(
+        &self,
+        task: Arc<OwnTask>,
+        form: AnswerForm,
+        record: &mut CallRecord,
+    ) -> Result<Response, Refusal> {
+        let operation = self.request.operation;
+        if operation == Operation::SubscribeToTask {
+            if task.has_ended() {
+                let message = "the task has ended; get it instead";
+                return Err(Failure::new(ErrorKind::UnsupportedOperation, message).into());
+            }
+            return Box::pin(self.stream(task, form)).await;
+        }
+        if operation == Operation::CancelTask {
+            task.cancel()?;
+            // A canceled call has no result.
+            let _ = task.ended().await;
+        }
+        let (response, bytes) = form.result(operation, task.now());
+        record.answered(bytes);
+        Ok(response)
+    }
+
+    /// Checks that the caller may still receive the result of its call.
+    fn check_result(&self, task: &OwnTask, record: &mut CallRecord) -> Result<(), Refusal> {
+        let Served { gateway, caller, .. } = self.served;
+        let target = (self.request.operation.name(), task.tool());
+        let checked = pipeline::check_own_result(gateway, caller, target, &self.context, record);
+        checked.inspect_err(|error| error.record_in(record)).map_err(|error| match error {
+            Error::Denied(Denial::Quarantined | Denial::Stale(_)) => {
+                Refusal::of_operation(task.tool(), &error)
+            }
+            // The caller must not learn whether the tool exists.
+            Error::Denied(_) => Failure::task_not_found(task.id()).into(),
+            _ => Refusal::of_operation(task.tool(), &error),
+        })
     }
 
     async fn stream(&self, task: Arc<OwnTask>, form: AnswerForm) -> Result<Response, Refusal> {
@@ -131,18 +183,26 @@ impl OwnOperation<'_> {
     }
 
     /// The task of a request, if the caller started it.
-    fn known(&self) -> Result<Arc<OwnTask>, Failure> {
-        self.find(self.request.task_id().unwrap_or_default())
+    fn requested_task(&self) -> Result<Arc<OwnTask>, Refusal> {
+        let operation = self.request.operation;
+        if !matches!(
+            operation,
+            Operation::GetTask | Operation::CancelTask | Operation::SubscribeToTask
+        ) {
+            let message = format!("the gateway's agent does not support {}", operation.name());
+            return Err(Failure::new(ErrorKind::UnsupportedOperation, message).into());
+        }
+        Ok(self.find(self.request.task_id().unwrap_or_default())?)
     }
 
     fn find(&self, id: &str) -> Result<Arc<OwnTask>, Failure> {
-        let owner = Owner::of(&self.served.caller.claim);
+        let owner = TaskOwner::of(&self.served.gateway, &self.served.caller.claim);
         let found = owner.and_then(|owner| self.served.a2a.state.own_tasks.find(owner, id));
         found.ok_or_else(|| Failure::task_not_found(id))
     }
 
-    /// Starts the call of a message. It continues without its client.
-    fn start(&self) -> Result<Arc<OwnTask>, Refusal> {
+    /// Creates the task of a message, and its call.
+    fn prepare(&self) -> Result<(Arc<OwnTask>, Call), Refusal> {
         let served = self.served;
         if let Some(id) = self.request.task_id() {
             self.find(id)?;
@@ -154,17 +214,14 @@ impl OwnOperation<'_> {
         let context = context.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
         let call = self.call(&tool)?;
         let caller = &served.caller;
-        let task = OwnTask::new(Owner::of(&caller.claim), caller.payer.clone(), context);
+        let origin = TaskOrigin {
+            owner: TaskOwner::of(&served.gateway, &caller.claim),
+            payer: caller.payer.clone(),
+            tool: call.tool.clone(),
+        };
+        let task = OwnTask::new(origin, context);
         served.a2a.state.own_tasks.add(&task)?;
-        let gateway = Arc::clone(&served.gateway);
-        let (a2a, run) = (served.a2a, Arc::clone(&task));
-        let finished = a2a.clone();
-        drop(a2a.running().run(async move {
-            let _ended = run.ends();
-            Box::pin(call.run(&gateway, &run)).await;
-            finished.state.own_tasks.shrink();
-        }));
-        Ok(task)
+        Ok((task, call))
     }
 
     /// The tool that a message selects.
@@ -200,10 +257,6 @@ impl OwnOperation<'_> {
         })?;
         let pointer = data.first().map(|part| part.pointer.clone()).unwrap_or_default();
         let name: Box<str> = tool.name().as_str().into();
-        let span = served.gateway.tracer().begin(&context.trace);
-        let (event, era) = (request.operation.name(), era(served.version));
-        let record = CallRecord::begin(event, era, &name, served.bytes, span)
-            .of_request(&served.parts.headers);
         let (side, client) = ClientChannel::open();
         let invocation = Invocation {
             caller: served.caller.clone(),
@@ -219,14 +272,15 @@ impl OwnOperation<'_> {
             client: Some(side),
             input: InputHandling::ReturnToClient,
         };
-        Ok(Call { tool: name, pointer, invocation, client, record })
+        Ok(Call { tool: name, pointer, invocation, client })
     }
 }
 
 impl Call {
     /// Runs the call to its end, or until its task is canceled.
-    async fn run(self, gateway: &Arc<Gateway>, task: &OwnTask) {
-        let Self { tool, pointer, mut invocation, mut client, mut record } = self;
+    async fn run(self, gateway: &Arc<Gateway>, task: &OwnTask, mut record: CallRecord) {
+        let Self { tool, pointer, mut invocation, mut client } = self;
+        record.set_target(&tool);
         let outcome = {
             let mut invoked = Box::pin(pipeline::invoke(gateway, &mut invocation, &mut record));
             loop {

@@ -13,12 +13,13 @@ mod store;
 
 use std::sync::Arc;
 
-use self::delivery::Deliveries;
+use self::{config::Registration, delivery::Deliveries};
 pub(crate) use self::{file::PushFile, store::PushConfigs};
 pub(super) use self::{
     receive::{address, receive},
     store::PendingConfig,
 };
+use crate::pipeline::Gateway;
 
 /// The path of the gateway's endpoints for agents; a sealed address follows.
 const PATH: &str = "/a2a/push/";
@@ -33,6 +34,24 @@ pub(super) struct Push {
 impl Push {
     pub(super) fn new(configs: Arc<PushConfigs>) -> Self {
         Self { configs, deliveries: Deliveries::default() }
+    }
+
+    /// Whether the gateway still accepts the credentials that created a configuration. The
+    /// configuration of a revoked credential is removed.
+    fn is_authorized(&self, gateway: &Gateway, registration: &Registration) -> bool {
+        if gateway.authenticator().still_accepts(&registration.caller) {
+            return true;
+        }
+        if self.configs.remove(&registration.id) {
+            let Registration { id, agent, .. } = registration;
+            tracing::warn!(
+                config = &**id,
+                agent = &**agent,
+                "push notification configuration removed: its caller's credential was revoked"
+            );
+            metrics::counter!("gateway_push_configs_revoked_total").increment(1);
+        }
+        false
     }
 
     /// Cancels the deliveries.

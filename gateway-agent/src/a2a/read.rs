@@ -2,7 +2,7 @@
 
 use a2a::{Binding, Dialect, Failure, Request, extensions::Extensions, grpc, rest, rpc};
 use bytes::Bytes;
-use gateway_protocol::{jsonrpc::Limits, mcp::HOPS, trace_context::TraceContext};
+use gateway_protocol::{content, jsonrpc::Limits, mcp::HOPS, trace_context::TraceContext};
 use gateway_upstream::RequestContext;
 use http::{Method, header::CONTENT_TYPE, request::Parts};
 use serde_json::Value;
@@ -27,6 +27,17 @@ pub(super) struct OperationRequest {
 /// The media type of a body, if the request has one.
 pub(super) fn content_type(parts: &Parts) -> Option<&str> {
     parts.headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"))
+}
+
+/// Estimates the memory of a request while it is read, in bytes. `method`: the method of gRPC.
+pub(super) fn parsed_bytes(binding: Binding, method: &str, body: &[u8]) -> usize {
+    match binding {
+        Binding::Grpc => grpc::call_bytes(method, body),
+        // Parsing rejects other text than UTF-8.
+        Binding::JsonRpc | Binding::HttpJson => {
+            std::str::from_utf8(body).map_or(0, content::tree_bytes)
+        }
+    }
 }
 
 /// Reads a request. An error has the form of its answer.

@@ -1,8 +1,8 @@
 //! The tasks of each principal, for `ListTasks`.
 //!
 //! Everything else about a task is in its sealed id: without this index lists are shorter, but each
-//! task can still be requested. The index has no contents of tasks. A list requests the current
-//! state of each task on its page from the agent.
+//! task can still be requested. The index has no contents of tasks. A list reads the unfinished
+//! tasks and those on its page from their agents.
 
 mod journal;
 
@@ -15,11 +15,11 @@ use std::{
 };
 
 use a2a::TaskState;
-use gateway_policy::CallerIdentity;
-use registry_core::{Digest, Timestamp};
+use registry_core::Timestamp;
 use tokio::sync::Notify;
 
 pub(crate) use self::journal::TaskJournal;
+use crate::pipeline::TaskOwner;
 
 /// Maximum tasks of one principal. The oldest ones are dropped.
 const MOST_PER_OWNER: usize = 1_000;
@@ -29,19 +29,6 @@ const MOST: usize = 50_000;
 const ID_BYTES: usize = 2 * 1024;
 /// Time between the last change of a task and its removal. Ids are valid longer.
 const EXPIRY: Duration = Duration::from_hours(30 * 24);
-
-/// The principal of tasks. Callers without an identity have none, because they cannot be distinguished.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Owner(Digest);
-
-impl Owner {
-    pub(super) fn of(caller: &CallerIdentity) -> Option<Self> {
-        caller.quota_key()?;
-        // A claim consists of texts, so serialization cannot fail.
-        let text = serde_json::to_vec(caller).unwrap_or_default();
-        Some(Self(Digest::compute(&text)))
-    }
-}
 
 /// A task, with ids as its caller knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,10 +73,10 @@ pub(crate) struct TaskIndex {
 
 #[derive(Debug, Default)]
 struct State {
-    owners: HashMap<Owner, HashMap<Box<str>, Entry>>,
+    owners: HashMap<TaskOwner, HashMap<Box<str>, Entry>>,
     count: usize,
     /// The changed tasks. `None` without a journal.
-    pending: Option<HashSet<(Owner, Box<str>)>>,
+    pending: Option<HashSet<(TaskOwner, Box<str>)>>,
 }
 
 impl TaskIndex {
@@ -102,7 +89,7 @@ impl TaskIndex {
     }
 
     /// Adds or updates a task. A status that is older than the known one is ignored.
-    pub(super) fn record(&self, owner: Owner, task: ListedTask, now: Timestamp) {
+    pub(super) fn record(&self, owner: TaskOwner, task: ListedTask, now: Timestamp) {
         if task.weighs_too_much() {
             return;
         }
@@ -117,14 +104,26 @@ impl TaskIndex {
         self.changed.notify_one();
     }
 
+    /// The known time of a task's status, if it is in this state.
+    pub(super) fn time_of(
+        &self,
+        owner: TaskOwner,
+        id: &str,
+        state: TaskState,
+    ) -> Option<Timestamp> {
+        let tasks = self.state();
+        let known = &tasks.owners.get(&owner)?.get(id)?.task;
+        (known.state == state).then_some(known.at)
+    }
+
     /// Removes a task that its agent no longer has.
-    pub(super) fn remove(&self, owner: Owner, id: &str) {
+    pub(super) fn remove(&self, owner: TaskOwner, id: &str) {
         self.state().remove(owner, id);
         self.changed.notify_one();
     }
 
     /// The tasks of a principal, the latest status first.
-    pub(super) fn tasks(&self, owner: Owner, now: Timestamp) -> Vec<ListedTask> {
+    pub(super) fn tasks(&self, owner: TaskOwner, now: Timestamp) -> Vec<ListedTask> {
         let state = self.state();
         let entries = state.owners.get(&owner).into_iter().flat_map(HashMap::values);
         let entries = entries.filter(|entry| !entry.is_expired(now));
@@ -140,7 +139,7 @@ impl TaskIndex {
 }
 
 impl State {
-    fn insert(&mut self, owner: Owner, entry: Entry) {
+    fn insert(&mut self, owner: TaskOwner, entry: Entry) {
         let id = entry.task.id.clone();
         let tasks = self.owners.entry(owner).or_default();
         let is_new = tasks.insert(id.clone(), entry).is_none();
@@ -157,7 +156,7 @@ impl State {
         }
     }
 
-    fn remove_oldest(&mut self, owner: Owner) {
+    fn remove_oldest(&mut self, owner: TaskOwner) {
         let tasks = self.owners.get(&owner);
         let oldest = tasks
             .and_then(|tasks| tasks.values().min_by_key(|entry| (entry.recorded, entry.task.at)));
@@ -166,7 +165,7 @@ impl State {
         }
     }
 
-    fn remove(&mut self, owner: Owner, id: &str) {
+    fn remove(&mut self, owner: TaskOwner, id: &str) {
         let Some(tasks) = self.owners.get_mut(&owner) else { return };
         let Some((id, _)) = tasks.remove_entry(id) else { return };
         if tasks.is_empty() {
@@ -184,7 +183,7 @@ impl State {
         self.count = self.owners.values().map(HashMap::len).sum();
     }
 
-    fn mark(&mut self, owner: Owner, id: Box<str>) {
+    fn mark(&mut self, owner: TaskOwner, id: Box<str>) {
         if let Some(pending) = &mut self.pending {
             pending.insert((owner, id));
         }
@@ -193,11 +192,12 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use gateway_policy::Principal;
+
     use super::*;
 
-    pub(super) fn owner(name: &str) -> Owner {
-        let claim = CallerIdentity::Asserted { name: name.into(), version: None };
-        Owner::of(&claim).unwrap()
+    pub(super) fn owner(name: &str) -> TaskOwner {
+        Principal::Agent(name).into()
     }
 
     pub(super) fn task(id: &str, seconds: i64) -> ListedTask {
@@ -213,7 +213,7 @@ mod tests {
         Timestamp::from_millis(time.as_millis() + days * 24 * 3_600_000)
     }
 
-    fn ids(index: &TaskIndex, owner: Owner, now: Timestamp) -> Vec<String> {
+    fn ids(index: &TaskIndex, owner: TaskOwner, now: Timestamp) -> Vec<String> {
         index.tasks(owner, now).into_iter().map(|task| task.id.to_string()).collect()
     }
 
@@ -229,7 +229,6 @@ mod tests {
         assert_eq!(ids(&index, owner("a"), now), ["old", "new"], "an older status is ignored");
         index.remove(owner("a"), "old");
         assert_eq!(ids(&index, owner("a"), now), ["new"]);
-        assert_eq!(Owner::of(&CallerIdentity::Anonymous), None);
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! The tasks of a caller: `ListTasks`, and the answers and events that fill the index.
 
-use std::sync::Arc;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use a2a::{
     ErrorKind, Operation, Request, TaskState,
@@ -10,35 +14,47 @@ use a2a::{
 use futures_util::{StreamExt as _, stream};
 use registry_core::Timestamp;
 use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep_until};
 
 use super::{
     address::AgentName,
     calls::AgentOperation,
     failure::Refusal,
     push::PendingConfig,
-    task_index::{ListedTask, Owner, TaskIndex},
+    task_index::{ListedTask, TaskIndex},
 };
-use crate::{clock, identity::authenticator::Authentication, pipeline::Gateway};
+use crate::{
+    clock,
+    identity::authenticator::Authentication,
+    pipeline::{Gateway, TaskOwner},
+};
 
-/// Concurrent requests for the tasks of one page.
-const CONCURRENCY: usize = 8;
-/// The member of a listed task with its agent; not part of A2A.
-const AGENT: &str = "agent";
+/// Concurrent requests for the tasks of one list.
+const CONCURRENCY: usize = 32;
+/// Maximum unfinished tasks that are read before a page is cut. The others have their last known
+/// states.
+const MAX_REFRESHED: usize = 100;
+/// Time limit of all requests for the tasks of one list.
+const LIST_LIMIT: Duration = Duration::from_secs(2);
 
 /// Adds the tasks in answers and events to the index of their caller.
 #[derive(Debug, Clone)]
 pub(super) struct TaskObserver {
     index: Arc<TaskIndex>,
     /// `None`: the caller has no list.
-    owner: Option<Owner>,
+    owner: Option<TaskOwner>,
     agent: Box<str>,
     /// The push notification configuration of the operation.
     config: Option<Arc<PendingConfig>>,
 }
 
 impl TaskObserver {
-    pub(super) fn new(index: &Arc<TaskIndex>, caller: &Authentication, agent: &AgentName) -> Self {
-        let (index, owner) = (Arc::clone(index), Owner::of(&caller.claim));
+    pub(super) fn new(
+        index: &Arc<TaskIndex>,
+        (gateway, caller): (&Gateway, &Authentication),
+        agent: &AgentName,
+    ) -> Self {
+        let (index, owner) = (Arc::clone(index), TaskOwner::of(gateway, &caller.claim));
         Self { index, owner, agent: agent.name.as_str().into(), config: None }
     }
 
@@ -48,6 +64,11 @@ impl TaskObserver {
 
     pub(super) fn config(&self) -> Option<&PendingConfig> {
         self.config.as_deref()
+    }
+
+    /// Whether the caller can list its tasks.
+    pub(super) fn has_list(&self) -> bool {
+        self.owner.is_some()
     }
 
     /// Reads an answer or an event.
@@ -93,7 +114,9 @@ impl TaskObserver {
             return None;
         }
         let time = time.and_then(|time| Timestamp::parse(time).ok());
-        let at = time.unwrap_or_else(clock::timestamp);
+        // A read without a time must not change the order of a list.
+        let known = || self.index.time_of(self.owner?, id, state);
+        let at = time.or_else(known).unwrap_or_else(clock::timestamp);
         let (id, context) = (id.into(), context.unwrap_or_default().into());
         Some(ListedTask { id, context, agent: self.agent.clone(), state, at })
     }
@@ -108,81 +131,114 @@ pub(super) struct TaskList<'a> {
     pub(super) agent: Option<&'a AgentName>,
 }
 
+/// The result of reading a task from its agent.
+enum Reading {
+    Current(Value),
+    /// The agent no longer has the task, or is no longer visible to the caller.
+    Gone,
+    Failed,
+}
+
 impl TaskList<'_> {
-    /// The page of a request. Each task on it is requested from its agent; a task of an
-    /// unavailable agent has its last known state.
+    /// The page of a request. Each task on it is read from its agent. The filters and the order depend
+    /// on the states, so unfinished tasks are read before the page is cut. A task that is not read in
+    /// [`LIST_LIMIT`] has its last known state.
     pub(super) async fn page(
         &self,
         request: &Request,
         operation: impl Fn(AgentName, Request) -> AgentOperation,
     ) -> Result<Value, Refusal> {
         let filter = ListFilter::of(request)?;
-        let Some(owner) = Owner::of(&self.caller.claim) else {
+        let Some(owner) = TaskOwner::of(self.gateway, &self.caller.claim) else {
             return Ok(filter.page(Vec::new()));
         };
-        let tasks = self.index.tasks(owner, clock::timestamp()).into_iter();
-        let is_wanted =
-            |task: &ListedTask| self.agent.is_none_or(|agent| *task.agent == *agent.name.as_str());
-        let mut page = filter.page(tasks.filter(is_wanted).map(|task| known(&task)).collect());
-        let Some(Value::Array(known)) = page.get_mut("tasks").map(Value::take) else {
+        let until = Instant::now() + LIST_LIMIT;
+        let unfinished = self.tasks(owner, &filter).into_iter();
+        let unfinished = unfinished.filter(|task| !task.state.is_terminal()).take(MAX_REFRESHED);
+        let read = self.read((owner, &filter, until), unfinished.collect(), &operation);
+        let mut readings = Box::pin(read).await;
+        let mut tasks = self.tasks(owner, &filter);
+        tasks.retain(|task| !matches!(readings.get(&task.id), Some(Reading::Gone)));
+        let mut page = filter.page(tasks.iter().map(known).collect());
+        let Some(Value::Array(listed)) = page.get_mut("tasks").map(Value::take) else {
             return Ok(page);
         };
-        let current = stream::iter(known.into_iter().map(|known| {
-            let call = agent_of(&known).map(|agent| operation(agent, get(&known, &filter)));
-            self.current(owner, known, call)
-        }));
-        let tasks: Vec<_> = Box::pin(current.buffered(CONCURRENCY).collect()).await;
+        let ids: HashSet<_> = listed.iter().filter_map(|known| known["id"].as_str()).collect();
+        tasks.retain(|task| ids.contains(&*task.id) && !readings.contains_key(&task.id));
+        readings.extend(Box::pin(self.read((owner, &filter, until), tasks, &operation)).await);
         let is_in_state = |task: &Value| {
             let state = Task::of(task).map(|task| task.state().name());
             filter.state.as_deref().is_none_or(|wanted| state == Some(wanted))
         };
-        let tasks = tasks.into_iter().flatten().filter(is_in_state);
-        page["tasks"] = tasks.map(|task| shortened(task, &filter)).collect();
+        let current = |known: Value| match readings.remove(known["id"].as_str()?) {
+            Some(Reading::Current(task)) => Some(task).filter(is_in_state),
+            Some(Reading::Gone) => None,
+            Some(Reading::Failed) | None => Some(known),
+        };
+        page["tasks"] = listed.into_iter().filter_map(current).collect();
         Ok(page)
     }
 
-    /// The current form of a task. `None`: its agent no longer has it.
+    /// The known tasks of the list, the latest status first.
+    fn tasks(&self, owner: TaskOwner, filter: &ListFilter) -> Vec<ListedTask> {
+        let mut tasks = self.index.tasks(owner, clock::timestamp());
+        tasks.retain(|task| {
+            self.agent.is_none_or(|agent| *task.agent == *agent.name.as_str())
+                && filter.context_id.as_deref().is_none_or(|context| *task.context == *context)
+        });
+        tasks
+    }
+
+    /// Reads tasks from their agents, by id. A task that is not read in time has no reading.
+    async fn read(
+        &self,
+        (owner, filter, until): (TaskOwner, &ListFilter, Instant),
+        tasks: Vec<ListedTask>,
+        operation: &impl Fn(AgentName, Request) -> AgentOperation,
+    ) -> HashMap<Box<str>, Reading> {
+        let readings = stream::iter(tasks.into_iter().map(|task| {
+            let agent = AgentName::parse(&task.agent);
+            let call = agent.map(|agent| operation(agent, get(&task.id, filter)));
+            self.current((owner, filter), task.id, call)
+        }));
+        let readings = readings.buffer_unordered(CONCURRENCY).take_until(sleep_until(until));
+        Box::pin(readings.collect()).await
+    }
+
     async fn current(
         &self,
-        owner: Owner,
-        mut known: Value,
+        (owner, filter): (TaskOwner, &ListFilter),
+        id: Box<str>,
         call: Option<AgentOperation>,
-    ) -> Option<Value> {
-        let call = call?;
+    ) -> (Box<str>, Reading) {
+        let Some(call) = call else { return (id, Reading::Failed) };
         let tasks = call.tasks.clone();
-        let (result, _) = Box::pin(call.run(self.gateway, None)).await;
-        match result {
+        let (result, _) = Box::pin(call.run(self.gateway, None, None)).await;
+        let reading = match result {
             Ok(task) => {
                 tasks.saw(Operation::GetTask, &task);
-                Some(task)
+                Reading::Current(shortened(task, filter))
             }
             Err(refusal) if refusal.failure.kind == ErrorKind::TaskNotFound => {
-                self.index.remove(owner, known["id"].as_str()?);
-                None
+                self.index.remove(owner, &id);
+                Reading::Gone
             }
-            // The agent is no longer visible to the caller.
-            Err(refusal) if refusal.failure.kind == ErrorKind::AgentNotFound => None,
-            Err(_) => {
-                known.as_object_mut()?.remove(AGENT);
-                Some(known)
-            }
-        }
+            Err(refusal) if refusal.failure.kind == ErrorKind::AgentNotFound => Reading::Gone,
+            Err(_) => Reading::Failed,
+        };
+        (id, reading)
     }
 }
 
 fn known(task: &ListedTask) -> Value {
-    let ListedTask { id, context, agent, state, at } = task;
+    let ListedTask { id, context, agent: _, state, at } = task;
     let status = json!({ "state": state.name(), "timestamp": at });
-    json!({ "id": id, "contextId": context, "status": status, AGENT: agent })
+    json!({ "id": id, "contextId": context, "status": status })
 }
 
-fn agent_of(known: &Value) -> Option<AgentName> {
-    AgentName::parse(known[AGENT].as_str()?)
-}
-
-fn get(known: &Value, filter: &ListFilter) -> Request {
+fn get(id: &str, filter: &ListFilter) -> Request {
     let mut params = Map::new();
-    params.insert("id".to_owned(), known["id"].clone());
+    params.insert("id".to_owned(), id.into());
     if let Some(length) = filter.history_length {
         params.insert("historyLength".to_owned(), length.into());
     }

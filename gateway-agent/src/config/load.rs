@@ -17,9 +17,9 @@ use registry_core::{
 use registry_tls::ServerFiles;
 
 use super::{
-    Args, CONTRACT_MODES, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_REQUEST_BYTES, DENIAL_FORMS,
-    InvalidConfig, Problem, RegistryConfig, VIOLATION_MODES, ancestors, credentials, identity,
-    mcp_servers, observability, origins,
+    Args, CONTRACT_MODES, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_HOPS, DEFAULT_REQUEST_BYTES,
+    DENIAL_FORMS, InvalidConfig, Problem, RegistryConfig, VIOLATION_MODES, ancestors, credentials,
+    identity, mcp_servers, observability, origins,
     problem::Problems,
     read::Section,
     scope, staleness, target, tls, tool_limits, tools,
@@ -147,6 +147,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         targets,
         mcp_servers,
         variables,
+        hops: limits.hops,
         request_bytes: limits.request_bytes,
         buffered_bytes: limits.buffered_bytes,
         address_connections: limits.address_connections,
@@ -364,6 +365,7 @@ fn variables(root: &Section<'_>) -> BTreeMap<String, String> {
 
 /// The `limits` section.
 struct Limits {
+    hops: u32,
     request_bytes: usize,
     buffered_bytes: usize,
     address_connections: Option<usize>,
@@ -374,6 +376,7 @@ struct Limits {
 fn limits(root: &Section<'_>) -> Limits {
     let section = root.section("limits");
     let default = UpstreamLimits::default();
+    let hops = section.positive("hops", DEFAULT_HOPS);
     let request_bytes = section.positive("requestBytes", DEFAULT_REQUEST_BYTES);
     let buffered_bytes = section.positive("bufferedBytes", DEFAULT_BUFFERED_BYTES);
     let address_connections = section.find("addressConnections").and_then(|f| f.positive());
@@ -396,5 +399,5 @@ fn limits(root: &Section<'_>) -> Limits {
         ));
     }
     section.finish();
-    Limits { request_bytes, buffered_bytes, address_connections, upstream, tools }
+    Limits { hops, request_bytes, buffered_bytes, address_connections, upstream, tools }
 }

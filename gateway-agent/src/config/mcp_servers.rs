@@ -148,8 +148,8 @@ fn target(server: McpServer, own: Option<SocketAddr>) -> Result<TargetConfig, St
     };
     let prefix = Prefix::of_server(name.as_str());
     let server = TargetId { kind: Kind::Server, name, version: None };
-    let timeout = Some(timeout);
-    Ok(TargetConfig { server, prefix, exposes: None, transport, timeout, auto_start })
+    let (exposes, tenant, timeout) = (None, None, Some(timeout));
+    Ok(TargetConfig { server, prefix, exposes, tenant, transport, timeout, auto_start })
 }
 
 /// Whether a listener at this address receives the requests to a URL.

@@ -87,6 +87,8 @@ fn target(item: &Field<'_>) -> Option<TargetConfig> {
     let prefix = prefix.map(|field| field.parse(self::prefix));
     let exposes = (!is_agent).then(|| section.find("exposes")).flatten();
     let exposes = exposes.map(|field| exposures(&field));
+    let tenant = is_agent.then(|| section.find("tenant")).flatten();
+    let tenant = tenant.and_then(|field| field.parse(self::tenant));
     let timeout = section.find("timeout").and_then(|field| field.parse(parse_positive_duration));
     let auto_start = section.switch("autoStart", true);
     let transport = if is_agent { over_http(&section) } else { transport(&section) };
@@ -96,7 +98,8 @@ fn target(item: &Field<'_>) -> Option<TargetConfig> {
         Some(prefix) => prefix?,
         None => Prefix::of_server(server.name.as_str()),
     };
-    Some(TargetConfig { server, prefix, exposes, transport: transport?, timeout, auto_start })
+    let transport = transport?;
+    Some(TargetConfig { server, prefix, exposes, tenant, transport, timeout, auto_start })
 }
 
 fn exposures(field: &Field<'_>) -> Vec<Exposure> {
@@ -115,6 +118,13 @@ fn prefix(text: &str) -> Result<Prefix, String> {
             "`{text}` is not a prefix; use a letter, followed by letters, digits, dots and hyphens"
         )
     })
+}
+
+fn tenant(text: &str) -> Result<Box<str>, &'static str> {
+    if text.is_empty() {
+        return Err("the tenant is empty; set it as in the agent's card, or remove it");
+    }
+    Ok(text.into())
 }
 
 fn id(kind: Kind, name: Option<Field<'_>>, version: Option<Field<'_>>) -> Option<TargetId> {

@@ -426,11 +426,12 @@ fn meaningless_combinations_are_rejected() {
 #[test]
 fn agent_target_supports_only_http() {
     let targets = |list: &str| parse(&format!("{DEFAULTS}\ntargets: [{list}]"));
-    let agent = "agent: team/docs, version: 1.2.0, http: 'https://h/a2a'";
+    let agent = "agent: team/docs, version: 1.2.0, http: 'https://h/a2a', tenant: acme";
     let server = "server: team/docs, version: 1.2.0, http: 'https://h/mcp'";
     let found = targets(&format!("{{ {agent} }}, {{ {server} }}")).unwrap().targets;
     let keys: Vec<_> = found.iter().map(|target| target.server.to_string()).collect();
     assert_eq!(keys, ["agent/team/docs@1.2.0", "server/team/docs@1.2.0"]);
+    assert_eq!(found[0].tenant.as_deref(), Some("acme"));
     // Agents expose no names, so no prefix can collide.
     targets(&format!(
         "{{ {agent} }}, {{ server: other, version: 1.0.0, http: 'http://h/', prefix: docs }}"
@@ -446,6 +447,8 @@ fn agent_target_supports_only_http() {
         ("{ agent: a, version: 1.0.0, http: 'http://h/', prefix: p }", "unknown field"),
         ("{ agent: a, server: a, version: 1.0.0, http: 'http://h/' }", "unknown field"),
         ("{ agent: a, http: 'http://h/' }", "version: missing"),
+        ("{ agent: a, version: 1.0.0, http: 'http://h/', tenant: '' }", "tenant"),
+        ("{ server: a, version: 1.0.0, http: 'http://h/', tenant: a }", "unknown field"),
         (
             "{ agent: a, version: 1.0.0, http: 'http://h/', headers: { A2A-Version: 1 } }",
             "itself; remove it",

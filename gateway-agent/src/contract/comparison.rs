@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::definition::{DefinitionPart, Fingerprint, digest_of_value};
 
 /// Maximum length of a stored description, in characters.
-const KEPT_CHARS: usize = 300;
+pub(super) const KEPT_CHARS: usize = 300;
 
 /// The state of a tool's contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -134,10 +134,10 @@ pub struct ContractStatus {
 /// The inputs of a comparison. Equal inputs have equal results.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ComparisonInputs {
-    documents: Digest,
-    is_listed: bool,
-    is_provisional: bool,
-    live: Option<Digest>,
+    pub(super) documents: Digest,
+    pub(super) is_listed: bool,
+    pub(super) is_provisional: bool,
+    pub(super) live: Option<Digest>,
 }
 
 /// The tools that a target lists.
@@ -155,6 +155,11 @@ impl<'a> LiveTools<'a> {
         let is_provisional = definitions.route(server).is_some_and(|route| route.is_fallback);
         Self { tools: definitions.find(server), is_provisional }
     }
+
+    /// The card of an agent.
+    pub(super) fn card(self) -> Option<&'a str> {
+        self.tools.and_then(|tools| tools.card())
+    }
 }
 
 /// The result of a comparison before pins are considered.
@@ -168,6 +173,8 @@ pub(super) struct ComparisonResult {
     pub(super) inherited: Vec<DefinitionPart>,
     /// Whether the definition is of a lower version and must not be pinned.
     pub(super) is_provisional: bool,
+    /// The worst class that breaks no contract.
+    pub(super) tolerated: Option<DriftClass>,
 }
 
 pub(super) struct Comparison<'a> {
@@ -190,10 +197,6 @@ impl<'a> Comparison<'a> {
         let live = tools.and_then(|tools| tools.find(&tool.source()?.tool));
         tool.source()?;
         Some(Self { catalog, document: &record.document, tool, tools, live, is_provisional })
-    }
-
-    pub(super) fn catalog(&self) -> &'a Catalog {
-        self.catalog
     }
 
     /// The live definition, if its schemas differ from the registered ones. Other parts are cheap
@@ -228,7 +231,8 @@ impl<'a> Comparison<'a> {
         let is_own = |part: &DefinitionPart| part.registered(self.tool).is_some();
         let (own, inherited): (Vec<_>, Vec<_>) = DefinitionPart::ALL.into_iter().partition(is_own);
         let drift = live.as_ref().map(|live| self.drift(live, &own)).unwrap_or_default();
-        ComparisonResult { state, live, drift, inherited, is_provisional: self.is_provisional }
+        let is_provisional = self.is_provisional;
+        ComparisonResult { state, live, drift, inherited, is_provisional, tolerated: None }
     }
 
     /// The worst difference of each registered part.

@@ -32,10 +32,12 @@ pub enum DefinitionPart {
     /// Metadata, for instance the interface of an MCP App.
     #[serde(rename = "_meta")]
     Meta,
+    /// The card of an agent, which is its whole definition.
+    Card,
 }
 
 impl DefinitionPart {
-    /// All parts.
+    /// The parts of a tool.
     pub const ALL: [Self; 7] = [
         Self::Title,
         Self::Description,
@@ -58,6 +60,7 @@ impl DefinitionPart {
             Self::OutputSchema => "outputSchema",
             Self::Execution => "execution",
             Self::Meta => "_meta",
+            Self::Card => "card",
         }
     }
 
@@ -82,6 +85,7 @@ impl DefinitionPart {
             }
             Self::Execution => tool.execution.clone().map(Value::Object),
             Self::Meta => tool.meta.clone().map(Value::Object),
+            Self::Card => None,
         }
     }
 }
@@ -104,6 +108,15 @@ impl Fingerprint {
             (text != "null").then(|| (part, digest_of(text)))
         };
         Self(DefinitionPart::ALL.into_iter().filter_map(digest).collect())
+    }
+
+    /// Computes the digest of an agent's card. Signatures can differ in each answer.
+    pub(super) fn from_card(card: &Value) -> Self {
+        let mut card = card.clone();
+        if let Some(members) = card.as_object_mut() {
+            members.remove("signatures");
+        }
+        Self(BTreeMap::from([(DefinitionPart::Card, digest_of_value(&card))]))
     }
 
     /// The digest of all parts.

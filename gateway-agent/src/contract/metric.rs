@@ -31,9 +31,8 @@ pub(super) fn set<'a>(compared: impl Iterator<Item = &'a ContractStatus>, quaran
         let tools = states.get(&state).copied().unwrap_or_default();
         gauge!(TOOLS, "state" => state.as_str()).set(tools);
     }
-    for (part, class) in
-        DefinitionPart::ALL.into_iter().flat_map(|p| DriftClass::ALL.map(|c| (p, c)))
-    {
+    let all = DefinitionPart::ALL.into_iter().chain([DefinitionPart::Card]);
+    for (part, class) in all.flat_map(|p| DriftClass::ALL.map(|c| (p, c))) {
         let tools = parts.get(&(part, class)).copied().unwrap_or_default();
         gauge!(DRIFT, "part" => part.as_str(), "class" => class.as_str()).set(tools);
     }

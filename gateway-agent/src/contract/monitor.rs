@@ -84,7 +84,7 @@ impl Contracts {
         }
     }
 
-    /// Compares all tools of servers with a target.
+    /// Compares all tools of servers and all agents with a target.
     fn evaluate_all(&self, catalog: &Catalog, definitions: &Definitions) -> StatusByTool {
         let mut statuses = StatusByTool::new();
         let registered = catalog.of_kind(Kind::Server).map(|(server, _)| server.clone());
@@ -101,6 +101,18 @@ impl Contracts {
                     continue;
                 };
                 statuses.extend(self.evaluate(catalog, record, live).map(|it| (key.clone(), it)));
+            }
+        }
+        for (key, record) in catalog.of_kind(Kind::Agent) {
+            let is_checked = record.is_usable()
+                && definitions.route(key).is_some()
+                && self.checks(key).contract != ValidationMode::Ignore;
+            if is_checked {
+                let live = LiveTools::for_server(definitions, key);
+                let status = self.evaluate(catalog, record, live);
+                // Many agents have no card.
+                let status = status.filter(|it| it.state != ContractState::Pending || it.is_broken);
+                statuses.extend(status.map(|it| (key.clone(), it)));
             }
         }
         let wanted = {
@@ -237,21 +249,22 @@ fn log(contracts: &Contracts, tool: &Key, now: &ContractStatus) {
     let live = now.live.as_ref().map(|live| live.digest().to_string());
     let (state, drift, live) = (now.state.as_str(), parts.join(", "), live.unwrap_or_default());
     if matches_contract(now) {
-        tracing::info!(%tool, state, "the live definition of a tool matches its contract again");
+        tracing::info!(%tool, state, "the live definition of a tool or agent matches its contract again");
     } else if is_quarantined {
         tracing::warn!(
             %tool, state, drift, live,
-            "a tool is quarantined: its live definition differs from the registered or first seen one"
+            "a tool or agent is quarantined: its live definition differs from the registered or first \
+             seen one"
         );
     } else if now.is_accepted || is_harmless(now) {
         tracing::info!(
             %tool, state, drift, live, accepted = now.is_accepted,
-            "the live definition of a tool differs from its contract, compatibly or as accepted"
+            "the live definition of a tool or agent differs from its contract, compatibly or as accepted"
         );
     } else {
         tracing::warn!(
             %tool, state, drift, live,
-            "the live definition of a tool differs from the registered or first seen one"
+            "the live definition of a tool or agent differs from the registered or first seen one"
         );
     }
 }

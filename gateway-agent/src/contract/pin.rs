@@ -90,14 +90,17 @@ impl Pins {
         let key = record.document.key().to_string();
         let document = record.document.digest();
         let pin = self.content.pins.get(&key).filter(|pin| pin.document == document).cloned();
-        let ComparisonResult { state, live, mut drift, inherited, is_provisional } = found;
+        let ComparisonResult { state, live, mut drift, inherited, is_provisional, tolerated } =
+            found;
+        let is_broken_by =
+            |drift: &[Drift]| drift.iter().any(|drift| Some(drift.class) > tolerated);
         let Some(live) = live else {
             let is_broken = pin.is_some_and(|pin| pin.is_broken);
             return ContractStatus { state, live, drift, is_accepted: false, is_broken };
         };
         if is_provisional {
-            let is_broken = !drift.is_empty();
-            let state = if is_broken { ContractState::Drifted } else { state };
+            let is_broken = is_broken_by(&drift);
+            let state = if drift.is_empty() { state } else { ContractState::Drifted };
             return ContractStatus {
                 state,
                 live: Some(live),
@@ -126,7 +129,7 @@ impl Pins {
         }
         drift.sort_by_key(|drift| drift.part);
         let is_accepted = pin.accepted == Some(live.digest());
-        pin.is_broken = !drift.is_empty() && !is_accepted;
+        pin.is_broken = is_broken_by(&drift) && !is_accepted;
         let state = if drift.is_empty() { state } else { ContractState::Drifted };
         let is_broken = pin.is_broken;
         self.store(key, pin);

@@ -205,6 +205,23 @@ impl Authenticator {
         Credentials(taken)
     }
 
+    /// Whether the configuration still accepts the credentials of an earlier request. An expired
+    /// token or certificate counts as accepted, because its caller can get another one.
+    pub(crate) fn still_accepts(&self, claim: &CallerIdentity) -> bool {
+        match claim {
+            CallerIdentity::Anonymous | CallerIdentity::Malformed => false,
+            CallerIdentity::Asserted { .. } => {
+                self.claims.trust_headers || !self.authentication.trusted_proxies.is_empty()
+            }
+            CallerIdentity::Verified { credentials, .. } => {
+                !credentials.is_empty()
+                    && credentials
+                        .iter()
+                        .all(|verified| credential::is_accepted(&self.authentication, verified))
+            }
+        }
+    }
+
     /// The accepted credentials, for agent cards.
     pub(crate) fn card_security(&self) -> CardSecurity {
         CardSecurity::of(&self.authentication)
@@ -386,6 +403,8 @@ impl Authenticator {
 
 /// The claim of the strongest credential. Sessions are bound to all credentials.
 fn claim(strongest: Credential, weaker: Option<Credential>) -> CallerIdentity {
+    let verified = std::iter::once(&strongest).chain(&weaker).map(Credential::verified);
+    let credentials = verified.collect();
     let Credential { named, auth_method, mut principal, mut log_name, .. } = strongest;
     if let Some(weaker) = weaker {
         principal = format!("{principal}\n{}", weaker.principal);
@@ -393,7 +412,8 @@ fn claim(strongest: Credential, weaker: Option<Credential>) -> CallerIdentity {
     }
     let log_name = log_name.filter(|log_name| !log_name.is_empty());
     let log_name = log_name.map(|log_name| log_name.chars().take(LOG_NAME_CHARS).collect());
-    CallerIdentity::Verified { agent: named, auth_method, principal: principal.into(), log_name }
+    let (agent, principal) = (named, principal.into());
+    CallerIdentity::Verified { agent, auth_method, principal, log_name, credentials }
 }
 
 fn payer(claim: &CallerIdentity, parts: &Parts) -> QuotaKey {

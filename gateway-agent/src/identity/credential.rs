@@ -1,6 +1,6 @@
 //! Verification results of each kind of credential.
 
-use gateway_policy::{AgentReference, AuthMethod};
+use gateway_policy::{AgentReference, AuthMethod, CredentialOrigin, VerifiedCredential};
 use registry_core::Digest;
 use registry_jwt::find;
 use registry_tls::Holder;
@@ -29,23 +29,59 @@ pub(super) struct Credential {
     pub(super) granted: GrantedScopes,
     /// Whether it is a token with a subject.
     pub(super) has_subject: bool,
+    pub(super) origin: CredentialOrigin,
+}
+
+impl Credential {
+    /// The credential as the claim of its request keeps it.
+    pub(super) fn verified(&self) -> VerifiedCredential {
+        let agent = self.named.as_ref().map(|named| named.name.clone());
+        VerifiedCredential { agent, origin: self.origin.clone() }
+    }
+}
+
+/// Whether the configuration still has the rule that accepted a credential. Expiry is not checked.
+pub(super) fn is_accepted(config: &AuthenticationConfig, credential: &VerifiedCredential) -> bool {
+    let VerifiedCredential { agent, origin } = credential;
+    match origin {
+        CredentialOrigin::Certificate { name, is_spiffe } => {
+            config.certificates.as_ref().is_some_and(|rules| {
+                agent_of_certificate(rules, name, *is_spiffe).map(|named| named.name) == *agent
+            })
+        }
+        CredentialOrigin::Token { issuer, .. } => {
+            config.jwt.as_ref().is_some_and(|jwt| *jwt.settings.issuer == **issuer)
+        }
+        CredentialOrigin::ApiKey { digest } => config
+            .api_keys
+            .iter()
+            .any(|key| key.digest == *digest && agent.as_deref() == Some(&*key.agent)),
+    }
+}
+
+fn agent_of_certificate(
+    rules: &CertificatesConfig,
+    name: &str,
+    is_spiffe: bool,
+) -> Option<AgentReference> {
+    if is_spiffe {
+        return rules.spiffe.as_ref().and_then(|pattern| pattern.agent(name));
+    }
+    // A certificate without a name is kept with an empty one.
+    (rules.subject && !name.is_empty()).then(|| AgentReference { name: name.into(), version: None })
 }
 
 /// Evaluates a certificate. One without an agent still counts: no weaker credential is tried.
 pub(super) fn of_certificate(rules: &CertificatesConfig, shown: &PeerCertificate) -> Credential {
-    let (principal, named) = match &shown.0 {
-        Ok(holder) if holder.is_spiffe => {
-            (holder.name.clone(), rules.spiffe.as_ref().and_then(|p| p.agent(&holder.name)))
-        }
-        Ok(holder) => {
-            let named = || AgentReference { name: holder.name.as_str().into(), version: None };
-            (holder.name.clone(), rules.subject.then(named))
-        }
-        Err(_) => (String::new(), None),
+    let (principal, is_spiffe) = match &shown.0 {
+        Ok(holder) => (holder.name.clone(), holder.is_spiffe),
+        Err(_) => (String::new(), false),
     };
+    let named = agent_of_certificate(rules, &principal, is_spiffe);
     let (auth_method, granted) = (AuthMethod::Certificate, GrantedScopes::default());
     let log_name = Some(principal.clone()).filter(|name| !name.is_empty());
-    Credential { named, auth_method, principal, log_name, granted, has_subject: false }
+    let origin = CredentialOrigin::Certificate { name: principal.as_str().into(), is_spiffe };
+    Credential { named, auth_method, principal, log_name, granted, has_subject: false, origin }
 }
 
 /// Finds an API key, comparing all in constant time.
@@ -68,6 +104,7 @@ pub(super) fn of_key(config: &AuthenticationConfig, key: &str) -> Option<Credent
         log_name: None,
         granted: GrantedScopes::new(scopes.iter().cloned(), &config.implied_scopes),
         has_subject: false,
+        origin: CredentialOrigin::ApiKey { digest: *digest },
     })
 }
 
@@ -86,6 +123,7 @@ pub(super) fn of_claims(
         agent.and_then(Value::as_str).map(|name| AgentReference { name: name.into(), version });
     let subject = text("sub").unwrap_or_default();
     let principal = format!("{} {subject}", jwt.settings.issuer);
+    let issuer = jwt.settings.issuer.as_str().into();
     Credential {
         named,
         auth_method: AuthMethod::Token,
@@ -93,6 +131,7 @@ pub(super) fn of_claims(
         principal,
         granted: GrantedScopes::new(scopes(claims), &config.implied_scopes),
         has_subject: !subject.is_empty(),
+        origin: CredentialOrigin::Token { issuer, subject: subject.into() },
     }
 }
 

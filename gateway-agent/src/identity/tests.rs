@@ -1,6 +1,8 @@
 //! Resolution of callers from each kind of claim.
 
-use registry_core::{Catalog, scoped_catalog::ScopedCatalog};
+use gateway_policy::{CredentialOrigin, VerifiedCredential};
+use registry_core::{Catalog, Digest, scoped_catalog::ScopedCatalog};
+use serde_json::json;
 
 use super::*;
 use crate::testing::{agent, catalog};
@@ -140,6 +142,7 @@ fn quota_keys_separate_verified_callers_only() {
         auth_method: AuthMethod::Token,
         principal: principal.into(),
         log_name: None,
+        credentials: Box::default(),
     };
     let believed = CallerIdentity::Asserted { name: "a".into(), version: Some("1.0.0".into()) };
     assert_eq!(CallerIdentity::Anonymous.quota_key(), None);
@@ -171,4 +174,45 @@ fn incomplete_scope_needs_version_of_agent() {
             assert_eq!(resolved(Some("1.0.0")), an_agent("a", "1.0.0"), "{root}");
         }
     }
+}
+
+#[test]
+fn principal_is_agent_else_subject_else_certificate() {
+    let credential =
+        |agent: Option<&str>, origin| VerifiedCredential { agent: agent.map(Into::into), origin };
+    let token = |agent| {
+        let (issuer, subject) = ("https://id.example".into(), "alice".into());
+        credential(agent, CredentialOrigin::Token { issuer, subject })
+    };
+    let certificate = |agent| {
+        let name = "spiffe://td/x".into();
+        credential(agent, CredentialOrigin::Certificate { name, is_spiffe: true })
+    };
+    let key = credential(Some("new"), CredentialOrigin::ApiKey { digest: Digest::compute(b"k") });
+    let of = |credentials: &[VerifiedCredential]| {
+        let claim = CallerIdentity::Verified {
+            agent: None,
+            auth_method: AuthMethod::Token,
+            principal: "p".into(),
+            log_name: None,
+            credentials: credentials.into(),
+        };
+        serde_json::to_value(claim.principal(|agent| agent == "registered")).unwrap()
+    };
+    let agent = json!({ "Agent": "registered" });
+    let alice = json!({ "Subject": { "issuer": "https://id.example", "subject": "alice" } });
+    assert_eq!(of(&[token(Some("registered"))]), agent);
+    assert_eq!(of(&[certificate(None), token(Some("registered"))]), agent);
+    assert_eq!(of(&[certificate(Some("registered")), token(None)]), agent);
+    assert_eq!(of(&[token(Some("unregistered"))]), alice);
+    assert_eq!(of(&[certificate(None), token(None)]), alice);
+    assert_eq!(of(&[certificate(None)]), json!({ "Certificate": "spiffe://td/x" }));
+    assert_eq!(of(&[key]), json!({ "Agent": "new" }));
+    assert_eq!(of(&[]), json!(null));
+    let asserted = |version: Option<&str>| {
+        let claim = CallerIdentity::Asserted { name: "a".into(), version: version.map(Into::into) };
+        serde_json::to_value(claim.principal(|_| false)).unwrap()
+    };
+    assert_eq!(asserted(Some("1.0.0")), asserted(None));
+    assert_eq!(CallerIdentity::Anonymous.principal(|_| true), None);
 }

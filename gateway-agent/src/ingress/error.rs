@@ -85,7 +85,7 @@ impl IngressError {
             Self::Refused(refusal) => {
                 headers.insert(WWW_AUTHENTICATE, refusal.challenge());
             }
-            Self::Buffers(_) => {
+            Self::TooManyStreams(_) | Self::Buffers(_) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }
             _ => {}

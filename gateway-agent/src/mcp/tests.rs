@@ -1,6 +1,6 @@
 //! The endpoint with its real router and upstream sockets.
 
-mod audit;
+pub(crate) mod audit;
 mod budgets;
 mod calls;
 mod chained;

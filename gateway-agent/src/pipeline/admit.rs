@@ -86,7 +86,7 @@ impl Governed {
             Route::Agent(route) => {
                 let ResolvedTool { served, standing } = &route.resolved;
                 let governed = Self::of_tool(served, governance, agent, Purpose::Call)?;
-                let operation = route.opened.request.operation;
+                let operation = route.request.operation;
                 let action = match operation {
                     Operation::CancelTask => Action::Cancel,
                     _ => governed.action,

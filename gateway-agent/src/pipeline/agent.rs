@@ -1,33 +1,52 @@
 //! Operations of A2A: their requests, answers and events have the internal form of the crate `a2a`.
 //!
 //! A message is called like a tool, and an operation about a task needs no further price or rate. A
-//! caller that disconnects cancels nothing: the events of a stream are read to their end.
+//! caller that disconnects cancels nothing.
 
 mod ids;
 mod message;
 mod price;
 mod push;
 mod route;
+mod tail;
 
-use std::sync::Arc;
+use std::{future::pending, sync::Arc};
 
-use a2a::{Failure, Operation, Request, TaskState, model::Event, skill::DataPart};
-use gateway_policy::{Permit, ValidationMode};
-use gateway_upstream::AgentRequest;
+use a2a::{
+    Failure, Operation, Request, TaskState,
+    hidden::{Hidden, REPLACEMENT},
+    model::Event,
+    skill::DataPart,
+};
+use gateway_policy::{BufferReservation, Permit, ValidationMode};
+use gateway_protocol::content;
+use gateway_upstream::{AgentEvent, AgentRequest};
 use registry_core::Key;
 use serde_json::{Map, Value, value::to_raw_value};
 use tokio::sync::mpsc;
 
-pub(crate) use self::push::PushAddress;
-pub(super) use self::{ids::OpenedRequest, message::data_of_answer, route::find_route};
+pub(crate) use self::push::{ComparedTask, PushAddress};
+pub(super) use self::{
+    ids::AgentTask,
+    message::data_of_answer,
+    route::{find_route, find_subscription},
+};
 use self::{
-    ids::{AnswerIds, put_ids, take_ids},
+    ids::{AnswerIds, OpenedRequest, put_ids, take_ids},
     message::{PolicyMessage, read_arguments},
     price::Progress,
+    tail::Tail,
 };
 use super::{
-    Error, Output, PushRole, Target, admit::Governed, arguments::Arguments,
-    prepare::without_messages, route::AgentRoute, send::Sending, validate,
+    Error, Output, PushRole, Target,
+    admit::Governed,
+    arguments::Arguments,
+    inspect::CallInspection,
+    moment::Moment,
+    prepare::without_messages,
+    route::{AgentRoute, authorize_route},
+    send::Sending,
+    validate,
 };
 use crate::{audit::CallRecord, view::ServedTool};
 
@@ -43,8 +62,8 @@ impl Sending<'_> {
         record: &mut CallRecord,
     ) -> Result<Output, Error> {
         let skill: Arc<str> = route.skill().into();
-        let AgentRoute { resolved, agent, opened } = route;
-        let OpenedRequest { mut request, task: _, ids } = opened;
+        let AgentRoute { resolved, agent, task, request } = route;
+        let OpenedRequest { mut request, ids } = self.opened((&agent, &*skill), request)?;
         let served = &resolved.served;
         let operation = request.operation;
         let admission = if operation.sends_message() {
@@ -54,7 +73,7 @@ impl Sending<'_> {
                 return Err(gateway_upstream::Error::NotConfigured { server: missing }.into());
             }
             let PolicyMessage { arguments, rest } =
-                self.prepare_message(served, &mut request, record).await?;
+                self.prepare_message(served, &mut request, task.is_none(), record).await?;
             let mut arguments = arguments.as_deref().map(|raw| Arguments::new(Some(raw)));
             let arguments = match &mut arguments {
                 Some(Ok(arguments)) => Some(arguments),
@@ -64,24 +83,48 @@ impl Sending<'_> {
         } else {
             self.start(None, None, record).await?
         };
+        let addresses: Vec<_> = self.gateway.upstreams().http_url(&agent).into_iter().collect();
+        let hidden = Hidden::new(&addresses, REPLACEMENT);
         let exchange = Exchange {
             sending: *self,
             served,
             agent: &agent,
-            request: &request,
+            skill: &skill,
+            operation,
             ids: ids.of_answers(&agent, &skill),
+            hidden: &hidden,
         };
         let mut progress = Progress::default();
-        let result = Box::pin(exchange.run(permit, &mut progress, record)).await;
+        let result = Box::pin(exchange.run(permit, request, &mut progress, record)).await;
         progress.settle(&exchange, admission, result.as_ref().err(), record);
         result.map(Output::Agent)
     }
 
+    /// The request as the agent receives it, except for the restored placeholders.
+    fn opened(
+        &self,
+        (agent, skill): (&Key, &str),
+        mut request: Request,
+    ) -> Result<OpenedRequest, Error> {
+        let Self { gateway, call, .. } = *self;
+        let Target::Agent(agent_call) = &call.target else { return Err(Error::UnknownInput) };
+        // The tenant of the caller's request selected the agent.
+        request.set_tenant(None);
+        let mut opened = OpenedRequest::open(gateway, &call.caller.claim, &agent.name, request)?;
+        if let PushRole::Register(endpoint) = &agent_call.push {
+            push::register(gateway.sealer(), (endpoint, agent, skill), &mut opened.request)?;
+        }
+        Ok(opened)
+    }
+
     /// Restores placeholders in a message, validates its data, and returns it as policies see it.
+    /// The schema describes the first message of a task. An answer to a question of the agent is
+    /// validated only for policies, which rely on the types of arguments.
     async fn prepare_message(
         &self,
         served: &Arc<ServedTool>,
         request: &mut Request,
+        is_first: bool,
         record: &mut CallRecord,
     ) -> Result<PolicyMessage, Error> {
         let Self { gateway, call, moment, governed, inspection } = *self;
@@ -99,7 +142,11 @@ impl Sending<'_> {
             }
         }
         let reads_arguments = governed.is_some_and(Governed::reads_arguments);
-        let mode = if reads_arguments { ValidationMode::Error } else { served.checks().input };
+        let mode = match (reads_arguments, is_first) {
+            (true, _) => ValidationMode::Error,
+            (false, true) => served.checks().input,
+            (false, false) => ValidationMode::Ignore,
+        };
         let data = message::data_for(served, request);
         let validated =
             validate::message(gateway, served, (&data, &call.context, mode), record).await;
@@ -109,31 +156,55 @@ impl Sending<'_> {
             return Ok(PolicyMessage::default());
         }
         let message = read_arguments(request);
-        if reads_arguments && message.arguments.is_none() {
-            let problem = "a policy reads the arguments of this skill: send one data part with an \
-                           object, or only text";
-            return Err(Failure::invalid_params("/message/parts", problem).into());
+        if reads_arguments {
+            let Some(arguments) = &message.arguments else {
+                let problem = "a policy reads the arguments of this skill: send one data part \
+                               with an object, or only text";
+                return Err(Failure::invalid_params("/message/parts", problem).into());
+            };
+            // Policies parse them.
+            let reserved = call.context.buffer(content::tree_bytes(arguments.get()));
+            reserved.map_err(gateway_upstream::Error::from)?;
         }
         Ok(message)
     }
 }
 
+/// The authorization of a running stream with a newer catalog.
+struct Renewed {
+    moment: Moment,
+    governed: Option<Governed>,
+    inspection: CallInspection,
+}
+
+/// Resolves when the receiver is dropped.
+async fn dropped(events: Option<&mpsc::Sender<AgentEvent>>) {
+    match events {
+        Some(events) => events.closed().await,
+        None => pending().await,
+    }
+}
+
 /// One operation that is sent to an agent.
+#[derive(Clone, Copy)]
 struct Exchange<'a> {
     sending: Sending<'a>,
     served: &'a ServedTool,
     /// The agent that receives the operation.
     agent: &'a Key,
-    /// The request with the agent's ids.
-    request: &'a Request,
+    skill: &'a str,
+    operation: Operation,
     ids: AnswerIds<'a>,
+    /// The address of the agent.
+    hidden: &'a Hidden,
 }
 
-impl Exchange<'_> {
+impl<'a> Exchange<'a> {
     /// Sends the request. Returns the finished answer, or null after the last event of a stream.
     async fn run(
         &self,
         permit: Permit,
+        mut request: Request,
         progress: &mut Progress,
         record: &mut CallRecord,
     ) -> Result<Value, Error> {
@@ -142,52 +213,59 @@ impl Exchange<'_> {
             return Err(Error::UnknownInput);
         };
         if let PushRole::Event(event) = &agent_call.push {
-            progress.observe(self.request.operation, event);
-            return self.finish(event.clone(), record).await;
+            progress.observe(self.operation, event);
+            return self.finish(event.clone(), call.context.buffered.as_deref(), record).await;
         }
         let trace = record.onward(&call.context.trace);
-        let request = AgentRequest {
-            request: self.request,
+        let sent = AgentRequest {
+            request: &mut request,
             extensions: &agent_call.extensions,
             context: &call.context,
             timeout: Some(gateway.settings().call_timeout(self.served.key())),
             trace: &trace,
             quota_key: &moment.principal,
             events: None,
+            late: agent_call.late.as_deref(),
         };
-        let answer = if self.request.operation.is_streaming() {
+        let answer = if self.operation.is_streaming() {
             let events = agent_call.events.as_ref();
-            self.stream((permit, request), events, progress, record).await.map(|()| Value::Null)
+            self.stream((permit, sent), events, progress, record).await.map(|()| Value::Null)
         } else {
-            let answer = gateway.upstreams().send_to_agent(permit, request).await;
-            answer.map_err(|error| self.translated(error))
+            let answer = gateway.upstreams().send_to_agent(permit, sent).await;
+            answer.map_err(|error| self.translated(error, &request))
         };
         record.end_upstream();
         let answer = answer?;
-        if self.request.operation.is_push_config() {
+        if self.operation.is_push_config() {
             // The agent's configuration is that of the gateway, which has its own for the caller.
             return Ok(Value::Object(Map::new()));
         }
         if answer.is_null() {
             return Ok(answer);
         }
-        progress.observe(self.request.operation, &answer);
-        self.finish(answer, record).await
+        progress.observe(self.operation, &answer);
+        self.finish(answer, call.context.buffered.as_deref(), record).await
     }
 
-    /// Forwards the events of a stream. Without a receiver they are read to their end.
+    /// Forwards the events of a stream. It ends if its receiver is dropped, which does not cancel the
+    /// task, or if the current policies deny the caller a subscription.
     async fn stream(
         &self,
         (permit, request): (Permit, AgentRequest<'_>),
-        events: Option<&mpsc::Sender<Value>>,
+        events: Option<&mpsc::Sender<AgentEvent>>,
         progress: &mut Progress,
         record: &mut CallRecord,
     ) -> Result<(), Error> {
+        let Sending { gateway, moment, .. } = self.sending;
+        let (mut catalog, _) = gateway.views().subscribe();
+        if catalog.borrow_and_update().revision() != moment.snapshot.catalog.revision() {
+            catalog.mark_changed();
+        }
         let (sender, mut receiver) = mpsc::channel(WAITING_EVENTS);
-        let request = AgentRequest { events: Some(&sender), ..request };
-        let upstreams = self.sending.gateway.upstreams();
-        let mut sent = Box::pin(upstreams.send_to_agent(permit, request));
-        let mut ended = None;
+        let streamed =
+            AgentRequest { request: &mut *request.request, events: Some(&sender), ..request };
+        let mut sent = Box::pin(gateway.upstreams().send_to_agent(permit, streamed));
+        let (mut ended, mut renewed, mut tail) = (None, None, Tail::default());
         loop {
             let event = if ended.is_some() {
                 // The last event can still wait.
@@ -195,28 +273,97 @@ impl Exchange<'_> {
             } else {
                 tokio::select! {
                     biased;
+                    // First, so that the next event has the current policies.
+                    Ok(()) = catalog.changed() => {
+                        renewed = Some(Box::new(self.renewed(record)?));
+                        continue;
+                    }
+                    () = dropped(events) => return Ok(()),
                     event = receiver.recv() => event,
                     outcome = &mut sent => {
-                        ended = Some(outcome.map_err(|error| self.translated(error)));
+                        ended = Some(outcome);
                         continue;
                     }
                 }
             };
-            let Some(event) = event else { break };
-            progress.observe(self.request.operation, &event);
-            let event = self.finish(event, record).await?;
-            if let Some(events) = events {
-                // Without a receiver the operation continues.
-                let _ = events.send(event).await;
+            let Some(AgentEvent { mut event, buffered }) = event else { break };
+            progress.observe(self.operation, &event);
+            let before = tail.join(&mut event);
+            let current = renewed.as_deref().map_or(*self, |renewed| self.with(renewed));
+            let event = current.finish(event, buffered.as_deref(), record).await?;
+            let event = AgentEvent { event, buffered };
+            let event = if current.sending.inspection.has_results() {
+                tail.delay(event)
+            } else {
+                Some(event)
+            };
+            let Some(events) = events else { continue };
+            for event in [before, event].into_iter().flatten() {
+                let mut delivered = Box::pin(events.send(event));
+                loop {
+                    tokio::select! {
+                        biased;
+                        outcome = &mut delivered => match outcome {
+                            Ok(()) => break,
+                            Err(_) => return Ok(()),
+                        },
+                        // The time limit also applies while the caller does not read.
+                        outcome = &mut sent, if ended.is_none() => {
+                            ended = Some(outcome);
+                        }
+                    }
+                }
             }
         }
-        ended.map_or(Ok(()), |outcome| outcome.map(drop))
+        if let (Some(events), Some(last)) = (events, tail.take()) {
+            // A receiver that was dropped misses it.
+            let _ = events.send(last).await;
+        }
+        drop(sent);
+        // The ids of all events are known now.
+        let ended = ended.map_or(Ok(()), |outcome| outcome.map(drop));
+        ended.map_err(|error| self.translated(error, request.request))
     }
 
-    /// Validates and inspects an answer or event, and translates its ids.
-    async fn finish(&self, mut answer: Value, record: &mut CallRecord) -> Result<Value, Error> {
+    /// Authorizes the stream again, like a subscription to its task.
+    fn renewed(&self, record: &mut CallRecord) -> Result<Renewed, Error> {
+        let Sending { gateway, call, .. } = self.sending;
+        let Target::Agent(agent_call) = &call.target else { return Err(Error::UnknownInput) };
+        let moment = Moment::now(gateway, call);
+        let route = moment.subscription(gateway, agent_call, (self.agent, self.skill))?;
+        let governed = Governed::find(&moment, call, &route, record.agent());
+        authorize_route(gateway.policy(), &moment.freshness, route).map(drop)?;
+        if let Some(governed) = &governed
+            && let Err(finding) = governed.check(call, &moment, &Map::new())
+        {
+            moment.record_in(gateway, record);
+            return Err(governed.revoked(finding, &moment, record));
+        }
+        let inspection =
+            CallInspection::of(gateway, call, &moment, governed.as_ref(), None, record.agent());
+        Ok(Renewed { moment, governed, inspection })
+    }
+
+    fn with<'b>(&self, renewed: &'b Renewed) -> Exchange<'b>
+    where
+        'a: 'b,
+    {
+        let Renewed { moment, governed, inspection } = renewed;
+        let sending = Sending { moment, governed: governed.as_ref(), inspection, ..self.sending };
+        Exchange { sending, ..*self }
+    }
+
+    /// Hides the agent's address in an answer or event, validates and inspects it, and translates its
+    /// ids. `buffered`: the memory of the answer, for a changed one.
+    async fn finish(
+        &self,
+        mut answer: Value,
+        buffered: Option<&BufferReservation>,
+        record: &mut CallRecord,
+    ) -> Result<Value, Error> {
         let Sending { gateway, call, inspection, .. } = self.sending;
-        let operation = self.request.operation;
+        let operation = self.operation;
+        ids::hide(self.hidden, operation, &mut answer);
         if self.served.checks().output != ValidationMode::Ignore && !has_failed(operation, &answer)
         {
             let data: Vec<DataPart<'_>> = data_of_answer(&answer);
@@ -225,18 +372,22 @@ impl Exchange<'_> {
         if inspection.has_results() {
             let ids = take_ids(operation, &mut answer);
             let inspecting = self.sending.inspecting();
-            answer = inspection.check_answer(inspecting, self.served, answer, record).await?;
+            let checked =
+                inspection.check_answer(inspecting, self.served, answer, buffered, record);
+            answer = checked.await?;
             put_ids(operation, &mut answer, ids);
         }
         self.ids.translate(operation, &mut answer);
         Ok(answer)
     }
 
-    /// The error with the caller's ids.
-    fn translated(&self, error: gateway_upstream::Error) -> Error {
+    /// The error of a request with the caller's ids and without the agent's address.
+    fn translated(&self, error: gateway_upstream::Error, sent: &Request) -> Error {
         match error {
             gateway_upstream::Error::Agent(failure) => {
-                gateway_upstream::Error::from(self.ids.translate_failure(*failure)).into()
+                let mut failure = self.ids.translate_failure(*failure, sent);
+                self.hidden.replace_in_failure(&mut failure);
+                gateway_upstream::Error::from(failure).into()
             }
             error => error.into(),
         }

@@ -90,12 +90,13 @@ impl<'a> Directory<'a> {
         self.served(&key, lookup.skills_of(&key))
     }
 
-    /// The agent with the skills that policies do not hide. `None`: it has none.
+    /// The agent with the skills that neither policies nor a quarantine hide. `None`: it has none.
     pub(crate) fn listed(&self, mut agent: VisibleAgent) -> Option<VisibleAgent> {
         let lookup = self.lookup();
         let governance = self.snapshot.governance.as_deref();
         agent.skills.retain(|skill| {
-            lookup.skill(skill).is_some_and(|served| {
+            let served = lookup.skill(skill).filter(|served| !served.is_quarantined());
+            served.is_some_and(|served| {
                 let policies = governance.and_then(|g| served.policies(g, self.caller.agent()));
                 policies.is_none_or(|p| p.hidden(served.called().action()).is_none())
             })

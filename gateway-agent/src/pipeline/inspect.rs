@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use a2a::Failure;
 use gateway_compose::{CompositionError, ShownFailure};
-use gateway_policy::QuotaExceeded;
+use gateway_policy::{BufferReservation, QuotaExceeded};
 use gateway_protocol::{
     content,
     mcp::{Method, RawResult, ResultType},
@@ -27,7 +27,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use self::filter::Filter;
+use self::filter::{CalledServer, Filter};
 pub(crate) use self::thread::InspectionThread;
 use super::{
     Error, FeatureSubject, Gateway, Invocation, PolicyDenial, Target, admit::Governed, agent,
@@ -52,6 +52,8 @@ pub(super) struct CallInspection {
     results: Option<Inspection>,
     /// Of the messages of errors, also in steps.
     errors: Option<Inspection>,
+    /// The rules of all of these.
+    rules: Option<Arc<InspectionRules>>,
 }
 
 /// The operation whose data is inspected.
@@ -99,7 +101,7 @@ impl CallInspection {
         let errors = of(merged.as_ref(), Direction::Results);
         let is_step = matches!(call.target, Target::Step(_));
         let results = errors.clone().filter(|_| !is_step);
-        Self { arguments: of(own, Direction::Arguments), results, errors }
+        Self { arguments: of(own, Direction::Arguments), results, errors, rules: merged }
     }
 
     /// The name of a prompt or resource for the audit, without values of inspected classes. `None`: it
@@ -248,12 +250,13 @@ impl CallInspection {
     }
 
     /// Inspects an answer or event of an agent without its ids. Changed data must still conform to the
-    /// output schema of the skill.
+    /// output schema of the skill. `buffered`: the memory of the answer, which grows by a changed one.
     pub(super) async fn check_answer(
         &self,
         inspecting: Inspecting<'_>,
         served: &ServedTool,
         answer: Value,
+        buffered: Option<&BufferReservation>,
         record: &mut CallRecord,
     ) -> Result<Value, Error> {
         let Some(inspection) = self.results.clone() else { return Ok(answer) };
@@ -266,7 +269,9 @@ impl CallInspection {
         let found = inspecting.thread().run(bytes, inspect).await.map_err(exceeded)?;
         let Inspected { changed, .. } = inspecting.record(found, record)?;
         let Some(ChangedText { text, finding }) = changed else { return Ok(answer) };
-        context.buffer(content::tree_bytes(&text)).map_err(exceeded)?;
+        if let Some(buffered) = buffered {
+            buffered.reserve(content::tree_bytes(&text)).map_err(exceeded)?;
+        }
         let Ok(changed) = serde_json::from_str::<Value>(&text) else {
             return Err(inspecting.denial(finding, &[], record));
         };
@@ -369,16 +374,39 @@ impl CallInspection {
         self.errors.is_some()
     }
 
-    /// The channel to the client whose messages are inspected.
+    /// Records that a request is sent to a server.
+    pub(super) fn sent(&self, gateway: &Gateway, server: &Key) {
+        if let Some(rules) = &self.rules {
+            gateway.inspections().called(&server.name, rules);
+        }
+    }
+
+    /// The channel to the client whose messages are inspected. Without rules of its own, an operation
+    /// still receives questions that can have data of inspected calls of its server.
     pub(super) fn filtered(
         &self,
+        inspecting: Inspecting<'_>,
         channel: &ClientChannel,
+        server: Option<&Key>,
         record: &CallRecord,
     ) -> Option<ClientChannel> {
-        let (arguments, results) = (self.arguments.clone(), self.errors.clone());
-        let is_inspected = arguments.is_some() || results.is_some();
-        let filter = || Filter { arguments, results, log: record.inspection().clone() };
-        is_inspected.then(|| channel.filtered(Arc::new(filter())))
+        let Inspecting { gateway, moment, .. } = inspecting;
+        let governance = moment.snapshot.governance.as_ref();
+        governance.filter(|governance| governance.inspects())?;
+        if self.rules.is_none() && server.is_none() {
+            return None;
+        }
+        let filter = Filter {
+            arguments: self.arguments.clone(),
+            results: self.errors.clone(),
+            log: record.inspection().clone(),
+            server: server.map(|server| CalledServer {
+                inspections: Arc::clone(gateway.inspections()),
+                name: server.name.clone(),
+                owner: moment.principal.clone(),
+            }),
+        };
+        Some(channel.filtered(Arc::new(filter)))
     }
 }
 
@@ -597,7 +625,8 @@ fn blocked(error: gateway_upstream::Error) -> gateway_upstream::Error {
             gateway_upstream::Error::Rpc { code, message: BLOCKED.to_owned(), data: None }
         }
         gateway_upstream::Error::Agent(failure) => {
-            gateway_upstream::Error::Agent(Box::new(Failure::new(failure.kind, BLOCKED)))
+            let Failure { kind, reason, .. } = *failure;
+            Failure { reason, ..Failure::new(kind, BLOCKED) }.into()
         }
         gateway_upstream::Error::OpenTask { why, .. } => {
             gateway_upstream::Error::OpenTask { why, said: Some(BLOCKED.to_owned()) }

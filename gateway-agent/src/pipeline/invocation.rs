@@ -1,6 +1,6 @@
 //! One operation of one caller on any surface, and its output.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use a2a::extensions::Extensions;
 use gateway_compose::{RunScope, Steps};
@@ -9,11 +9,11 @@ use gateway_protocol::{
     mcp::{HOPS, Method, Param, RawResult, ResultType},
     naming::ResourceNames,
 };
-use gateway_upstream::{ClientChannel, RequestContext, Subscription};
+use gateway_upstream::{AgentEvent, ClientChannel, RequestContext, Subscription};
 use http::HeaderMap;
 use registry_core::{Name, Revision, Secret, Version};
 use serde_json::{Value, value::RawValue};
-use tokio::sync::mpsc;
+use tokio::sync::{SetOnce, mpsc};
 
 use super::{Error, Gateway, Task, TaskNames};
 use crate::{
@@ -72,9 +72,12 @@ pub(crate) struct AgentCall {
     /// The request in its internal form, with the caller's ids of tasks and contexts.
     pub(crate) request: a2a::Request,
     pub(crate) extensions: Extensions,
-    /// Receives all events of a streaming operation, also the last one. The operation continues
-    /// without a receiver.
-    pub(crate) events: Option<mpsc::Sender<Value>>,
+    /// Receives all events of a streaming operation, also the last one. A stream ends when the
+    /// receiver is dropped, and continues without one.
+    pub(crate) events: Option<mpsc::Sender<AgentEvent>>,
+    /// Set to the time limit if the agent received a message and has not answered by then. The
+    /// operation continues for some time, to learn the task. `None`: it ends.
+    pub(crate) late: Option<Arc<SetOnce<Duration>>>,
     pub(crate) push: PushRole,
 }
 

@@ -127,6 +127,11 @@ fn upstream_error<'a>(tool: &str, error: &'a gateway_upstream::Error) -> Cow<'a,
                 "{tool} returned no result within {after_ms} ms. The outcome of the call is unknown."
             )
         }
+        gateway_upstream::Error::Timeout { phase: Phase::Stream, after_ms } => {
+            format!(
+                "The stream of {tool} reached its limit of {after_ms} ms. The task continues: subscribe to it again."
+            )
+        }
         gateway_upstream::Error::TooLarge { limit_bytes } => {
             format!(
                 "The result of {tool} exceeds {limit_bytes} bytes and was discarded. Request less data."

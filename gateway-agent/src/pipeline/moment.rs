@@ -77,8 +77,8 @@ impl Moment {
         match &call.target {
             Target::Tool(tool) => {
                 let resolved = self.resolved(gateway, &tool.name);
-                let asked = (Method::CallTool, Some(&*tool.name));
-                check_scopes(gateway, &call.caller, asked, resolved.as_ref().ok())?;
+                let operation = (Method::CallTool, Some(&*tool.name));
+                check_scopes(gateway, &call.caller, operation, resolved.as_ref().ok())?;
                 is_ready()?;
                 Ok(Route::Tool(resolved?))
             }
@@ -89,10 +89,10 @@ impl Moment {
             Target::Agent(agent_call) => {
                 let route = is_ready().and_then(|()| self.agent_route(gateway, call, agent_call));
                 let name = &agent_call.agent.name;
-                let asked = (agent_call.request.operation.name(), Some(name.as_str()));
+                let operation = (agent_call.request.operation.name(), Some(name.as_str()));
                 let skill = route.as_ref().ok().map(|route| &route.resolved);
                 if !agent_call.push.is_notification() {
-                    check_scopes_of(gateway, &call.caller, asked, skill)?;
+                    check_scopes_of(gateway, &call.caller, operation, skill)?;
                 }
                 Ok(Route::Agent(Box::new(route?)))
             }
@@ -100,14 +100,14 @@ impl Moment {
                 let route = is_ready().and_then(|()| self.feature(gateway, *method, subject));
                 let task =
                     if let Ok(Route::Task(task)) = &route { Some(&task.resolved) } else { None };
-                let asked = (*method, task.map(|task| task.served.name().as_str()));
-                check_scopes(gateway, &call.caller, asked, task)?;
+                let operation = (*method, task.map(|task| task.served.name().as_str()));
+                check_scopes(gateway, &call.caller, operation, task)?;
                 route
             }
         }
     }
 
-    fn resolved(&self, gateway: &Gateway, tool: &str) -> Result<ResolvedTool, Denial> {
+    pub(super) fn resolved(&self, gateway: &Gateway, tool: &str) -> Result<ResolvedTool, Denial> {
         let lookup = gateway.views().lookup(&self.snapshot);
         let caller = self.caller.as_ref().ok_or(Denial::UnknownCaller)?;
         route::resolved(gateway.policy(), caller, &lookup, tool)
@@ -121,6 +121,22 @@ impl Moment {
     ) -> Result<AgentRoute, Error> {
         let caller = self.caller.as_ref().ok_or(Denial::UnknownCaller)?;
         agent::find_route(gateway, &self.snapshot, (caller, &call.caller.claim), agent_call)
+    }
+
+    /// The route of a subscription to a task of an agent's skill.
+    pub(super) fn subscription(
+        &self,
+        gateway: &Gateway,
+        agent_call: &AgentCall,
+        skill: (&Key, &str),
+    ) -> Result<Route, Error> {
+        if !self.snapshot.has_catalog() {
+            return Err(Error::NoCatalog);
+        }
+        let caller = self.caller.as_ref().ok_or(Denial::UnknownCaller)?;
+        let requested = &agent_call.agent;
+        let route = agent::find_subscription(gateway, &self.snapshot, caller, requested, skill)?;
+        Ok(Route::Agent(Box::new(route)))
     }
 
     fn feature(
@@ -153,6 +169,11 @@ impl Moment {
     }
 }
 
+/// Records the caller of an operation that a surface serves itself.
+pub(crate) fn record_caller(gateway: &Gateway, caller: &Authentication, record: &mut CallRecord) {
+    Moment::resolve(gateway, caller).record_in(gateway, record);
+}
+
 /// Checks the scopes for a tool and its inner tools. For requests that continue an earlier call.
 pub(crate) fn check_call_scopes(
     gateway: &Gateway,
@@ -175,10 +196,10 @@ fn check_scopes(
     check_scopes_of(gateway, caller, (method.as_str(), tool), resolved)
 }
 
-fn check_scopes_of(
+pub(super) fn check_scopes_of(
     gateway: &Gateway,
     caller: &Authentication,
-    asked: (&str, Option<&str>),
+    operation: (&str, Option<&str>),
     resolved: Option<&ResolvedTool>,
 ) -> Result<(), AuthenticationError> {
     let authenticator = gateway.authenticator();
@@ -186,7 +207,7 @@ fn check_scopes_of(
         return Ok(());
     }
     let tools = resolved.map(|resolved| tools_of(&resolved.served)).unwrap_or_default();
-    authenticator.check_scopes(caller, asked, &tools)
+    authenticator.check_scopes(caller, operation, &tools)
 }
 
 fn tools_of(served: &ServedTool) -> BTreeSet<Name> {

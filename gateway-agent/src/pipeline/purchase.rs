@@ -317,7 +317,8 @@ impl From<&Error> for Outcome<'_> {
         match error {
             // The result of a skill that ran is unknown if the answer is invalid.
             Error::Upstream(gateway_upstream::Error::Agent(failure))
-                if failure.kind == ErrorKind::InvalidAgentResponse =>
+                if failure.is_invalid_answer()
+                    || failure.kind == ErrorKind::InvalidAgentResponse =>
             {
                 Self::Sent
             }

@@ -5,6 +5,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use a2a::Request;
 use gateway_policy::{
     Authorized, Denial, Facts, Permit, PolicyFinding, RuntimeValidation, StaleCatalog, Standing,
     authorize, authorize_composition, check_standing,
@@ -12,7 +13,7 @@ use gateway_policy::{
 use gateway_protocol::mcp::Method;
 use registry_core::{Key, Kind, Name, spec::Target};
 
-use super::{Task, agent::OpenedRequest};
+use super::{Invocation, Task, agent::AgentTask};
 use crate::{
     freshness::Freshness,
     identity::{Caller, Identity},
@@ -88,7 +89,11 @@ pub(super) struct AgentRoute {
     pub(super) resolved: ResolvedTool,
     /// The agent that receives the operation: the one that runs the task, or that of the skill.
     pub(super) agent: Key,
-    pub(super) opened: OpenedRequest,
+    /// The task of the request, including the one that a message continues.
+    pub(super) task: Option<AgentTask>,
+    /// The request with the caller's ids. Its parameters are moved here after the authorization,
+    /// because a copy can be large.
+    pub(super) request: Request,
 }
 
 impl AgentRoute {
@@ -120,10 +125,17 @@ impl AuthorizedRoute {
     pub(super) fn served(&self) -> Option<&Arc<ServedTool>> {
         match self {
             Self::Tool(served, _) => Some(served),
-            Self::Agent(route, _) if route.opened.request.operation.sends_message() => {
+            Self::Agent(route, _) if route.request.operation.sends_message() => {
                 Some(&route.resolved.served)
             }
             Self::Feature(..) | Self::Task(..) | Self::Agent(..) => None,
+        }
+    }
+
+    /// Moves the parameters of an operation of A2A into its route.
+    pub(super) fn take_request(&mut self, call: &mut Invocation) {
+        if let (Self::Agent(route, _), super::Target::Agent(sent)) = (self, &mut call.target) {
+            route.request.params = std::mem::take(&mut sent.request.params);
         }
     }
 
@@ -208,11 +220,11 @@ pub(super) fn authorize_route(
         }
         Route::Agent(route) => {
             let ResolvedTool { served, standing } = &route.resolved;
-            let is_call = route.opened.request.operation.sends_message();
+            let is_call = route.request.operation.sends_message();
             let stale = stale(freshness, !is_call || served.is_read_only());
             let is_quarantined = is_call && served.is_quarantined();
             let facts = Facts { policy, standing: *standing, stale, is_quarantined };
-            let subject = match &route.opened.task {
+            let subject = match &route.task {
                 Some(task) if !is_call => &*task.id,
                 _ => route.skill(),
             };

@@ -136,6 +136,7 @@ impl<'a> Sending<'a> {
     ) -> Result<RawResult, gateway_upstream::Error> {
         let trace = record.onward(&self.call.context.trace);
         let request = Request { trace: &trace, ..request };
+        self.inspection.sent(self.gateway, permit.server());
         let result = self.gateway.upstreams().send(permit, request).await;
         record.end_upstream();
         result
@@ -150,7 +151,9 @@ impl<'a> Sending<'a> {
     ) -> Result<RawResult, Error> {
         let Self { call, moment, inspection, .. } = *self;
         let client = call.client.as_ref();
-        let filtered = client.and_then(|client| inspection.filtered(client, record));
+        let (inspecting, server) = (self.inspecting(), Some(permit.server()));
+        let filtered =
+            client.and_then(|client| inspection.filtered(inspecting, client, server, record));
         let request = Request {
             method,
             arguments: None,
@@ -205,7 +208,7 @@ impl<'a> Sending<'a> {
     ) -> Result<Output, Error> {
         let Self { gateway, call, .. } = *self;
         let TaskRoute { method, resolved, task, known } = route;
-        let names = TaskNames::asked(gateway, &call.caller.claim, &task, &known);
+        let names = TaskNames::requested(gateway, &call.caller.claim, &task, &known);
         let admission = self.start(None, None, record).await?;
         let result = self.request(method, permit, record).await;
         let result = result.map_err(|error| match error {
@@ -253,7 +256,10 @@ impl<'a> Sending<'a> {
             let Invocation { context, client, .. } = call;
             ForwardedCall { params: &params, context, client: client.as_ref(), resend }
         };
-        let filtered = forwarded.client.and_then(|client| self.inspection.filtered(client, record));
+        let inspecting = self.inspecting();
+        let filtered = forwarded.client.and_then(|client| {
+            self.inspection.filtered(inspecting, client, served.server(), record)
+        });
         let client = filtered.as_ref().or(forwarded.client);
         let forwarded = ForwardedCall { client, ..forwarded };
         let watched = Revocation::new(self.inspecting(), arguments.raw(), record);
@@ -268,7 +274,7 @@ impl<'a> Sending<'a> {
                 };
                 let result = revocation::guarded(watched, sent, record).await;
                 let principal = &self.moment.principal;
-                let started = task::started(call, served.server(), principal, &result);
+                let started = task::started(gateway, call, served.server(), principal, &result);
                 let outcome =
                     started.as_ref().map_or_else(|| Outcome::of(&result), Outcome::Started);
                 if let (Outcome::NotSent, Some(request)) = (outcome, request) {

@@ -25,6 +25,8 @@ pub struct Settings {
     pub push: Option<PushSettings>,
     /// The bridges between MCP and A2A.
     pub agents: AgentBridges,
+    /// Maximum number of gateways that a message of A2A passes (`limits.hops`).
+    pub hops: u32,
     /// Maximum size of a request from a caller, in bytes.
     pub request_bytes: usize,
     /// Maximum size of all buffered requests and results, in bytes. One caller can use a quarter.

@@ -1,15 +1,15 @@
-//! Tasks of upstreams under sealed ids. An id is valid only for the caller that started the task.
+//! Tasks of upstreams under sealed ids. An id is valid only for the principal that started the task.
 //! It contains the tool, the server and the server's id, so the gateway stores nothing.
 
 use std::{borrow::Cow, sync::Arc};
 
-use gateway_policy::{CallerIdentity, QuotaKey, ValidationMode};
+use gateway_policy::{CallerIdentity, Principal, QuotaKey, ValidationMode};
 use gateway_protocol::{
     jsonrpc::{self, Object},
     mcp::{Method, Param, RawResult, ResultType, TASK_PARAM},
 };
 use gateway_upstream::RequestContext;
-use registry_core::{Digest, Key};
+use registry_core::{Catalog, Digest, Key, Kind, Name};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -27,7 +27,34 @@ use crate::{
 /// The purpose in the associated data of the seal.
 const PURPOSE: &str = "mcp-task-1";
 
-/// A task of one caller.
+/// The principal that owns tasks, contexts and push notification configurations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct TaskOwner(Digest);
+
+impl TaskOwner {
+    /// The owner of a caller's tasks. `None`: the caller cannot be distinguished from others.
+    pub(crate) fn of(gateway: &Gateway, caller: &CallerIdentity) -> Option<Self> {
+        let snapshot = gateway.views().now();
+        let caller = snapshot.named(caller);
+        caller.principal(|agent| is_registered(&snapshot.catalog, agent)).map(Self::from)
+    }
+}
+
+impl From<Principal<'_>> for TaskOwner {
+    fn from(principal: Principal<'_>) -> Self {
+        // A principal consists of texts, so serialization cannot fail.
+        Self(Digest::compute(&serde_json::to_vec(&principal).unwrap_or_default()))
+    }
+}
+
+/// Whether the agent has any version, also a retired one: its tasks remain its own.
+fn is_registered(catalog: &Catalog, agent: &str) -> bool {
+    let name = Name::parse(Kind::Agent, agent);
+    name.is_ok_and(|name| catalog.versions(Kind::Agent, &name).next().is_some())
+}
+
+/// A task of one principal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// The tool that started it, named as callers know it.
@@ -39,9 +66,9 @@ pub struct Task {
 }
 
 impl Task {
-    /// Decrypts an id. `None` if it is invalid or belongs to another caller.
+    /// Decrypts an id. `None` if it is invalid or belongs to another principal.
     pub fn open(gateway: &Gateway, caller: &CallerIdentity, known: &str) -> Option<Self> {
-        let content = gateway.sealer().open(&owner(PURPOSE, caller), known)?;
+        let content = gateway.sealer().open(&owner(gateway, PURPOSE, caller), known)?;
         serde_json::from_slice(&content).ok()
     }
 }
@@ -85,7 +112,9 @@ pub(super) fn settle_price(
     record: &mut CallRecord,
 ) {
     let settle = |outcome: Outcome<'_>, record: &mut CallRecord| {
-        if let Some(open) = gateway.spending().take_task(&key(caller, &task.server, &task.id)) {
+        if let Some(open) =
+            gateway.spending().take_task(&key(gateway, caller, (&task.server, &task.id)))
+        {
             purchase::settle_task(open, outcome, gateway.traces(), record);
         }
     };
@@ -112,6 +141,7 @@ pub(super) fn settle_price(
 
 /// The task that the result of a call has started.
 pub(super) fn started<'a>(
+    gateway: &Gateway,
     call: &Invocation,
     server: Option<&Key>,
     principal: &'a QuotaKey,
@@ -121,12 +151,17 @@ pub(super) fn started<'a>(
     // A step returns no task.
     let Target::Tool(_) = &call.target else { return None };
     let id = id_in(&result.result)?;
-    Some(StartedTask { key: key(&call.caller.claim, server?, &id), caller: principal })
+    let key = key(gateway, &call.caller.claim, (server?, &id));
+    Some(StartedTask { key, caller: principal })
 }
 
 /// The identity of a task. Servers choose ids of any length, also the same one for several callers.
-pub(super) fn key(caller: &CallerIdentity, server: &Key, id: &str) -> Digest {
-    let mut text = owner(PURPOSE, caller);
+pub(super) fn key(
+    gateway: &Gateway,
+    caller: &CallerIdentity,
+    (server, id): (&Key, &str),
+) -> Digest {
+    let mut text = owner(gateway, PURPOSE, caller);
     text.extend_from_slice(format!("\n{server}\n{id}").as_bytes());
     Digest::compute(&text)
 }
@@ -137,11 +172,11 @@ struct IsError {
     is_error: bool,
 }
 
-/// The associated data of the seal of a caller's ids.
-pub(super) fn owner(purpose: &str, caller: &CallerIdentity) -> Vec<u8> {
-    // A claim consists of texts, so serialization cannot fail.
-    let caller = serde_json::to_string(caller).unwrap_or_default();
-    format!("{purpose} {caller}").into_bytes()
+/// The associated data of the seal of a caller's ids. All callers without an identity share it.
+pub(super) fn owner(gateway: &Gateway, purpose: &str, caller: &CallerIdentity) -> Vec<u8> {
+    let owner = TaskOwner::of(gateway, caller);
+    let owner = owner.map_or_else(|| "-".to_owned(), |TaskOwner(digest)| digest.to_string());
+    format!("{purpose} {owner}").into_bytes()
 }
 
 /// Translates the server's task ids in one result to the caller's ids.
@@ -151,8 +186,16 @@ pub struct TaskNames {
     owner: Vec<u8>,
     tool: Box<str>,
     server: Key,
-    /// The requested task and its existing id.
-    asked: Option<(Box<str>, Box<str>)>,
+    requested: Option<RequestedTask>,
+}
+
+/// The ids of the task that a request is about or has started.
+#[derive(Debug)]
+struct RequestedTask {
+    /// The id at the server.
+    server_id: Box<str>,
+    /// The id that the caller knows.
+    caller_id: Box<str>,
 }
 
 impl TaskNames {
@@ -164,33 +207,33 @@ impl TaskNames {
         result: &RawValue,
     ) -> Self {
         let names = Self::new(gateway, caller, (tool, server));
-        let asked = id_in(result).map(|own| {
-            let known = names.known(&own).into();
-            (own, known)
+        let requested = id_in(result).map(|server_id| {
+            let caller_id = names.known(&server_id).into();
+            RequestedTask { server_id, caller_id }
         });
-        Self { asked, ..names }
+        Self { requested, ..names }
     }
 
     /// For a result about an existing task.
-    pub(super) fn asked(
+    pub(super) fn requested(
         gateway: &Gateway,
         caller: &CallerIdentity,
         task: &Task,
         known: &str,
     ) -> Self {
-        let asked = Some((task.id.clone(), known.into()));
-        Self { asked, ..Self::new(gateway, caller, (&task.tool, &task.server)) }
+        let requested = Some(RequestedTask { server_id: task.id.clone(), caller_id: known.into() });
+        Self { requested, ..Self::new(gateway, caller, (&task.tool, &task.server)) }
     }
 
     fn new(gateway: &Gateway, caller: &CallerIdentity, (tool, server): (&str, &Key)) -> Self {
-        let (sealer, owner) = (Arc::clone(gateway.sealer()), owner(PURPOSE, caller));
-        Self { sealer, owner, tool: tool.into(), server: server.clone(), asked: None }
+        let (sealer, owner) = (Arc::clone(gateway.sealer()), owner(gateway, PURPOSE, caller));
+        Self { sealer, owner, tool: tool.into(), server: server.clone(), requested: None }
     }
 
     /// The caller's id of a task.
     pub fn known(&self, id: &str) -> String {
-        if let Some((_, known)) = self.asked.as_ref().filter(|(own, _)| **own == *id) {
-            return known.as_ref().to_owned();
+        if let Some(task) = self.requested.as_ref().filter(|task| *task.server_id == *id) {
+            return task.caller_id.as_ref().to_owned();
         }
         let task = Task { tool: self.tool.clone(), server: self.server.clone(), id: id.into() };
         let sealed = serde_json::to_vec(&task).ok();
@@ -200,33 +243,38 @@ impl TaskNames {
 
     /// The caller's id of the task of this result.
     pub fn id(&self) -> Option<&str> {
-        self.asked.as_ref().map(|(_, known)| &**known)
+        self.requested.as_ref().map(|task| &*task.caller_id)
     }
 
     /// Whether a text contains the id of the task at its server.
     pub fn contains_server_id(&self, json: &str) -> bool {
-        let own = self.asked.as_ref().map(|(own, _)| &**own);
-        own.is_some_and(|own| {
-            if own.len() < MIN_REPLACED_ID {
-                json.contains(&format!("\"{own}\""))
+        let server_id = self.requested.as_ref().map(|task| &*task.server_id);
+        server_id.is_some_and(|id| {
+            if id.len() < MIN_REPLACED_ID {
+                json.contains(&format!("\"{id}\""))
             } else {
-                json.contains(own)
+                json.contains(id)
             }
         })
     }
 
     /// Replaces the server's task id in a text. `None`: the text does not contain it.
     pub fn rewrite_text(&self, text: &str) -> Option<String> {
-        let (own, known) = self.asked.as_ref().filter(|(own, _)| text.contains(&**own))?;
+        let task = self.requested.as_ref().filter(|task| text.contains(&*task.server_id))?;
+        let RequestedTask { server_id, caller_id } = task;
         // A short id can be part of other words.
-        Some(if own.len() < MIN_REPLACED_ID { String::new() } else { text.replace(&**own, known) })
+        Some(if server_id.len() < MIN_REPLACED_ID {
+            String::new()
+        } else {
+            text.replace(&**server_id, caller_id)
+        })
     }
 
     /// Removes the server's task id from an error.
     pub(super) fn rewrite_error(&self, error: gateway_upstream::Error) -> gateway_upstream::Error {
         let gateway_upstream::Error::Rpc { code, message, data } = error else { return error };
-        let own = self.asked.as_ref().map(|(own, _)| &**own);
-        let data = data.filter(|raw| !own.is_some_and(|own| raw.get().contains(own)));
+        let server_id = self.requested.as_ref().map(|task| &*task.server_id);
+        let data = data.filter(|raw| !server_id.is_some_and(|id| raw.get().contains(id)));
         let message = match self.rewrite_text(&message) {
             Some(text) if text.is_empty() => {
                 format!("the server rejected the request about this task (error {code})")

@@ -4,7 +4,7 @@
 //! HTTP/2 is selected by ALPN, or without TLS by its preface (prior knowledge). All routes are
 //! available in both versions.
 
-use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, extract::ConnectInfo};
 use gateway_upstream::WorkerRuntimes;
@@ -26,11 +26,12 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt as _;
+use tower::{ServiceExt as _, service_fn};
 
 use super::{
     body::DeadlineBody,
     minimum_rate::{MinimumRate, MinimumRateStream},
+    open_requests::{CountedBody, OpenRequests},
 };
 use crate::{capacity, health, identity::credential::PeerCertificate};
 
@@ -177,30 +178,33 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let peer = self.peer;
-        let first_request = is_http2.then(CancellationToken::new);
-        let arrived = first_request.clone();
         let service = self.router.map_request(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
             if let Some(certificate) = certificate.clone() {
                 request.extensions_mut().insert(certificate);
             }
-            if let Some(arrived) = &arrived {
-                arrived.cancel();
-            }
             request.map(DeadlineBody::new)
         });
-        let service = TowerToHyperService::new(service);
         let stream = TokioIo::new(MinimumRateStream::new(stream, MINIMUM_RATE));
-        let served = if let Some(first_request) = first_request {
-            let connection = http2_settings().serve_connection(stream, service);
-            let connection = within_first_request(watcher.watch(connection), first_request);
-            self.abort.run_until_cancelled(connection).await
+        let served = if is_http2 {
+            let open = OpenRequests::default();
+            let counted = open.clone();
+            let service = service_fn(move |request: Request<Incoming>| {
+                let (open, response) = (counted.begin(), service.clone().oneshot(request));
+                async move {
+                    let response = response.await?;
+                    Ok::<_, Infallible>(response.map(|body| CountedBody::new(body, open)))
+                }
+            });
+            let service = TowerToHyperService::new(service);
+            let connection = watcher.watch(http2_settings().serve_connection(stream, service));
+            self.abort.run_until_cancelled(until_idle(connection, &open)).await
         } else {
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
                 .max_header_size(HEAD_BYTES as usize);
-            let connection = http.serve_connection(stream, service);
+            let connection = http.serve_connection(stream, TowerToHyperService::new(service));
             self.abort.run_until_cancelled(watcher.watch(connection)).await
         };
         if let Some(Err(e)) = served {
@@ -233,22 +237,15 @@ fn http2_settings() -> http2::Builder<TokioExecutor> {
     http
 }
 
-/// Closes a connection that sends no request in time. HTTP/2 itself waits for the preface without a
-/// limit.
-async fn within_first_request(
+/// Closes a connection without open requests, also one whose preface does not arrive.
+async fn until_idle(
     connection: impl Future<Output = hyper::Result<()>>,
-    first_request: CancellationToken,
+    open: &OpenRequests,
 ) -> hyper::Result<()> {
-    let mut connection = pin!(connection);
     tokio::select! {
-        served = &mut connection => return served,
-        arrived = timeout(HEAD_TIMEOUT, first_request.cancelled()) => {
-            if arrived.is_err() {
-                return Ok(());
-            }
-        }
+        served = connection => served,
+        () = open.idle(HEAD_TIMEOUT) => Ok(()),
     }
-    connection.await
 }
 
 #[cfg(test)]
@@ -287,12 +284,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn connection_without_request_is_closed() {
-        let arrived = CancellationToken::new();
-        let idle = within_first_request(std::future::pending(), arrived.clone());
+    async fn connection_without_open_request_is_closed() {
+        let requests = OpenRequests::default();
+        let idle = until_idle(std::future::pending(), &requests);
         timeout(HEAD_TIMEOUT * 2, idle).await.unwrap().unwrap();
-        arrived.cancel();
-        let busy = within_first_request(std::future::pending(), arrived);
+        let _open = requests.begin();
+        let busy = until_idle(std::future::pending(), &requests);
         assert!(timeout(HEAD_TIMEOUT * 2, busy).await.is_err());
     }
 }

@@ -69,7 +69,7 @@ impl Script {
         }
         let asked = json!({ "method": seen.rpc_method(), "params": params });
         self.asked.lock().unwrap().push(asked);
-        let made = params["message"]["parts"][0]["data"]["say"].clone();
+        let made = &params["message"]["parts"][0]["data"]["say"];
         let artifact = json!({ "artifactId": "made", "parts": [{ "data": { "made": made } }] });
         let context = params["message"]["contextId"].as_str().unwrap_or("context-1");
         let status = json!({ "state": "TASK_STATE_COMPLETED" });
@@ -88,13 +88,26 @@ impl Script {
                     update["contextId"] = context.into();
                     update
                 };
-                let events = [
-                    json!({ "artifactUpdate": ids(json!({ "artifact": artifact })) }),
-                    json!({ "statusUpdate": ids(json!({ "status": status })) }),
-                ];
+                let artifacts = match made.as_str().and_then(|made| made.split_once('|')) {
+                    None => vec![json!({ "artifact": artifact })],
+                    // A text that the agent splits.
+                    Some((start, end)) => {
+                        let text =
+                            |text| json!({ "artifactId": "made", "parts": [{ "text": text }] });
+                        vec![
+                            json!({ "artifact": text(start) }),
+                            json!({ "artifact": text(end), "append": true }),
+                        ]
+                    }
+                };
+                let mut events: Vec<_> = artifacts
+                    .into_iter()
+                    .map(|update| json!({ "artifactUpdate": ids(update) }))
+                    .collect();
+                events.push(json!({ "statusUpdate": ids(json!({ "status": status })) }));
                 let id = seen.body["id"].clone();
                 let response = move |event| json!({ "jsonrpc": "2.0", "id": id, "result": event });
-                Reply::events(futures_util::stream::iter(events.map(response)))
+                Reply::events(futures_util::stream::iter(events.into_iter().map(response)))
             }
             _ => seen.error(200, &json!({ "code": -32002, "message": "task-00001 has ended" })),
         }
@@ -132,6 +145,7 @@ async fn operate(
             request: Request::new(operation, params),
             extensions: Extensions::default(),
             events: Some(sender),
+            late: None,
             push: PushRole::None,
         }),
         params: Vec::new(),
@@ -144,8 +158,8 @@ async fn operate(
     let output = Box::pin(invoke(&bench.gateway, &mut call, &mut record)).await;
     drop(call);
     let mut events = Vec::new();
-    while let Some(event) = receiver.recv().await {
-        events.push(event);
+    while let Some(sent) = receiver.recv().await {
+        events.push(sent.event);
     }
     (events, output.and_then(Output::into_agent_result))
 }
@@ -269,6 +283,26 @@ async fn stream_is_inspected_and_translated_per_event() {
     assert_eq!(artifact["artifactUpdate"]["taskId"], status["statusUpdate"]["taskId"]);
     assert!(!artifact.to_string().contains("task-00001"));
     assert_eq!(artifact["artifactUpdate"]["artifact"]["artifactId"], "made");
+}
+
+#[tokio::test]
+async fn value_that_spans_events_is_inspected() {
+    let data = json!({ "n": 1, "say": "write to jane.doe@acme|-bank.org" });
+    let inspection = |action: &str| {
+        policy("inspect", json!({ "inspection": { "results": { "contact": action } } }))
+    };
+    let (bench, _script) = start([inspection("redact")]).await;
+    let params = message(&data);
+    let (events, result) = operate(&bench, "a", Operation::SendStreamingMessage, params).await;
+    assert_eq!(result.unwrap(), Value::Null);
+    let [artifact, _status] = events.as_slice() else { panic!("{events:?}") };
+    let text = &artifact["artifactUpdate"]["artifact"]["parts"][0]["text"];
+    assert_eq!(*text, "write to [redacted:contact]");
+    let (bench, _script) = start([inspection("block")]).await;
+    let params = message(&data);
+    let (events, result) = operate(&bench, "a", Operation::SendStreamingMessage, params).await;
+    assert!(matches!(result, Err(Error::Policy(_))), "{result:?}");
+    assert!(events.is_empty(), "{events:?}");
 }
 
 #[tokio::test]

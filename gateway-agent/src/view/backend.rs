@@ -100,7 +100,8 @@ impl Backend {
         (agent, skill): (&Agent, &Skill),
     ) -> Self {
         let (takes_text, gives_text) = (skill.takes_text(agent), skill.gives_text(agent));
-        let method = Method::SendMessage { takes_text, gives_text };
+        let streams = agent.capabilities.streaming == Some(true);
+        let method = Method::SendMessage { takes_text, gives_text, streams };
         let live = snapshot.definitions.find(key).cloned();
         Self::Upstream(UpstreamBinding {
             server: key.clone(),

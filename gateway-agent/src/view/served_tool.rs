@@ -107,9 +107,14 @@ impl ServedTool {
         let Entity::Agent(agent) = record.document.entity() else { return None };
         let skill = agent.skill(skill)?;
         let backend = Backend::to_skill(snapshot, record.document.key(), (agent, skill));
+        let quarantined = backend.is_quarantined(snapshot, record, contracts);
+        let is_quarantined = quarantined.holds;
+        // The next snapshot can contain an accepted card or a completed comparison.
+        let only_at = (is_quarantined || quarantined.is_provisional).then_some(snapshot.serial);
         let plain = Self::plain(snapshot, record, contracts, backend);
         let skill_name = skill_name::of(&agent.name, &skill.id);
-        Some(Self { skill: Some(Box::new(skill.as_tool(agent))), skill_name, ..plain })
+        let skill = Some(Box::new(skill.as_tool(agent)));
+        Some(Self { skill, skill_name, is_quarantined, only_at, ..plain })
     }
 
     fn plain(

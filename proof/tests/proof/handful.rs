@@ -35,7 +35,7 @@ async fn sampled_budgets_satisfy_all_invariants() {
         workload: Some(Workload::Budgets),
         seed: 4,
         histories: 5,
-        lasts: Duration::from_mins(2),
+        lasts: Duration::from_mins(10),
         at_once: 3,
         dir: path.clone(),
     });

@@ -149,5 +149,6 @@ fn encode(group: UsageGroup, has_interval: bool) -> v1::Usage {
         duration: Some(convert::duration(totals.duration)),
         request_bytes: totals.request_bytes,
         response_bytes: totals.response_bytes,
+        finding_count: totals.findings,
     }
 }

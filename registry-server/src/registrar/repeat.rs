@@ -2,6 +2,8 @@
 //!
 //! A commit contains the changes but not the requested batch, so it stores a digest of the batch.
 
+use std::collections::BTreeMap;
+
 use registry_core::{
     Action, Change, Commit, Digest, Notice, SettingChange,
     rules::{Plan, Proposed},
@@ -57,7 +59,12 @@ pub(super) fn committed_plan(commit: &Commit, submission: &Submission) -> Option
     let mut changes = commit.changes.iter().peekable();
     let mut effect = |proposed| changes.next_if(|change| matches(change, proposed)).cloned();
     let effects = submission.batch.iter().map(&mut effect).collect();
-    Some(Plan { effects, settings: commit.settings.clone(), diagnostics: Vec::new() })
+    Some(Plan {
+        effects,
+        settings: commit.settings.clone(),
+        diagnostics: Vec::new(),
+        policy_breaks: BTreeMap::new(),
+    })
 }
 
 fn matches(change: &Change, proposed: &Proposed) -> bool {

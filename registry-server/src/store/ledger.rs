@@ -1,7 +1,8 @@
 //! The ledger of budgets: accounts, processes and generations. Usage of tools.
 //!
 //! The crate `ledger` computes each change. A transaction locks the one row of its budget first. It reads accounts in
-//! later statements only, because an aggregate in the locking statement can be older than the lock.
+//! later statements only, because an aggregate in the locking statement can be older than the lock. The row of the budget
+//! has the sums over all accounts. A report therefore reads its own account only, unless it is refused.
 
 mod admin;
 mod alerts;
@@ -12,7 +13,7 @@ mod sql;
 mod transaction;
 mod usage;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use ledger::{
     AccountReport, AccountState, BudgetKey, Epoch, GatewayAccount, Rejection, WindowId, WindowSpan,
@@ -148,6 +149,9 @@ struct StoredAccount {
     process: Epoch,
     closed_at: Option<Timestamp>,
 }
+
+/// Accounts of a budget.
+type Accounts = BTreeMap<ProcessKey, StoredAccount>;
 
 /// A locked budget.
 #[derive(Debug, Clone, Copy)]

@@ -19,7 +19,7 @@ pub(super) struct Schema {
 }
 
 /// Latest migration of this program.
-pub(super) const KNOWN: i64 = 13;
+pub(super) const KNOWN: i64 = 14;
 
 /// Value of `registry.needs_version` after these migrations; later migrations may raise it.
 pub(super) const NEEDED: i64 = 9;
@@ -39,7 +39,8 @@ pub(super) static SQLITE: Schema = Schema {
             ("ledger", include_str!("../../../migrations/sqlite/0010_ledger.sql")),
             ("usage", include_str!("../../../migrations/sqlite/0011_usage.sql")),
             ("ledger_bounds", include_str!("../../../migrations/sqlite/0012_ledger_bounds.sql")),
-            ("approvals", include_str!("../../../migrations/sqlite/0013_approvals.sql")),
+            ("usage_findings", include_str!("../../../migrations/sqlite/0013_usage_findings.sql")),
+            ("approvals", include_str!("../../../migrations/sqlite/0014_approvals.sql")),
         ])
     }),
     tables: "SELECT name FROM sqlite_schema
@@ -61,7 +62,11 @@ pub(super) static POSTGRES: Schema = Schema {
             ("ledger", include_str!("../../../migrations/postgres/0010_ledger.sql")),
             ("usage", include_str!("../../../migrations/postgres/0011_usage.sql")),
             ("ledger_bounds", include_str!("../../../migrations/postgres/0012_ledger_bounds.sql")),
-            ("approvals", include_str!("../../../migrations/postgres/0013_approvals.sql")),
+            (
+                "usage_findings",
+                include_str!("../../../migrations/postgres/0013_usage_findings.sql"),
+            ),
+            ("approvals", include_str!("../../../migrations/postgres/0014_approvals.sql")),
         ])
     }),
     tables: "SELECT tablename::text FROM pg_tables

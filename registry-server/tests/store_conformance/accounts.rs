@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use ledger::{
-    AccountReport, BudgetKey, Epoch, Totals, WindowId, WindowSpan,
+    AccountReport, BudgetKey, Epoch, Totals, Want, WindowId, WindowSpan,
     budget::{BudgetRow, OfflineLimits},
 };
 use registry_core::{Amount, Timestamp};
 use registry_server::store::{
-    BookKey, BookTerms, LedgerAges, NewLedgerChange, OpenWindow, PostContext, PostRequest, Reclaim,
-    Reclaimed, SeenState, Store,
+    BookKey, BookTerms, Error, LedgerAges, LedgerFailure, NewLedgerChange, OpenWindow, PostContext,
+    PostRequest, Posting, Reclaim, Reclaimed, SeenState, Store,
 };
 
 use crate::Fixture;
@@ -45,6 +45,16 @@ fn holding(epoch: Epoch, granted: i64, settled: i64) -> AccountReport {
 
 /// Posts a report of a process of the gateway. Returns whether the account is closed.
 async fn post(store: &Store, process: Epoch, report: &AccountReport, now: Timestamp) -> bool {
+    let posting = try_post(store, process, report, now).await.unwrap();
+    posting.results[0].as_ref().unwrap().grant.is_closed
+}
+
+async fn try_post(
+    store: &Store,
+    process: Epoch,
+    report: &AccountReport,
+    now: Timestamp,
+) -> Result<Posting, LedgerFailure> {
     store.record_contact("g", process, now).await.unwrap();
     let BookKey { window, .. } = book();
     let span = WindowSpan { id: window, starts_in: Duration::ZERO, ends_in: None, next: None };
@@ -62,8 +72,7 @@ async fn post(store: &Store, process: Epoch, report: &AccountReport, now: Timest
         now,
         has_webhook: false,
     };
-    let posting = store.post_to_budget(&book(), &terms, &[request], context).await.unwrap();
-    posting.results[0].as_ref().unwrap().grant.is_closed
+    store.post_to_budget(&book(), &terms, &[request], context).await
 }
 
 async fn row(store: &Store) -> BudgetRow {
@@ -124,4 +133,45 @@ pub(crate) async fn reclaim_leaves_rights_of_live_processes(fixture: &Fixture) {
     assert_eq!(reclaim(&store, at(10)).await, Reclaimed { amount: micros(3), live: vec![live] });
     let row = row(&store).await;
     assert_eq!((row.exposed, row.reclaimed), (micros(6), micros(3)));
+}
+
+/// The accounts that a report of the first process reads: it fails if one of them is damaged.
+async fn accounts_read(fixture: &Fixture, store: &Store, report: &AccountReport) -> Vec<Epoch> {
+    let mut read = Vec::new();
+    for epoch in (1..=4).map(Epoch::new) {
+        let damage = format!(
+            "UPDATE ledger_accounts SET process = '{}' WHERE epoch = '{epoch}'",
+            "-".repeat(32)
+        );
+        fixture.execute(&damage).await;
+        match try_post(store, Epoch::new(1), report, at(0)).await {
+            Ok(_) => {}
+            Err(LedgerFailure::Store(Error::Corrupt { .. })) => read.push(epoch),
+            Err(error) => panic!("{error}"),
+        }
+        fixture.execute("UPDATE ledger_accounts SET process = epoch").await;
+    }
+    read
+}
+
+pub(crate) async fn report_reads_other_accounts_only_if_refused(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let [own, idle, spent, closed] = [1, 2, 3, 4].map(Epoch::new);
+    for (process, granted) in [(own, 2), (idle, 2), (spent, 1), (closed, 2)] {
+        post(&store, process, &holding(process, granted, 1), at(0)).await;
+    }
+    post(&store, closed, &mark(closed, 1), at(0)).await;
+    let wanting = |minimum: Option<i64>, granted: i64| AccountReport {
+        want: Some(Want { minimum: minimum.map(micros), granted: micros(granted) }),
+        ..holding(own, 2, 1)
+    };
+    for granted in [holding(own, 2, 1), wanting(None, 3), wanting(Some(3), 3)] {
+        assert_eq!(accounts_read(fixture, &store, &granted).await, [own]);
+    }
+    // 7 are exposed of 10, and 4 are spent.
+    let refused = wanting(Some(7), 7);
+    assert_eq!(accounts_read(fixture, &store, &refused).await, [own, idle]);
+    let posting = try_post(&store, own, &refused, at(0)).await.unwrap();
+    let recalled: Vec<_> = posting.recalls.iter().map(|account| account.key.epoch).collect();
+    assert_eq!(recalled, [idle]);
 }

@@ -52,7 +52,7 @@ pub(crate) async fn database_of_a_newer_schema_is_rejected(fixture: &Fixture) {
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 13, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 14, .. }), "{error}");
     assert!(error.to_string().contains("upgrade registry-server"), "{error}");
 }
 
@@ -90,12 +90,13 @@ async fn left_earlier(
     let events = if first <= 8 { without_commit_events(fixture) } else { "" };
     let migrations = format!("DELETE FROM _sqlx_migrations WHERE version >= {first}");
     let policies = if first <= 9 { without_policies(fixture) } else { "" };
-    let usage = if first <= 11 { WITHOUT_USAGE } else { "" };
+    let usage = if first <= 11 { WITHOUT_USAGE } else { WITHOUT_FINDINGS };
     let ledger = match first {
         ..=10 => without_ledger(fixture),
-        11..=12 => WITHOUT_BOUNDS.to_owned(),
+        11 | 12 => WITHOUT_BOUNDS.to_owned(),
         _ => String::new(),
     };
+    let usage = if first <= 13 { usage } else { "" };
     let approvals = without_approvals(fixture);
     let undo = format!("{approvals}{usage}{ledger}{policies}{events}{undo}");
     fixture.execute(&format!("{undo};{migrations}")).await;
@@ -105,7 +106,7 @@ async fn left_earlier(
     (again, log)
 }
 
-/// SQL that reverts migration 13.
+/// SQL that reverts migration 14.
 fn without_approvals(fixture: &Fixture) -> String {
     let tables =
         "DROP TABLE approval_grants; DROP TABLE approval_steps; DROP TABLE approval_rounds;
@@ -115,6 +116,9 @@ fn without_approvals(fixture: &Fixture) -> String {
         Fixture::Postgres(_) => format!("{tables} DROP TABLE approval_lock;"),
     }
 }
+
+/// SQL that reverts migration 13.
+const WITHOUT_FINDINGS: &str = "ALTER TABLE usage_totals DROP COLUMN findings;";
 
 /// SQL that reverts migration 12.
 const WITHOUT_BOUNDS: &str = "DROP INDEX ledger_processes_running;
@@ -277,11 +281,25 @@ pub(crate) async fn migration_12_adds_bounds(fixture: &Fixture) {
     goes_on(left_earlier(fixture, 12, [Draft::new().register("A", "1.0.0")], "").await).await;
 }
 
-/// A database before migration 13, without approvals.
-pub(crate) async fn migration_13_adds_approvals(fixture: &Fixture) {
-    let again = left_earlier(fixture, 13, [Draft::new().register("A", "1.0.0")], "").await;
+/// A database before migration 14, without approvals.
+pub(crate) async fn migration_14_adds_approvals(fixture: &Fixture) {
+    let again = left_earlier(fixture, 14, [Draft::new().register("A", "1.0.0")], "").await;
     let query = ApprovalQuery { state: None, caller: None, after: None, limit: 1 };
     assert_eq!(again.0.approvals(query).await.unwrap(), []);
+    goes_on(again).await;
+}
+
+/// A database before migration 13, with usage.
+pub(crate) async fn migration_13_adds_findings(fixture: &Fixture) {
+    let usage = "INSERT INTO usage_totals
+                     (minute, gateway, agent, team, principal, tool, verdict,
+                      calls, cost, duration_micros, request_bytes, response_bytes)
+                 VALUES (60, 'g', 'a', 't', 'p', 'pay', 'allow', 3, 0, 0, 0, 0)";
+    drop(fixture.open().await);
+    fixture.execute(usage).await;
+    let again = left_earlier(fixture, 13, [Draft::new().register("A", "1.0.0")], "").await;
+    let usage = again.0.query_usage(&UsageQuery { limit: 1, ..Default::default() }).await.unwrap();
+    assert_eq!((usage[0].totals.calls, usage[0].totals.findings), (3, 0));
     goes_on(again).await;
 }
 

@@ -31,6 +31,7 @@ fn row(age: Duration) -> UsageRow {
         duration: Duration::from_millis(2),
         request_bytes: 3,
         response_bytes: 5,
+        findings: 7,
     };
     UsageRow { age, key, totals }
 }
@@ -79,6 +80,7 @@ pub(crate) async fn usage_report_is_added_once(fixture: &Fixture) {
         duration: Duration::from_millis(6),
         request_bytes: 9,
         response_bytes: 15,
+        findings: 21,
     };
     assert_eq!(total(&store).await, expected);
     store.add_usage("other", &first, Timestamp::EPOCH, now()).await.unwrap();

@@ -5,7 +5,10 @@ use std::{path::PathBuf, str::FromStr};
 use clap::{Args, ValueEnum};
 use registry_core::{Key, Kind, live::Class};
 
-use super::{live::LiveArgs, redacted::redacted};
+use super::{
+    live::{CardKeyArgs, LiveArgs},
+    redacted::redacted,
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct DriftArgs {
@@ -22,6 +25,8 @@ pub(crate) struct DriftArgs {
     #[arg(long, value_enum, value_name = "CLASS", value_delimiter = ',', hide_possible_values = true,
           default_values = ["undecided", "suspicious", "breaking"])]
     pub(crate) fail_on: Vec<FailOn>,
+    #[command(flatten)]
+    pub(crate) keys: CardKeyArgs,
     #[command(flatten)]
     pub(crate) reach: LiveArgs,
 }

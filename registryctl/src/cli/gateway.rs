@@ -85,8 +85,8 @@ pub(crate) struct ChangeTargetArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AcceptArgs {
-    /// The registered tool
-    #[arg(value_name = "NAME@VERSION", value_parser = tool)]
+    /// The registered tool, or agent/NAME@VERSION
+    #[arg(value_name = "NAME@VERSION", value_parser = tool_or_agent)]
     pub(crate) tool: Key,
     /// Digest of the live definition, as `gateway contracts` prints it
     pub(crate) live: String,
@@ -132,8 +132,8 @@ fn target(text: &str) -> Result<String, String> {
     Ok(format!("{kind}/{name}@*"))
 }
 
-fn tool(text: &str) -> Result<Key, String> {
-    key(Kind::Tool, text)
+fn tool_or_agent(text: &str) -> Result<Key, String> {
+    key(if text.starts_with("agent/") { Kind::Agent } else { Kind::Tool }, text)
 }
 
 /// Parses `NAME@VERSION`; the kind before it is optional.
@@ -156,7 +156,7 @@ mod tests {
         }
         assert_eq!(target("team/fetch@*").unwrap(), "server/team/fetch@*");
         assert_eq!(target("agent/team/a@1.0.0").unwrap(), "agent/team/a@1.0.0");
-        assert!(tool("fetch").unwrap_err().contains("NAME@VERSION"));
-        assert!(tool("fetch@one").is_err());
+        assert!(tool_or_agent("fetch").unwrap_err().contains("NAME@VERSION"));
+        assert!(tool_or_agent("fetch@one").is_err());
     }
 }

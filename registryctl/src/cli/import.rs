@@ -5,7 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use registry_core::{Kind, Name, Version};
 
-use super::{ApplyOptions, CommitArgs, live::LiveArgs, selector::parse_version};
+use super::{
+    ApplyOptions, CommitArgs,
+    live::{CardKeyArgs, LiveArgs},
+    selector::parse_version,
+};
 
 const AFTER: &str = "\
 The result is printed as a registry-v2 file, or written with --out, for review. Repairs and open
@@ -70,6 +74,8 @@ pub(crate) struct ImportA2aArgs {
     pub(crate) version: Option<Version>,
     #[command(flatten)]
     pub(crate) result: ImportResultArgs,
+    #[command(flatten)]
+    pub(crate) keys: CardKeyArgs,
     #[command(flatten)]
     pub(crate) live: LiveArgs,
 }

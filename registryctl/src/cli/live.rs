@@ -36,6 +36,22 @@ pub(crate) struct LiveArgs {
     pub(crate) program: super::import::ProgramEnvironment,
 }
 
+/// The trusted keys of agent cards.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Signatures of agent cards")]
+pub(crate) struct CardKeyArgs {
+    /// Keys (JWK set) that verify the signatures of cards
+    ///
+    /// A card with signatures but without a valid one is rejected.
+    #[arg(long, value_name = "FILE|URL")]
+    pub(crate) card_keys: Option<String>,
+    /// Trust the keys at this origin that a signature names (`jku`); may be repeated
+    ///
+    /// Write `https://HOST`. Without this option, `jku` is ignored.
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) card_jku: Vec<String>,
+}
+
 /// An HTTP header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {

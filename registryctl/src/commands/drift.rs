@@ -6,20 +6,21 @@ use std::time::Instant;
 
 use futures_util::{StreamExt as _, stream};
 use registry_core::{
-    Catalog, Document, Entity, Key, Kind,
+    Catalog, Key, Kind,
     live::{Class, LiveDifference, NotRegistered, compare, compare_agent},
 };
-use registry_import::{AgentImportOptions, import_agent};
+use registry_import::{AgentImportOptions, CardOrigin, live_agent};
 use serde::Serialize;
 use tokio::time::timeout;
 
 use self::targets::DriftTarget;
-use super::{Session, import::a2a::card};
+use super::Session;
 use crate::{
     cli::{DriftArgs, Format},
+    clock,
     failure::Failure,
     follow::Follower,
-    live::{self, without_query},
+    live::{self, CardKeys, get_card, without_query},
     progress::Progress,
     screen::{Screen, TextTable},
     style::Paint,
@@ -35,8 +36,20 @@ struct ServerDrift {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     differences: Vec<LiveDifference>,
+    /// The result of the verification of an agent's card. `None`: signatures are not verified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signature: Option<Signature>,
     #[serde(skip)]
     failure: Option<Failure>,
+}
+
+/// The signature of a card. An invalid one is an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Signature {
+    Verified,
+    /// The card has no signature.
+    Missing,
 }
 
 /// The JSON result.
@@ -49,17 +62,19 @@ struct Outcome<'a> {
 
 pub(super) async fn run(session: &Session, args: DriftArgs) -> Result<(), Failure> {
     let targets = targets::collect(&args)?;
+    let keys = CardKeys::open(&args.keys, &args.reach).await?;
     let client = session.connect().await?;
     let head = client.head().await?;
     let catalog = Follower::open(&client, None).await?.catalog(head).await?;
     let progress = Progress::bar("checking", targets.len() as u64);
-    let (catalog, bar) = (&catalog, &progress);
+    let (catalog, keys, bar) = (&catalog, &keys, &progress);
     let served: Vec<_> = targets.iter().map(|target| target.served(catalog, &targets)).collect();
-    let checked = stream::iter(targets.into_iter().zip(served)).map(|(target, keys)| async move {
-        let drift = check(catalog, &target, keys).await;
-        bar.advance(1);
-        drift
-    });
+    let checked =
+        stream::iter(targets.into_iter().zip(served)).map(|(target, served)| async move {
+            let drift = check(catalog, (&target, keys), served).await;
+            bar.advance(1);
+            drift
+        });
     let checked: Vec<_> = checked.buffered(CONCURRENCY).collect().await;
     let servers: Vec<_> = checked.into_iter().flatten().collect();
     drop(progress);
@@ -83,18 +98,27 @@ pub(super) async fn run(session: &Session, args: DriftArgs) -> Result<(), Failur
 impl ServerDrift {
     fn new(server: String, compared: Result<Vec<LiveDifference>, Failure>) -> Self {
         match compared {
-            Ok(differences) => Self { server, error: None, differences, failure: None },
-            Err(failure) => {
-                let error = Some(failure.to_string());
-                Self { server, error, differences: Vec::new(), failure: Some(failure) }
+            Ok(differences) => {
+                Self { server, error: None, differences, signature: None, failure: None }
             }
+            Err(failure) => Self {
+                server,
+                error: Some(failure.to_string()),
+                differences: Vec::new(),
+                signature: None,
+                failure: Some(failure),
+            },
         }
     }
 }
 
 /// Compares one live server with each registered version that it serves.
-async fn check(catalog: &Catalog, target: &DriftTarget, served: Vec<Key>) -> Vec<ServerDrift> {
-    match compared(catalog.clone(), target, served).await {
+async fn check(
+    catalog: &Catalog,
+    (target, keys): (&DriftTarget, &CardKeys),
+    served: Vec<Key>,
+) -> Vec<ServerDrift> {
+    match compared(catalog.clone(), (target, keys), served).await {
         Ok(drifts) => drifts,
         Err(failure) => vec![ServerDrift::new(target.label(), Err(failure))],
     }
@@ -102,21 +126,21 @@ async fn check(catalog: &Catalog, target: &DriftTarget, served: Vec<Key>) -> Vec
 
 async fn compared(
     catalog: Catalog,
-    target: &DriftTarget,
+    (target, keys): (&DriftTarget, &CardKeys),
     served: Vec<Key>,
 ) -> Result<Vec<ServerDrift>, Failure> {
     if served.is_empty() {
         let message = format!("the registry has no version that {} serves", target.label());
         return Err(Failure::Rejected(message));
     }
-    let started = Instant::now();
     if target.kind == Kind::Agent {
-        return compared_card(catalog, target, served, started).await;
+        return compared_card(catalog, (target, keys), served).await;
     }
+    let started = Instant::now();
     let live = live::list_tools(&target.live).await?;
-    let keys = served.clone();
+    let servers = served.clone();
     let compare_all =
-        move || keys.iter().map(|server| compare(&catalog, server, &live)).collect::<Vec<_>>();
+        move || servers.iter().map(|server| compare(&catalog, server, &live)).collect::<Vec<_>>();
     let all = target.live.process(started, compare_all).await?;
     Ok(drifts(served, all))
 }
@@ -124,31 +148,46 @@ async fn compared(
 /// Compares the card of a live agent with each registered version that it serves.
 async fn compared_card(
     catalog: Catalog,
-    target: &DriftTarget,
+    (target, trusted): (&DriftTarget, &CardKeys),
     served: Vec<Key>,
-    started: Instant,
 ) -> Result<Vec<ServerDrift>, Failure> {
-    let card = timeout(target.live.timeout(), card(&target.live, &target.url)).await;
-    let card = card.unwrap_or_else(|_| Err(target.live.timed_out()))?;
+    let (live, started) = (&target.live, Instant::now());
+    let read = async {
+        let card = get_card(live, &target.url).await?;
+        let keys = trusted.of_card(live, &card).await?;
+        Ok::<_, Failure>((card, keys))
+    };
+    let read = timeout(live.timeout(), read).await;
+    let (card, keys) = read.unwrap_or_else(|_| Err(live.timed_out()))?;
+    let now = clock::timestamp();
+    let verify = move || {
+        let origin = keys.map(|keys| card.verified(&keys, now)).transpose();
+        origin.map(|origin| (card, origin))
+    };
+    let verified = live.process(started, verify).await?;
+    let (card, origin) = verified.map_err(|error| live.invalid_signature(error))?;
+    let signature = origin.map(|origin| match origin {
+        CardOrigin::Verified(_) => Signature::Verified,
+        CardOrigin::NotVerified | CardOrigin::Unsigned => Signature::Missing,
+    });
     let options = AgentImportOptions {
         name: served.first().map(|key| key.name.clone()),
-        version: None,
         url: without_query(&target.url).to_owned(),
+        ..AgentImportOptions::default()
     };
-    let keys = served.clone();
-    let no_card = || "it is not an object".to_owned();
+    let agents = served.clone();
     let compare_all = move || {
-        let imported = import_agent(&card, &options);
-        let document = imported.draft.agents.first().ok_or_else(no_card)?;
-        let document = Document::parse(Kind::Agent, document).map_err(|found| {
-            found.into_iter().next().map_or_else(String::new, |problem| problem.message)
-        })?;
-        let Entity::Agent(live) = document.entity() else { return Err(no_card()) };
-        Ok(keys.iter().map(|key| compare_agent(&catalog, key, live)).collect::<Vec<_>>())
+        live_agent(&card.value, &options).map(|found| {
+            agents.iter().map(|key| compare_agent(&catalog, key, &found)).collect::<Vec<_>>()
+        })
     };
-    let all = target.live.process(started, compare_all).await?;
-    let all = all.map_err(|why| target.live.invalid_response(format!("invalid card: {why}")))?;
-    Ok(drifts(served, all))
+    let all = live.process(started, compare_all).await?;
+    let all = all.map_err(|why| live.invalid_response(format!("invalid card: {why}")))?;
+    let mut drifts = drifts(served, all);
+    for drift in &mut drifts {
+        drift.signature = signature;
+    }
+    Ok(drifts)
 }
 
 fn drifts(
@@ -165,12 +204,17 @@ fn drifts(
 fn show(screen: Screen, servers: &[ServerDrift]) -> Result<(), Failure> {
     let mut table = TextTable::new(&["CLASS", "SERVER", "TOOL", "POINTER", "DIFFERENCE"]);
     let (mut rows, mut equal) = (0, 0);
-    for ServerDrift { server, error, differences, .. } in servers {
+    for ServerDrift { server, error, differences, signature, .. } in servers {
         if let Some(error) = error {
             table.painted(Paint::Bad, ["unknown", server, "", "", error]);
             rows += 1;
         } else if differences.is_empty() {
             equal += 1;
+        }
+        if *signature == Some(Signature::Missing) {
+            let note = "the card is not signed";
+            table.painted(Paint::Careful, ["note", server, "", "/signatures", note]);
+            rows += 1;
         }
         for LiveDifference { class, tool, pointer, what, .. } in differences {
             let (word, paint) = match class {

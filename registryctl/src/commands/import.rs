@@ -1,6 +1,6 @@
 //! `import`: converts existing definitions into registry-v2 documents, which are printed, written or applied.
 
-pub(super) mod a2a;
+mod a2a;
 mod fetch;
 mod mcp;
 mod mcp_servers;

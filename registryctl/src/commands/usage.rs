@@ -62,7 +62,15 @@ fn table(by: &[UsageColumn], has_interval: bool, usage: &[UsageView]) -> TextTab
         head.push("START");
     }
     head.extend(by.iter().map(|column| column.heading()));
-    head.extend(["CALLS", "COST", "CURRENCY", "MEAN MS", "REQUEST BYTES", "RESPONSE BYTES"]);
+    head.extend([
+        "CALLS",
+        "COST",
+        "CURRENCY",
+        "MEAN MS",
+        "REQUEST BYTES",
+        "RESPONSE BYTES",
+        "FINDINGS",
+    ]);
     let mut table = TextTable::new(&head);
     for usage in usage {
         let mut cells = Vec::with_capacity(head.len());
@@ -77,6 +85,7 @@ fn table(by: &[UsageColumn], has_interval: bool, usage: &[UsageView]) -> TextTab
             (usage.duration_ms / usage.calls.max(1)).to_string(),
             usage.request_bytes.to_string(),
             usage.response_bytes.to_string(),
+            usage.findings.to_string(),
         ]);
         table.row(cells);
     }

@@ -1,13 +1,12 @@
 //! HTTP to live servers, without redirects and proxies, and with size limits.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, string::FromUtf8Error, time::Duration};
 
 use reqwest::{
     Client, Url,
     header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
     redirect::Policy,
 };
-use serde_json::Value;
 
 use super::{BYTES, Target};
 use crate::{
@@ -87,8 +86,8 @@ pub(super) async fn is_http_sse(target: &Target, url: &str) -> bool {
     tokio::time::timeout(FIRST_EVENT, is_endpoint).await.ok().flatten().unwrap_or(false)
 }
 
-/// Gets a JSON document. `None`: not found (404).
-pub(crate) async fn get_json(target: &Target, url: &str) -> Result<Option<Value>, Failure> {
+/// Gets a text. `None`: not found (404).
+pub(super) async fn get_text(target: &Target, url: &str) -> Result<Option<String>, Failure> {
     let url = check(url)?;
     let mut all: HeaderMap = headers(target)?.into_iter().collect();
     if let Some(bearer) = &target.bearer {
@@ -107,8 +106,10 @@ pub(crate) async fn get_json(target: &Target, url: &str) -> Result<Option<Value>
         return Err(target.invalid_response(format!("HTTP status {status}")));
     }
     let bytes = body(target, response).await?;
-    let value = registry_core::document::parse_json(&bytes);
-    value.map(Some).map_err(|e| target.invalid_response(e.to_string()))
+    let text = String::from_utf8(bytes);
+    let invalid =
+        |e: FromUtf8Error| target.invalid_response(format!("not valid JSON: {}", e.utf8_error()));
+    text.map(Some).map_err(invalid)
 }
 
 async fn body(target: &Target, mut response: reqwest::Response) -> Result<Vec<u8>, Failure> {

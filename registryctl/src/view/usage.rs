@@ -31,6 +31,7 @@ pub(crate) struct UsageView {
     pub(crate) duration_ms: u64,
     pub(crate) request_bytes: u64,
     pub(crate) response_bytes: u64,
+    pub(crate) findings: u64,
 }
 
 impl UsageView {
@@ -51,6 +52,7 @@ impl UsageView {
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
             request_bytes: usage.request_bytes,
             response_bytes: usage.response_bytes,
+            findings: usage.finding_count,
         }
     }
 

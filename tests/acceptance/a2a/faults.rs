@@ -119,7 +119,9 @@ fn streaming(received: &Received) -> Reply {
             other["statusUpdate"]["taskId"] = json!("task-2");
             close(&event(other))
         }
-        "sends a huge event" => close(&event(artifact(&"x".repeat(HUNDRED_MB)))),
+        "sends a huge event" => {
+            close(&event(artifact("TEXT")).replace("TEXT", &"x".repeat(HUNDRED_MB)))
+        }
         "floods in an event" => Reply::Flood(format!("{begun}data: ").into_bytes()),
         "has no event" => Reply::Close(EVENTS_HEAD.as_bytes().to_vec()),
         "is no stream" => raw_reply(200, "text/html", b"<html>"),

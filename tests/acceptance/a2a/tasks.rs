@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use acceptance::eventually;
+use acceptance::{ModernClient, eventually};
 use futures_util::{
     future::{join_all, select_all},
     stream,
@@ -18,11 +18,13 @@ use gateway_testkit::{Received, Reply, Server, empty};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{Agent, Caller, Scene, message, skill};
+use super::{Agent, Caller, Events, Scene, message, skill};
 
 const WORKING: &str = "TASK_STATE_WORKING";
 const COMPLETED: &str = "TASK_STATE_COMPLETED";
 const CANCELED: &str = "TASK_STATE_CANCELED";
+/// The text of a message whose answer waits for the end of its task.
+const BLOCK: &str = "block";
 /// The error code of an unknown task.
 const TASK_NOT_FOUND: i64 = -32001;
 
@@ -58,6 +60,12 @@ impl Office {
     fn requests(&self, method: &str) -> usize {
         self.server.seen(method).len()
     }
+
+    /// The number of requests for a task.
+    fn polls(&self, task: &str) -> usize {
+        let polls = self.server.seen("GetTask");
+        polls.iter().filter(|poll| poll.body["params"]["id"] == task).count()
+    }
 }
 
 impl Desk {
@@ -79,7 +87,8 @@ impl Desk {
         match (received.rpc_method(), known) {
             ("SendMessage", _) => {
                 let id = self.next_id();
-                if params["configuration"]["returnImmediately"] != true {
+                let is_immediate = params["configuration"]["returnImmediately"] == true;
+                if !is_immediate || params["message"]["parts"][0]["text"] == BLOCK {
                     self.end().await;
                 }
                 received.result(&json!({ "task": self.task(&id) }))
@@ -171,7 +180,63 @@ async fn disconnected_client_cancels_no_task() {
     office.release();
     eventually("the task ends", || async { caller.get(&task).await.state() == COMPLETED }).await;
     assert_eq!(office.requests("CancelTask"), 0);
-    assert_eq!(office.server.cut_off(), 0, "the gateway reads all answers");
+    eventually("only the stream is closed", || async { office.server.cut_off() == 1 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocking_message_returns_the_end_of_its_task() {
+    let (office, _scene, caller) = start("").await;
+    let waiting = caller.clone();
+    let waiting = tokio::spawn(async move { waiting.send("work", "plan").await });
+    eventually("the gateway polls", || async { office.polls("task-1") > 1 }).await;
+    office.release();
+    let answer = waiting.await.expect("an answer");
+    assert_eq!(answer.task()["status"]["state"], COMPLETED, "{answer:?}");
+    assert_eq!(office.requests("SendMessage"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocking_message_returns_unfinished_task_at_time_limit() {
+    let (office, _scene, caller) = start("limits: { callTimeoutMs: 500 }\n").await;
+    let answer = caller.send("work", "plan").await;
+    assert_eq!(answer.task()["status"]["state"], WORKING, "{answer:?}");
+    let task = answer.task()["id"].as_str().expect("an id").to_owned();
+    office.release();
+    assert_eq!(caller.get(&task).await.state(), COMPLETED);
+    assert_eq!(office.requests("CancelTask"), 0);
+}
+
+/// The agent ignores `returnImmediately`.
+#[tokio::test(flavor = "multi_thread")]
+async fn task_of_late_answer_is_listed() {
+    let (office, _scene, caller) = start("limits: { callTimeoutMs: 500 }\n").await;
+    let answer = caller.send("work", BLOCK).await;
+    assert_eq!((answer.status, answer.code()), (504, &json!(-32000)), "{answer:?}");
+    let details = &answer.message["error"]["data"];
+    assert_eq!(details[0]["reason"], "AGENT_TIMEOUT", "{answer:?}");
+    let listed = async || caller.call("ListTasks", &json!({})).await.result()["tasks"].clone();
+    assert_eq!(listed().await, json!([]));
+    office.release();
+    eventually("the task is listed", || async { listed().await[0]["id"].is_string() }).await;
+    let listed = listed().await;
+    let task = listed[0]["id"].as_str().expect("an id");
+    assert_eq!(caller.get(task).await.state(), COMPLETED);
+    assert_eq!(office.requests("SendMessage"), 1);
+}
+
+/// A skill that is called as a tool takes the path of a step.
+#[tokio::test(flavor = "multi_thread")]
+async fn step_streams_from_an_agent_with_streams() {
+    let (office, scene, _caller) = start("agents: { asTools: true }\n").await;
+    let client = ModernClient::agent(&scene.gateway.mcp_url(), "caller", "1.0.0");
+    let arguments = json!({ "topic": "plan" });
+    let call = tokio::spawn(async move { client.call("agent__office__work", arguments).await });
+    eventually("the agent streams", || async { office.requests("SendStreamingMessage") == 1 })
+        .await;
+    office.release();
+    let answer = call.await.expect("an answer");
+    assert!(!answer.is_tool_error(), "{answer:?}");
+    assert_eq!((office.requests("SendMessage"), office.polls("task-1")), (0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -259,11 +324,12 @@ async fn streams_of_one_caller_leave_room_for_others() {
     let limits = "limits: { upstreamRequests: 8, upstreamWaiting: 2 }\n";
     let (office, scene, caller) = start(limits).await;
     let other = scene.caller("other", "office");
-    let mut open = Vec::new();
+    let (mut open, mut tasks) = (Vec::new(), Vec::new());
     for _ in 0..4 {
         let mut events = caller.stream("work", "plan").await;
         let first = events.next().await.expect("an answer");
         assert!(first["result"]["task"].is_object(), "{first}");
+        tasks.push(first["result"]["task"]["id"].as_str().expect("an id").to_owned());
         open.push(events);
     }
     let two = [caller.stream("work", "plan"), caller.stream("work", "plan")].map(Box::pin);
@@ -271,6 +337,7 @@ async fn streams_of_one_caller_leave_room_for_others() {
     let first = rejected.next().await.expect("an answer");
     assert_eq!((rejected.status, &first["error"]["code"]), (503, &json!(-32000)), "{first}");
     assert_eq!(office.requests("SendStreamingMessage"), 4, "the other one waits");
+    assert_eq!(caller.get(&tasks[0]).await.state(), WORKING, "tasks have a reserve");
     let mut events = other.stream("work", "plan").await;
     let first = events.next().await.expect("an answer");
     assert!(first["result"]["task"].is_object(), "{first}");
@@ -314,5 +381,45 @@ async fn streams_beyond_the_quota_of_a_caller_are_rejected() {
         events.next().await.is_some_and(|first| first["result"]["task"].is_object())
     })
     .await;
+    office.release();
+}
+
+/// Over a few connections of HTTP/2.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_streams_leave_memory_and_other_callers() {
+    const QUOTA: usize = 10;
+    const BATCHES: usize = 50;
+    const BATCH: usize = 200;
+    let (office, scene, caller) = start("limits: { sessions: 40 }\n").await;
+    let http = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");
+    let caller = Caller { http, ..caller };
+    let elsewhere = reqwest::Client::builder().local_address(IpAddr::from([127, 0, 0, 2])).build();
+    let other = Caller { http: elsewhere.expect("a client"), ..scene.caller("other", "office") };
+    let before = scene.gateway.process.resident_bytes();
+    let (mut open, mut refused) = (Vec::new(), 0);
+    for batch in 0..BATCHES {
+        let params = message("work", "plan");
+        let streams = (0..BATCH).map(|_| caller.open("SendStreamingMessage", &params));
+        for response in join_all(streams).await {
+            let has_retry = response.headers().contains_key("retry-after");
+            let mut events = Events::of(response);
+            if events.status == 200 {
+                open.push(events);
+                continue;
+            }
+            let error = events.next().await.expect("an error");
+            let reason = &error["error"]["data"][0]["reason"];
+            assert_eq!((events.status, reason), (429, &json!("TOO_MANY_STREAMS")), "{error}");
+            assert!(has_retry);
+            refused += 1;
+        }
+        if batch % 10 == 0 {
+            let first = other.stream("work", "plan").await.next().await.expect("an answer");
+            assert!(first["result"]["task"].is_object(), "{first}");
+        }
+    }
+    assert_eq!((open.len(), refused), (QUOTA, BATCHES * BATCH - QUOTA));
+    let grown = scene.gateway.process.peak_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes");
     office.release();
 }

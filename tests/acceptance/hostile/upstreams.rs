@@ -93,7 +93,7 @@ fn fault(message: &Value) -> Option<String> {
         }
         "floods" => flood(message, 5_000),
         "redirects" => {
-            "HTTP/1.1 307 X\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n"
+            "HTTP/1.1 307 X\r\nlocation: http://169.254.169.254/\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
                 .to_owned()
         }
         other => panic!("`{other}`"),

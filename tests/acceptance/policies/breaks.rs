@@ -2,10 +2,13 @@
 
 use std::fs;
 
-use acceptance::{Database, ModernClient, Registry};
+use acceptance::{Database, ModernClient, Registry, access::Guarded};
 use serde_json::{Value, json};
 
-use super::{agent, applied, apply, bank, bank_gateway, findings, limit};
+use super::{
+    agent, applied, apply, bank, bank_gateway, findings, limit,
+    roles::{self, run},
+};
 
 /// A version of the alias `pay` with this type of amount.
 fn pay(version: &str, amount: &str) -> Value {
@@ -56,6 +59,35 @@ async fn broken_policies_are_recorded_on_both_databases() {
         let verified = registry.ctl(&["audit", "verify", "--output", "json"]);
         assert!(verified.success(), "{verified:?}");
     }
+}
+
+#[test]
+fn foreign_policy_is_broken_by_governors_only() {
+    let guarded = Guarded::start(&[]);
+    let bankers = guarded.token("ann", "bank", "publisher");
+    let governor = guarded.token("gov", "security", "governor");
+    let roles = ["--role", "publisher", "--role", "governor"];
+    let create = ["token", "create", "--name", "eve", "--team", "bank", "--yes"];
+    let both = run(&guarded, &guarded.admin, &[&create[..], &roles].concat()).json();
+    let both = both["secret"].as_str().expect("a secret").to_owned();
+    assert!(roles::apply(&guarded, &bankers, &bank()).success());
+    assert!(roles::apply(&guarded, &governor, &amounts()).success());
+    let change = |token: &str, arguments: &[&str]| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file.json");
+        fs::write(&path, pay("2.0.0", "string").to_string()).expect("written");
+        let file = ["apply", "-f", path.to_str().expect("UTF-8")];
+        let arguments = if arguments.is_empty() { &file[..] } else { arguments };
+        run(&guarded, token, &[arguments, &["--allow-policy-break", "--yes"]].concat())
+    };
+    let restore = ["restore", "tool/pay@2.0.0"];
+    let refused = change(&bankers, &[]);
+    assert_eq!((refused.code, findings(&refused)[0].0.as_str()), (1, "role-required"));
+    assert!(change(&both, &[]).success());
+    assert!(run(&guarded, &bankers, &["retire", "tool/pay@2.0.0", "--yes"]).success());
+    let refused = change(&bankers, &restore);
+    assert_eq!((refused.code, findings(&refused)[0].0.as_str()), (1, "role-required"));
+    assert!(change(&both, &restore).success());
 }
 
 #[test]

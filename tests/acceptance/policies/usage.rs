@@ -64,6 +64,7 @@ fn calls(agent: &str, tool: &str, calls: u32) -> v1::ReportedUsage {
         duration: Some(prost_types::Duration { seconds: calls.into(), nanos: 0 }),
         request_bytes: 10,
         response_bytes: 20,
+        finding_count: 2,
     }
 }
 
@@ -184,6 +185,7 @@ async fn usage_is_shown_by_property_and_interval() {
         json!({
             "agent": agent, "tool": tool, "verdict": verdict, "calls": calls, "cost": cost,
             "currency": "USD", "durationMs": calls * 1_000, "requestBytes": 10, "responseBytes": 20,
+            "findings": 2,
         })
     };
     let expected = json!([

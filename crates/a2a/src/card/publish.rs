@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Card, Interface, InvalidCard, hidden::Hidden};
-use crate::{json::Object, legacy};
+use super::{Card, Interface, InvalidCard};
+use crate::{hidden::Hidden, json::Object, legacy};
 
 /// The members of a served card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{A2A_DOMAIN, ERROR_INFO, ErrorKind, Failure, GATEWAY_CODE, GATEWAY_DOMAIN};
 use crate::{
     json::{Object, items, text},
+    request::Request,
     version::Version,
 };
 
@@ -188,9 +189,15 @@ impl ErrorKind {
         known.find(|kind| kind.names()[1] == name)
     }
 
-    /// The SDK 0.3 for Python has no other mark of an error than its status.
-    fn of_status(status: u16) -> Self {
+    /// The kind of an error that only has a status, as in the SDK 0.3 for Python. The request decides
+    /// if several kinds have the status.
+    fn of_status(status: u16, request: Option<&Request>) -> Self {
         match status {
+            404 if request.is_some_and(|request| request.task_id().is_some()) => Self::TaskNotFound,
+            501 if request.is_some_and(|request| request.operation.is_push_config()) => {
+                Self::PushNotificationNotSupported
+            }
+            501 if request.is_some() => Self::UnsupportedOperation,
             400 | 413 => Self::InvalidRequest,
             401 => Self::Unauthenticated,
             403 => Self::PermissionDenied,
@@ -289,14 +296,15 @@ impl Failure {
     }
 
     /// Reads the error of an agent over HTTP+JSON in any version. The reason of A2A decides, else
-    /// the name or code of 0.3, else the HTTP status.
-    pub fn of_rest(status: u16, body: &Value) -> Self {
+    /// the name or code of 0.3, else the HTTP status of this request. `None`: the status does not
+    /// depend on a request, because the body may be that of another server.
+    pub fn of_rest(status: u16, body: &Value, request: Option<&Request>) -> Self {
         let nothing = Object::new();
         let error = body.get("error").and_then(Value::as_object).or(body.as_object());
         let error = error.unwrap_or(&nothing);
         let message = text(error, "message").or_else(|| text(error, "detail"));
         let message = message.map_or_else(|| format!("HTTP status {status}").into(), shortened);
-        let mut failure = Self::new(ErrorKind::of_status(status), message);
+        let mut failure = Self::new(ErrorKind::of_status(status, request), message);
         let code = error.get("code").and_then(Value::as_i64).filter(|code| *code < 0);
         let name = text(error, "type").and_then(ErrorKind::of_name);
         if let Some(kind) = name.or(code.map(ErrorKind::of_code)) {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::version::Version;
+use crate::{json::Object, operation::Operation, request::Request, version::Version};
 
 #[test]
 fn a2a_errors_have_codes_of_the_specification() {
@@ -24,7 +24,7 @@ fn errors_survive_every_binding() {
         assert_eq!(Failure::of_json_rpc(code, "no", error.get("data")), sent);
         for version in Version::ALL {
             let answer = sent.to_rest(version);
-            assert_eq!(Failure::of_rest(answer.status, &answer.body), sent);
+            assert_eq!(Failure::of_rest(answer.status, &answer.body, None), sent);
         }
     }
 }
@@ -64,6 +64,45 @@ fn own_errors_use_no_number_of_a2a() {
 }
 
 #[test]
+fn request_decides_about_unnamed_errors() {
+    let about = |operation| {
+        let mut request = Request::new(operation, Object::new());
+        request.set_task_id("t");
+        request
+    };
+    let mut follow_up = Request::new(Operation::SendMessage, Object::new());
+    follow_up.params.insert("message".to_owned(), json!({}));
+    let first = follow_up.clone();
+    follow_up.set_task_id("t");
+    let push = about(Operation::CreatePushConfig);
+    let body = json!({ "message": "no" });
+    for (status, request, kind) in [
+        (404, &about(Operation::GetTask), ErrorKind::TaskNotFound),
+        (404, &about(Operation::CancelTask), ErrorKind::TaskNotFound),
+        (404, &follow_up, ErrorKind::TaskNotFound),
+        (404, &push, ErrorKind::TaskNotFound),
+        (404, &first, ErrorKind::MethodNotFound),
+        (501, &push, ErrorKind::PushNotificationNotSupported),
+        (501, &first, ErrorKind::UnsupportedOperation),
+        (409, &about(Operation::CancelTask), ErrorKind::TaskNotCancelable),
+    ] {
+        assert_eq!(Failure::of_rest(status, &body, Some(request)).kind, kind, "{request:?}");
+    }
+    let named = Failure::new(ErrorKind::MethodNotFound, "no").to_rest(Version::V1);
+    let read = Failure::of_rest(404, &named.body, Some(&about(Operation::GetTask)));
+    assert_eq!(read.kind, ErrorKind::MethodNotFound, "the name of an error decides first");
+}
+
+#[test]
+fn invalid_answer_differs_from_error_of_agent() {
+    let own = Failure::invalid_answer("no id");
+    assert!(own.is_invalid_answer() && !ErrorKind::A2A.contains(&own.kind));
+    let reported = Failure::of_json_rpc(-32006, "no", None);
+    assert_eq!(reported.kind, ErrorKind::InvalidAgentResponse);
+    assert!(!reported.is_invalid_answer());
+}
+
+#[test]
 fn foreign_errors_are_bounded_and_keep_their_code() {
     let long = "x".repeat(100_000);
     let failure = Failure::of_json_rpc(-32050, &long, Some(&json!("text")));
@@ -75,7 +114,7 @@ fn foreign_errors_are_bounded_and_keep_their_code() {
         (422, ErrorKind::InvalidParams),
         (502, ErrorKind::Unavailable),
     ] {
-        assert_eq!(Failure::of_rest(status, &json!("<html>")).kind, kind);
+        assert_eq!(Failure::of_rest(status, &json!("<html>"), None).kind, kind);
     }
     let details = vec![json!({ "@type": "x" }); 1000];
     assert_eq!(Failure::of_json_rpc(-32603, "", Some(&details.into())).details.len(), 32);

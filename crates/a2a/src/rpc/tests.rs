@@ -90,8 +90,7 @@ fn answers_and_errors_are_read() {
             r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#,
         ];
         for odd in odd {
-            let failure = read(odd.as_bytes()).unwrap_err();
-            assert_eq!(failure.kind, ErrorKind::InvalidAgentResponse, "{odd}");
+            assert!(read(odd.as_bytes()).unwrap_err().is_invalid_answer(), "{odd}");
         }
     }
 }

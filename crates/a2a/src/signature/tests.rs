@@ -116,6 +116,22 @@ fn changed_or_foreign_card_is_rejected() {
 }
 
 #[test]
+fn key_set_has_public_signature_keys_only() {
+    let signer = es256();
+    let set = |keys: Value| key_set(json!({ "keys": keys }).to_string().as_bytes());
+    let own = serde_json::to_value(&signer.key_set().keys[0]).unwrap();
+    let mut for_encryption = own.clone();
+    for_encryption["use"] = "enc".into();
+    let others = [json!({ "kty": "FUTURE" }), json!({ "kty": "oct", "k": "AA" }), for_encryption];
+    let mut all = others.to_vec();
+    all.extend([json!(7), own]);
+    assert_eq!(set(all.into()).unwrap(), signer.key_set());
+    assert_eq!(set(others.to_vec().into()), Err(InvalidKeySet::NoKey));
+    assert_eq!(key_set(b"[]"), Err(InvalidKeySet::NoKey));
+    assert!(matches!(key_set(b"<html>"), Err(InvalidKeySet::Json(_))));
+}
+
+#[test]
 fn unsafe_headers_are_rejected() {
     let signer = es256();
     let headers = [

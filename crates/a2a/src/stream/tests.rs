@@ -43,7 +43,9 @@ proptest! {
             let mut read = Vec::new();
             for chunk in text.chunks(size) {
                 reader.push(chunk).unwrap();
-                read.extend(std::iter::from_fn(|| reader.next_event()));
+                while let Some(event) = reader.next_event() {
+                    read.push(reader.read(&event));
+                }
             }
             prop_assert_eq!(read.pop(), Some(Err(failure)));
             prop_assert_eq!(read.into_iter().collect::<Result<Vec<_>, _>>().unwrap(), stream());
@@ -56,7 +58,9 @@ proptest! {
         for (dialect, _) in dialects() {
             let mut reader = EventReader::new(dialect, 1, limits());
             reader.push(bytes.as_bytes()).unwrap();
-            while reader.next_event().is_some() {}
+            while let Some(event) = reader.next_event() {
+                let _ = reader.read(&event);
+            }
         }
     }
 }
@@ -65,5 +69,25 @@ proptest! {
 fn long_events_are_rejected() {
     let mut reader = EventReader::new(Dialect::http_json(Version::V1), 1, limits());
     let long = format!("data: {}\n\n", "x".repeat(5000));
-    assert_eq!(reader.push(long.as_bytes()).unwrap_err().kind, ErrorKind::InvalidAgentResponse);
+    assert!(reader.push(long.as_bytes()).unwrap_err().is_invalid_answer());
+}
+
+#[test]
+fn final_event_of_old_agents_ends_the_stream() {
+    let update = |is_final: bool| json!({ "taskId": "t", "contextId": "c", "status": { "state": "working" }, "final": is_final });
+    for is_final in [true, false] {
+        let mut marked = update(is_final);
+        marked["kind"] = "status-update".into();
+        let response = json!({ "jsonrpc": "2.0", "id": 1, "result": marked });
+        for (dialect, event) in [
+            (Dialect::json_rpc(Version::V03), response),
+            (Dialect::http_json(Version::V03), json!({ "statusUpdate": update(is_final) })),
+        ] {
+            let mut reader = EventReader::new(dialect, 1, limits());
+            reader.push(format!("data: {event}\n\n").as_bytes()).unwrap();
+            let data = reader.next_event().unwrap();
+            reader.read(&data).unwrap();
+            assert_eq!(reader.is_final(), is_final, "{event}");
+        }
+    }
 }

@@ -34,6 +34,15 @@ fn traceparent_is_parsed_as_specified() {
     }
 }
 
+#[test]
+fn state_member_is_replaced_at_start() {
+    let state = "a=1, own=2 ,ownb=3";
+    assert_eq!(state_member(state, "own"), Some("2"));
+    assert_eq!(with_state_member(Some(state), ("own", "3")), "own=3,a=1,ownb=3");
+    assert_eq!(with_state_member(None, ("own", "1")), "own=1");
+    assert_eq!(state_member(state, "b"), None);
+}
+
 proptest! {
     #[test]
     fn written_parent_parses(trace in 1u128.., span in 1u64.., flags in 0u8..4) {

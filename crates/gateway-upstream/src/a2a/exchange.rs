@@ -1,6 +1,7 @@
 //! One request to an agent and its answer, in the version and binding that the agent supports.
 
 use std::{
+    borrow::Cow,
     sync::atomic::Ordering,
     time::{Duration, Instant},
 };
@@ -84,15 +85,11 @@ impl AgentLink {
         let operation = outbound.request.operation;
         // Agents need not have the other operations.
         let is_required = operation.sends_message() || operation == Operation::GetTask;
-        if !(is_required && answer.as_ref().is_err_and(is_version_error)) {
+        if !(is_required && answer.as_ref().is_err_and(may_have_changed)) {
             return answer;
         }
         outbound.send_state.reset();
-        self.dialect.store(None);
-        let now = self.supported_dialect().await?;
-        if now == before {
-            return answer;
-        }
+        let Some(now) = Box::pin(self.dialect_after(before)).await else { return answer };
         Box::pin(self.call_in(now, outbound)).await
     }
 
@@ -102,13 +99,14 @@ impl AgentLink {
         written.request.body_mut().track(send_state);
         let Some(sink) = sink else {
             let answer = self.exchange(written, meta).await?;
-            return self.read(dialect, request.operation, &answer);
+            return self.read(dialect, request, &answer);
         };
         let WrittenRequest { id, request: http_request } = written;
         let started = Instant::now();
-        let head = timeout(sink.limit, self.transport.send(http_request, &meta.subject)).await;
+        let head = timeout(sink.limit, Box::pin(self.open(http_request, &meta.subject))).await;
         let response = head.unwrap_or_else(|_| Err(timed_out(send_state, sink.limit)))?;
         if response.status().is_success() && is_event_stream(response.headers()) {
+            meta.observe(response.headers());
             let limit_bytes = self.transport.client.limits().response_bytes;
             let buffered = meta.buffered.as_deref();
             let stream = EventStream::new((dialect, id, response), limit_bytes, buffered);
@@ -118,7 +116,7 @@ impl AgentLink {
         let left = sink.limit.saturating_sub(started.elapsed());
         let answer = timeout(left, self.read_body(id, response, meta)).await;
         let answer = answer.unwrap_or_else(|_| Err(timed_out(send_state, sink.limit)))?;
-        self.read(dialect, request.operation, &answer)?;
+        self.read(dialect, request, &answer)?;
         Err(ProtocolViolation::ContentType.into())
     }
 
@@ -140,6 +138,7 @@ impl AgentLink {
         meta: &RequestMeta,
     ) -> Result<HttpAnswer, Error> {
         let (head, body) = response.into_parts();
+        meta.observe(&head.headers);
         let is_json = ["application/json", "application/a2a+json"]
             .iter()
             .any(|wanted| is_media_type(&head.headers, wanted));
@@ -155,11 +154,11 @@ impl AgentLink {
         Ok(HttpAnswer { id, status: head.status, body })
     }
 
-    /// The answer in its internal form, or the error of the agent.
+    /// The answer to a request in its internal form, or the error of the agent.
     pub(super) fn read(
         &self,
         dialect: Dialect,
-        operation: Operation,
+        request: &Request,
         answer: &HttpAnswer,
     ) -> Result<Value, Error> {
         let HttpAnswer { id, status, body } = answer;
@@ -168,7 +167,7 @@ impl AgentLink {
             if !status.is_success() && !is_rpc_error(body, limits) {
                 return Err(status_error(*status));
             }
-            return Ok(rpc::read_answer(version, operation, *id, body, limits)?);
+            return Ok(rpc::read_answer(version, request.operation, *id, body, limits)?);
         }
         // Errors of proxies in front of an agent have no form of A2A.
         let is_error_of_agent = || {
@@ -179,20 +178,26 @@ impl AgentLink {
         if !status.is_success() && !is_error_of_agent() {
             return Err(status_error(*status));
         }
-        Ok(rest::read_answer(version, operation, status.as_u16(), body, limits)?)
+        Ok(rest::read_answer(version, request, status.as_u16(), body, limits)?)
     }
 
     pub(super) fn limits(&self) -> Limits {
         Limits::with_max_bytes(self.transport.client.limits().response_bytes)
     }
 
-    /// Writes a request in a dialect.
+    /// Writes a request in a dialect, for the tenant of the agent's interface.
     pub(super) fn written(
         &self,
         dialect: Dialect,
         request: &Request,
         meta: &RequestMeta,
     ) -> Result<WrittenRequest, Error> {
+        // Operations of callers have the tenant already.
+        let mut request = Cow::Borrowed(request);
+        if dialect.version == Version::V1 && request.tenant() != self.tenant.as_deref() {
+            request.to_mut().set_tenant(self.tenant.as_deref());
+        }
+        let request = &*request;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let address = &self.transport.address;
         let mut headers: HeaderMap = address.headers.clone();
@@ -238,6 +243,13 @@ impl AgentLink {
 pub(super) fn is_version_error(error: &Error) -> bool {
     let Error::Agent(failure) = error else { return false };
     matches!(failure.kind, ErrorKind::MethodNotFound | ErrorKind::VersionNotSupported)
+}
+
+/// Whether an error can mean that the agent supports another version or binding now. A 404 without a
+/// body of A2A is that of a server without the path.
+fn may_have_changed(error: &Error) -> bool {
+    is_version_error(error)
+        || matches!(error, Error::Protocol { what: ProtocolViolation::Status(404) })
 }
 
 /// The error of an expired time limit. A request that was not sent by now never is.

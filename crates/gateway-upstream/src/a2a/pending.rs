@@ -1,27 +1,34 @@
-//! The response to the message of a step. It is read even if the step is abandoned, so that the task
-//! can be canceled.
+//! The tasks of messages: the polls until their end, and the response to the message of a step, which
+//! is a stream if the agent has streams.
+//!
+//! The response of a step is read even if the step is abandoned, so that the task can be canceled.
 
 use std::{sync::Arc, time::Duration};
 
 use a2a::{
-    ErrorKind, Operation, Request,
+    ErrorKind, Failure, Operation, Request, TaskState,
+    model::{self, Event},
     tool::{SendResponse, Task},
 };
+use gateway_policy::BufferReservation;
 use gateway_protocol::jsonrpc::ObjectWriter;
 use retry_backoff::jittered;
-use serde_json::{
-    Map,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{Map, Value, value::RawValue};
 use tokio::{
-    sync::oneshot,
-    time::{sleep, timeout},
+    sync::{SemaphorePermit, mpsc, oneshot},
+    time::{Instant, sleep, timeout},
 };
 
-use super::{AgentLink, RequestMeta, exchange::Outbound, step::read_response};
+use super::{
+    AgentLink, EventSink, RequestMeta,
+    assembly::apply,
+    exchange::{Outbound, timed_out},
+    step::read_response,
+};
 use crate::{
     client_channel::ClientChannel,
     error::{Error, ProtocolViolation},
+    request::AgentEvent,
     send_state::SendState,
 };
 
@@ -29,7 +36,7 @@ use crate::{
 const FIRST_POLL_DELAY: Duration = Duration::from_millis(50);
 const MAX_POLL_DELAY: Duration = Duration::from_secs(2);
 /// Time limit of one poll.
-pub(super) const POLL_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for a response that only serves to learn the task id.
 const TASK_ID_TIMEOUT: Duration = Duration::from_secs(30);
 /// That limit when the gateway stops.
@@ -37,7 +44,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The delays between the polls of a task.
 #[derive(Debug)]
-pub(super) struct PollDelay(Duration);
+struct PollDelay(Duration);
 
 impl Default for PollDelay {
     fn default() -> Self {
@@ -46,7 +53,7 @@ impl Default for PollDelay {
 }
 
 impl PollDelay {
-    pub(super) fn next(&mut self) -> Duration {
+    fn next(&mut self) -> Duration {
         let delay = self.0;
         self.0 = MAX_POLL_DELAY.min(delay * 3 / 2);
         jittered(delay)
@@ -55,14 +62,19 @@ impl PollDelay {
 
 /// The status messages of a task as progress notifications.
 #[derive(Debug, Default)]
-struct Progress {
+pub(super) struct Progress<'a> {
+    channel: Option<&'a ClientChannel>,
     last: String,
     count: u32,
 }
 
-impl Progress {
-    /// Reports a message that differs from the last one.
-    fn report(&mut self, channel: &ClientChannel, words: String) {
+impl Progress<'_> {
+    /// Reports the status message of a task, if it differs from the last one.
+    fn report(&mut self, answer: &Value) {
+        let (Some(channel), Some(Event::Task(task))) = (self.channel, Event::of(answer)) else {
+            return;
+        };
+        let words = task.status_message().map(model::Message::text).unwrap_or_default();
         if words.is_empty() || words == self.last {
             return;
         }
@@ -77,32 +89,125 @@ impl Progress {
     }
 }
 
-/// The response to a message. Dropping it before the end of its task cancels the task.
+/// Polls the task of a message.
+pub(super) struct Poller<'a> {
+    pub(super) link: &'a AgentLink,
+    pub(super) meta: &'a RequestMeta,
+    /// The request for the task.
+    pub(super) request: Request,
+    /// The end of the polls. `None`: the future is dropped at the end.
+    pub(super) until: Option<Instant>,
+    pub(super) progress: Progress<'a>,
+}
+
+impl Poller<'_> {
+    /// Replaces an answer by the states of its task until the task ends, needs its caller, or the
+    /// time is over. Fails if further polls are useless; the answer then has the last known state.
+    pub(super) async fn end(mut self, answer: &mut Value) -> Result<(), Error> {
+        let mut delay = PollDelay::default();
+        // Each state has memory of its own, which the next one releases.
+        let mut held = None;
+        let outcome = loop {
+            if !is_running(answer) {
+                break Ok(());
+            }
+            self.progress.report(answer);
+            let wait = delay.next();
+            if self.left().is_some_and(|left| left <= wait) {
+                break Ok(());
+            }
+            sleep(wait).await;
+            let part = self.meta.buffered.as_ref().map(|buffered| buffered.part());
+            match Box::pin(self.poll(part.clone())).await {
+                Ok(state) => {
+                    *answer = state;
+                    held = part;
+                }
+                Err(error) if self.is_final(&error) => break Err(error),
+                Err(_) => {}
+            }
+        };
+        if let (Some(buffered), Some(held)) = (&self.meta.buffered, held) {
+            buffered.absorb(&held);
+        }
+        outcome
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.until.map(|until| until.saturating_duration_since(Instant::now()))
+    }
+
+    /// The answer with the state of the task.
+    pub(super) async fn poll(
+        &self,
+        buffered: Option<Arc<BufferReservation>>,
+    ) -> Result<Value, Error> {
+        let meta = RequestMeta { buffered, ..self.meta.clone() };
+        let (request, send_state) = (&self.request, SendState::default());
+        let outbound = Outbound { request, meta: &meta, send_state: &send_state, sink: None };
+        let limit = self.left().map_or(POLL_TIMEOUT, |left| left.min(POLL_TIMEOUT));
+        let answer = timeout(limit, self.link.call(outbound)).await;
+        let task = answer.unwrap_or_else(|_| Err(timed_out(&send_state, limit)))?;
+        let id = model::Task::of(&task).and_then(model::Task::id);
+        if id.is_none() || !task["status"]["state"].is_string() {
+            return Err(ProtocolViolation::Shape("GetTask").into());
+        }
+        if id != request.task_id() {
+            return Err(Failure::invalid_answer("it is another task").into());
+        }
+        Ok(Value::Object(Map::from_iter([("task".to_owned(), task)])))
+    }
+
+    /// Whether further polls are useless. The caller of a message waits for its time limit, because
+    /// memory can be released and agents can return.
+    fn is_final(&self, error: &Error) -> bool {
+        match error {
+            Error::Agent(failure) => is_final(failure.kind),
+            error => self.until.is_none() && !may_pass(error),
+        }
+    }
+}
+
+/// Whether an answer is a task that runs.
+fn is_running(answer: &Value) -> bool {
+    let Some(Event::Task(task)) = Event::of(answer) else { return false };
+    matches!(task.state(), TaskState::Submitted | TaskState::Working)
+}
+
+/// The response to the message of a step. Dropping it before the end of its task cancels the task.
 pub(super) struct PendingResponse {
     link: Arc<AgentLink>,
     meta: RequestMeta,
     /// The task id of the first response, if it is a task.
     id: Option<String>,
-    response: SendResponse,
+    /// The response in its internal form, or what the events so far make up.
+    answer: Value,
+    /// The further events of a stream.
+    events: Option<mpsc::Receiver<AgentEvent>>,
 }
 
 impl AgentLink {
-    /// Sends a message and waits for the response. If the step stops waiting, a detached task takes
-    /// over; a message that was not sent by then is never sent.
+    /// Sends a message and waits for the response, or for the first event if it `streams`. If the
+    /// step stops waiting, a detached task takes over; a message that was not sent by then is never
+    /// sent.
     pub(super) async fn deliver(
         self: &Arc<Self>,
-        message: Request,
+        (message, streams): (Request, bool),
         meta: RequestMeta,
         send_state: SendState,
     ) -> Result<PendingResponse, Error> {
         let (mut sender, receiver) = oneshot::channel();
         let link = Arc::clone(self);
         self.transport.client.spawn(async move {
-            let mut answer = std::pin::pin!(link.answer(&message, meta, &send_state));
+            let mut answer = std::pin::pin!(link.answer((&message, streams), meta, &send_state));
             let answer = tokio::select! {
                 answer = &mut answer => Some(answer),
                 () = sender.closed() => {
-                    if send_state.cancel_if_unsent() { None } else { link.read_abandoned(answer).await }
+                    let is_sent = !send_state.cancel_if_unsent();
+                    match link.read_abandoned.try_acquire() {
+                        Ok(place) if is_sent => link.read_abandoned(place, answer).await,
+                        _ => None,
+                    }
                 }
             };
             if let Some(answer) = answer {
@@ -114,12 +219,12 @@ impl AgentLink {
         receiver.await.unwrap_or_else(|_| Err(ProtocolViolation::Closed.into()))
     }
 
-    /// Reads the response of an abandoned message, within the limits.
-    async fn read_abandoned(
+    /// Reads the response to a message whose caller waits no longer, within the limits.
+    pub(super) async fn read_abandoned<T>(
         &self,
-        answer: impl Future<Output = Result<PendingResponse, Error>>,
-    ) -> Option<Result<PendingResponse, Error>> {
-        let _place = self.read_abandoned.try_acquire().ok()?;
+        _place: SemaphorePermit<'_>,
+        answer: impl Future<Output = T>,
+    ) -> Option<T> {
         let last = async {
             self.stop.cancelled().await;
             sleep(SHUTDOWN_TIMEOUT).await;
@@ -141,17 +246,64 @@ impl AgentLink {
 
     async fn answer(
         self: &Arc<Self>,
-        message: &Request,
+        (message, streams): (&Request, bool),
         meta: RequestMeta,
         send_state: &SendState,
     ) -> Result<PendingResponse, Error> {
-        let outbound = Outbound { request: message, meta: &meta, send_state, sink: None };
-        let response = read_response(&self.call(outbound).await?)?;
-        let id = match &response {
-            SendResponse::Message(_) => None,
-            SendResponse::Task(task) => Some(task.id.clone()),
+        let first =
+            if streams { self.first_event(message, &meta, send_state).await? } else { None };
+        let (answer, events) = if let Some((answer, events)) = first {
+            (answer, Some(events))
+        } else {
+            let outbound = Outbound { request: message, meta: &meta, send_state, sink: None };
+            (self.call(outbound).await?, None)
         };
-        Ok(PendingResponse { link: Arc::clone(self), meta, id, response })
+        let id = match read_response(&answer)? {
+            SendResponse::Message(_) => None,
+            SendResponse::Task(task) => Some(task.id),
+        };
+        Ok(PendingResponse { link: Arc::clone(self), meta, id, answer, events })
+    }
+
+    /// Sends a message as a stream and waits for the first event. The stream is read until the end of
+    /// its receiver. `None`: the agent rejected the stream unprocessed.
+    async fn first_event(
+        self: &Arc<Self>,
+        message: &Request,
+        meta: &RequestMeta,
+        send_state: &SendState,
+    ) -> Result<Option<(Value, mpsc::Receiver<AgentEvent>)>, Error> {
+        let request = Request::new(Operation::SendStreamingMessage, message.params.clone());
+        let (link, own, sent) = (Arc::clone(self), meta.clone(), send_state.clone());
+        let limit = Duration::from_millis(self.transport.client.limits().call_timeout_ms);
+        let (sender, mut events) = mpsc::channel(1);
+        let (ended, outcome) = oneshot::channel();
+        self.transport.client.spawn(async move {
+            let sink = EventSink::new(&sender, None, limit);
+            let (meta, sink) = (&own, Some(&sink));
+            let outbound = Outbound { request: &request, meta, send_state: &sent, sink };
+            tokio::select! {
+                biased;
+                outcome = Box::pin(link.call(outbound)) => drop(ended.send(outcome)),
+                () = sender.closed() => {}
+            }
+        });
+        if let Some(AgentEvent { event, buffered }) = events.recv().await {
+            if let (Some(whole), Some(part)) = (&meta.buffered, &buffered) {
+                whole.absorb(part);
+            }
+            let mut answer = Value::Null;
+            apply(&mut answer, event);
+            return Ok(Some((answer, events)));
+        }
+        match outcome.await {
+            Ok(Err(Error::Agent(failure))) if has_no_streams(failure.kind) => {
+                send_state.reset();
+                Ok(None)
+            }
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(_)) | Err(_) => Err(ProtocolViolation::Closed.into()),
+        }
     }
 }
 
@@ -161,55 +313,60 @@ impl PendingResponse {
     pub(super) async fn ended(
         &mut self,
         channel: Option<&ClientChannel>,
-    ) -> Result<&SendResponse, Error> {
-        let mut delay = PollDelay::default();
-        let mut progress = Progress::default();
-        while self.is_running() {
-            if let (Some(channel), SendResponse::Task(task)) = (channel, &self.response) {
-                progress.report(channel, task.words());
-            }
-            sleep(delay.next()).await;
-            if let Some(task) = self.poll().await? {
-                self.response = SendResponse::Task(task);
-            }
+    ) -> Result<SendResponse, Error> {
+        let mut progress = Progress { channel, ..Progress::default() };
+        self.follow(&mut progress).await;
+        if let Some(id) = &self.id {
+            let request = about(Operation::GetTask, id);
+            let (link, meta) = (&self.link, &self.meta);
+            let poller = Poller { link, meta, request, until: None, progress };
+            poller.end(&mut self.answer).await.map_err(lost)?;
         }
-        Ok(&self.response)
+        read_response(&self.answer)
     }
 
-    fn is_running(&self) -> bool {
-        let SendResponse::Task(task) = &self.response else { return false };
-        matches!(task.state(), a2a::TaskState::Submitted | a2a::TaskState::Working)
-    }
-
-    /// The state of the task. `None`: the poll failed and the task may still be running.
-    async fn poll(&self) -> Result<Option<Task>, Error> {
-        let Some(id) = self.id.as_deref() else { return Ok(None) };
-        let request = about(Operation::GetTask, id);
-        let send_state = SendState::default();
-        let outbound =
-            Outbound { request: &request, meta: &self.meta, send_state: &send_state, sink: None };
-        match timeout(POLL_TIMEOUT, Box::pin(self.link.call(outbound))).await {
-            Ok(Ok(task)) => {
-                let task = to_raw_value(&task).ok().and_then(|task| Task::read(&task));
-                let malformed = || lost(Some(&ProtocolViolation::Shape("GetTask").into()), None);
-                task.map(Some).ok_or_else(malformed)
+    /// Applies the events of a stream. The polls continue after an interrupted stream. They also
+    /// decide about a task that is too large, or has no memory.
+    async fn follow(&mut self, progress: &mut Progress<'_>) {
+        let Some(mut events) = self.events.take() else { return };
+        let limit = self.link.transport.client.limits().response_bytes;
+        // The memory of the artifacts, and that of the last status.
+        let (mut held, mut status) = (Vec::new(), None);
+        let mut bytes = 0;
+        while is_running(&self.answer) {
+            progress.report(&self.answer);
+            let Some(AgentEvent { event, buffered }) = events.recv().await else { break };
+            match Event::of(&event) {
+                Some(Event::Status { .. }) => status = buffered,
+                Some(Event::Artifact { .. }) => {
+                    bytes += event.to_string().len();
+                    held.extend(buffered);
+                }
+                _ => (held, status) = (Vec::from_iter(buffered), None),
             }
-            Ok(Err(Error::Agent(failure))) if is_final(failure.kind) => {
-                Err(lost(None, Some(failure.message)))
+            if bytes > limit {
+                break;
             }
-            Ok(Err(Error::Agent(_))) => Ok(None),
-            Ok(Err(error)) if !may_pass(&error) => Err(lost(Some(&error), None)),
-            Ok(Err(_)) | Err(_) => Ok(None),
+            apply(&mut self.answer, event);
+        }
+        if is_running(&self.answer) {
+            // The polls read them again.
+            if let Some(task) = self.answer["task"].as_object_mut() {
+                task.remove("artifacts");
+            }
+        } else if let Some(buffered) = &self.meta.buffered {
+            held.iter().chain(&status).for_each(|part| buffered.absorb(part));
         }
     }
 
     /// The running task, which is then no longer canceled with this response.
-    pub(super) fn release(&mut self) -> Option<&Task> {
-        if !self.is_running() {
+    pub(super) fn release(&mut self) -> Option<Task> {
+        if !is_running(&self.answer) {
             return None;
         }
+        let SendResponse::Task(task) = read_response(&self.answer).ok()? else { return None };
         self.id = None;
-        if let SendResponse::Task(task) = &self.response { Some(task) } else { None }
+        Some(task)
     }
 }
 
@@ -224,7 +381,7 @@ pub(super) fn about(operation: Operation, id: &str) -> Request {
 
 impl Drop for PendingResponse {
     fn drop(&mut self) {
-        let SendResponse::Task(task) = &self.response else { return };
+        let Some(Event::Task(task)) = Event::of(&self.answer) else { return };
         if task.state().is_terminal() {
             return;
         }
@@ -232,6 +389,11 @@ impl Drop for PendingResponse {
             self.link.cancel(id, &self.meta);
         }
     }
+}
+
+/// Whether an agent rejects streams, although its card has them.
+fn has_no_streams(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::UnsupportedOperation | ErrorKind::MethodNotFound)
 }
 
 /// Whether an error is permanent.
@@ -249,18 +411,21 @@ pub(super) fn is_final(kind: ErrorKind) -> bool {
 
 /// Whether a failed poll may succeed later.
 fn may_pass(error: &Error) -> bool {
-    error.is_about_reach() || matches!(error, Error::Refused { status: 429 })
+    error.is_failure() || matches!(error, Error::Refused { status: 429 } | Error::QuotaExceeded(_))
 }
 
 /// The error of an accepted message with an unknown outcome.
-fn lost(error: Option<&Error>, said: Option<String>) -> Error {
-    let error = error.map(|error| format!(": {error}")).unwrap_or_default();
+fn lost(error: Error) -> Error {
+    let (error, said) = match error {
+        Error::Agent(failure) => (String::new(), Some(failure.message)),
+        error => (format!(": {error}"), None),
+    };
     Error::OpenTask { why: format!("the outcome of the agent's task is unknown{error}"), said }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

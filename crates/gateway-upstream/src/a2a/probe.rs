@@ -2,17 +2,40 @@
 //!
 //! Agent cards are not used: a card may differ from the behavior of its agent.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use a2a::{Dialect, ErrorKind, Failure, Operation, Request, Version};
 use serde_json::{Map, Value};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{AgentLink, RequestMeta, exchange::is_version_error};
 use crate::error::{Error, Phase, ProtocolViolation};
 
 /// The id of a task that does not exist.
 const NO_TASK: &str = "none";
+
+/// The shortest time between two probes that errors of the agent start.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The time of the last probe that an error of the agent started.
+#[derive(Debug, Default)]
+pub(super) struct ProbeInterval(Mutex<Option<Instant>>);
+
+impl ProbeInterval {
+    /// Whether another probe may start now.
+    fn start(&self) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let may_start = last.is_none_or(|last| now.duration_since(last) >= MIN_INTERVAL);
+        if may_start {
+            *last = Some(now);
+        }
+        may_start
+    }
+}
 
 /// The response of an agent to a probe of one dialect.
 enum ProbeResult {
@@ -28,9 +51,9 @@ impl AgentLink {
     pub(crate) async fn check(&self) -> Result<(), Error> {
         let dialect = self.supported_dialect().await?;
         let meta = RequestMeta::default();
-        let request = self.written(dialect, &probe(), &meta)?;
-        let answer = self.exchange(request, &meta).await?;
-        match self.read(dialect, Operation::GetTask, &answer) {
+        let request = probe();
+        let answer = self.exchange(self.written(dialect, &request, &meta)?, &meta).await?;
+        match self.read(dialect, &request, &answer) {
             Ok(_) | Err(Error::Agent(_)) => Ok(()),
             Err(error) => Err(error),
         }
@@ -44,6 +67,16 @@ impl AgentLink {
         }
         let probing = Box::pin(self.probe_dialect());
         self.probes.make(&self.transport.server, || self.known(), probing).await
+    }
+
+    /// The dialect of an agent that rejected a request in the dialect `before`, if it has another one
+    /// now. At most one caller per [`MIN_INTERVAL`] probes it; the others do not wait. A failed probe
+    /// changes nothing.
+    pub(super) async fn dialect_after(&self, before: Dialect) -> Option<Dialect> {
+        if self.known() == Some(before) && self.interval.start() {
+            let _ = Box::pin(self.probe_dialect()).await;
+        }
+        self.known().filter(|now| *now != before)
     }
 
     /// Probes the dialect of the agent and caches it. An uncertain result does not replace a known
@@ -64,15 +97,19 @@ impl AgentLink {
     /// HTTP+JSON is probed only if the address certainly has no JSON-RPC.
     async fn probe_all(&self) -> Result<Dialect, Error> {
         let (mut perhaps, mut why) = (None, ProtocolViolation::NoCommonVersion.into());
+        let mut known = self.known();
         for dialect in Version::ALL.map(Dialect::json_rpc) {
             match self.probe_rpc(dialect).await? {
                 ProbeResult::Speaks => return Ok(dialect),
                 ProbeResult::Perhaps => perhaps = perhaps.or(Some(dialect)),
-                ProbeResult::Refuses(error) => why = error,
+                ProbeResult::Refuses(error) => {
+                    known = known.filter(|known| *known != dialect);
+                    why = error;
+                }
             }
         }
         if let Some(perhaps) = perhaps {
-            return Ok(self.known().unwrap_or(perhaps));
+            return Ok(known.unwrap_or(perhaps));
         }
         for dialect in Version::ALL.map(Dialect::http_json) {
             if self.has_rest(dialect).await? {
@@ -91,7 +128,7 @@ impl AgentLink {
             Err(Error::Agent(failure)) => match failure.kind {
                 ErrorKind::TaskNotFound => Ok(ProbeResult::Speaks),
                 // The body is no response of JSON-RPC.
-                ErrorKind::InvalidAgentResponse => {
+                _ if failure.is_invalid_answer() => {
                     Ok(ProbeResult::Refuses(ProtocolViolation::NoCommonVersion.into()))
                 }
                 _ => Ok(ProbeResult::Perhaps),
@@ -106,9 +143,9 @@ impl AgentLink {
 
     async fn probe_in(&self, dialect: Dialect) -> Result<Value, Error> {
         let meta = RequestMeta::default();
-        let request = self.written(dialect, &probe(), &meta)?;
-        let answer = self.exchange(request, &meta).await?;
-        self.read(dialect, Operation::GetTask, &answer)
+        let request = probe();
+        let answer = self.exchange(self.written(dialect, &request, &meta)?, &meta).await?;
+        self.read(dialect, &request, &answer)
     }
 
     /// Whether the agent reports over HTTP+JSON that the task does not exist. A plain 404 does not
@@ -123,7 +160,7 @@ impl AgentLink {
         };
         let Ok(body) = serde_json::from_slice::<Value>(&answer.body) else { return Ok(false) };
         let status = answer.status.as_u16();
-        let names_error = || Failure::of_rest(status, &body).kind == ErrorKind::TaskNotFound;
+        let names_error = || Failure::of_rest(status, &body, None).kind == ErrorKind::TaskNotFound;
         let is_legacy = || dialect.version == Version::V03 && body["message"].is_string();
         Ok(!answer.status.is_success() && (names_error() || (status == 404 && is_legacy())))
     }

@@ -1,22 +1,26 @@
 //! The operations of callers.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use a2a::{
-    Operation, Request,
-    model::{Event, SKILL_ID},
-};
+use a2a::{Operation, Request, model::SKILL_ID};
 use gateway_protocol::{mcp::HOPS, trace_context};
 use serde_json::{Map, Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::SetOnce,
+    time::{Instant, timeout},
+};
 
 use super::{
     AgentLink, EventSink, RequestMeta,
     check::check_answer,
     exchange::{Outbound, timed_out},
-    pending::{POLL_TIMEOUT, PollDelay, is_final},
+    pending::{Poller, Progress},
 };
-use crate::{error::Error, request::AgentRequest, send_state::SendState};
+use crate::{
+    error::{Error, Phase},
+    request::AgentRequest,
+    send_state::SendState,
+};
 
 /// Maximum time of a stream. Its caller can subscribe to the task again.
 const MAX_STREAM_TIME: Duration = Duration::from_hours(1);
@@ -31,60 +35,75 @@ impl AgentLink {
         limit: Duration,
         sink: Option<&EventSink<'_>>,
     ) -> Result<Value, Error> {
-        let started = Instant::now();
-        let AgentRequest { context, trace, extensions, .. } = request;
+        let until = Instant::now() + limit;
+        let AgentRequest { request, context, trace, extensions, late, .. } = request;
+        let operation = request.operation;
+        let polls = operation == Operation::SendMessage && !request.returns_immediately();
         let meta = RequestMeta {
             subject: self.transport.subject_of(context)?,
             trace: trace_context::headers(trace).collect(),
             extensions: extensions.clone(),
+            activated: context.activated.clone(),
             buffered: context.buffered.clone(),
         };
-        let request = permitted(request.request, subject, context.hops);
+        restrict(request, subject, context.hops);
+        // Set here, because a later change copies the request, which can be large.
+        request.set_tenant(self.tenant.as_deref());
+        let request = &*request;
         let send_state = SendState::default();
-        let outbound = Outbound { request: &request, meta: &meta, send_state: &send_state, sink };
+        let outbound = Outbound { request, meta: &meta, send_state: &send_state, sink };
         let within = if sink.is_some() { MAX_STREAM_TIME } else { limit };
-        let answer = timeout(within, Box::pin(self.call_with_retry(outbound))).await;
-        let answer = answer.unwrap_or_else(|_| Err(timed_out(&send_state, within)))?;
-        check_answer(request.operation, &answer)?;
-        if request.operation != Operation::SendMessage || request.returns_immediately() {
+        let mut exchange = Box::pin(self.call_with_retry(outbound));
+        let timely = timeout(within, &mut exchange).await;
+        let Ok(answer) = timely else {
+            if sink.is_some_and(EventSink::has_events) {
+                let after_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+                return Err(Error::Timeout { phase: Phase::Stream, after_ms });
+            }
+            let error = timed_out(&send_state, within);
+            if operation != Operation::SendMessage || !error.may_have_run() {
+                return Err(error);
+            }
+            let answer = match (request.task_id(), late) {
+                // The task is known, so its state is an answer.
+                (Some(id), _) => {
+                    drop(exchange);
+                    let (request, until) = (poll(id, request), Some(Instant::now() + limit));
+                    let progress = Progress::default();
+                    let poller = Poller { link: self, meta: &meta, request, until, progress };
+                    Box::pin(poller.poll(meta.buffered.clone())).await.ok().map(Ok)
+                }
+                (None, Some(late)) => self.read_late(exchange, late, limit).await,
+                (None, None) => None,
+            };
+            let answer = answer.unwrap_or(Err(error))?;
+            check_answer(operation, &answer)?;
             return Ok(answer);
-        }
-        let left = limit.saturating_sub(started.elapsed());
-        Box::pin(self.ended(answer, &request, &meta, left)).await
-    }
-
-    /// Polls the task of an agent that does not wait for its end, as the caller requested. Returns the
-    /// last known task if the time is over or its state is unknown.
-    async fn ended(
-        &self,
-        mut answer: Value,
-        sent: &Request,
-        meta: &RequestMeta,
-        left: Duration,
-    ) -> Result<Value, Error> {
-        let until = Instant::now() + left;
-        let mut delay = PollDelay::default();
-        while let Some(Event::Task(task)) = Event::of(&answer)
-            && !task.state().is_terminal()
-            && !task.state().is_interrupted()
-            && let Some(id) = task.id()
-        {
-            let poll = poll(id, sent);
-            let left = until.saturating_duration_since(Instant::now());
-            let wait = delay.next();
-            if left <= wait {
-                break;
-            }
-            sleep(wait).await;
-            let send_state = SendState::default();
-            let outbound = Outbound { request: &poll, meta, send_state: &send_state, sink: None };
-            match timeout(POLL_TIMEOUT.min(left), Box::pin(self.call(outbound))).await {
-                Ok(Ok(task)) => answer = json!({ "task": task }),
-                Ok(Err(Error::Agent(failure))) if is_final(failure.kind) => break,
-                Ok(Err(_)) | Err(_) => {}
-            }
+        };
+        let mut answer = answer?;
+        check_answer(operation, &answer)?;
+        if let Some(id) = answer["task"]["id"].as_str().filter(|_| polls) {
+            let request = poll(id, request);
+            let (until, progress) = (Some(until), Progress::default());
+            let poller = Poller { link: self, meta: &meta, request, until, progress };
+            // An agent that has no such task leaves the caller the last known state.
+            let _ = Box::pin(poller.end(&mut answer)).await;
+            check_answer(operation, &answer)?;
         }
         Ok(answer)
+    }
+
+    /// Reads the answer of an agent that ignores `returnImmediately`, so that the caller finds its
+    /// task later. `late` ends the wait of the caller.
+    async fn read_late(
+        &self,
+        answer: impl Future<Output = Result<Value, Error>>,
+        late: &SetOnce<Duration>,
+        limit: Duration,
+    ) -> Option<Result<Value, Error>> {
+        let place = self.read_abandoned.try_acquire().ok()?;
+        let _ = late.set(limit);
+        self.read_abandoned(place, answer).await
     }
 }
 
@@ -99,36 +118,35 @@ fn poll(id: &str, sent: &Request) -> Request {
     Request::new(Operation::GetTask, params)
 }
 
-/// The request for the agent: it concerns what its permit names. The number of hops lets other
+/// Limits a request to what its permit names. The answer does not wait for the end of a new task, whose
+/// id would otherwise be unknown while it runs. A message that continues a task waits as its caller
+/// wants, because the immediate answer can be the state before it. The number of hops lets other
 /// gateways limit loops.
-pub(super) fn permitted(request: &Request, subject: &str, hops: Option<u32>) -> Request {
-    let mut request = request.clone();
+pub(super) fn restrict(request: &mut Request, subject: &str, hops: Option<u32>) {
     if !request.operation.sends_message() {
         request.set_task_id(subject);
-        return request;
+        return;
+    }
+    if request.operation == Operation::SendMessage && request.task_id().is_none() {
+        set(&mut request.params, "configuration", "returnImmediately", true.into());
     }
     // A2A has no field for the skill. An agent may read it from the metadata of the request, too.
     if let Some(Value::Object(metadata)) = request.params.get_mut("metadata") {
         metadata.remove(SKILL_ID);
     }
-    if let Some(message) = request.params.get_mut("message") {
-        set_metadata(message, SKILL_ID, subject.into());
+    if let Some(Value::Object(message)) = request.params.get_mut("message") {
+        set(message, "metadata", SKILL_ID, subject.into());
     }
     if let Some(hops) = hops {
-        let mut params = Value::Object(std::mem::take(&mut request.params));
-        set_metadata(&mut params, HOPS, hops.saturating_add(1).into());
-        if let Value::Object(members) = params {
-            request.params = members;
-        }
+        set(&mut request.params, "metadata", HOPS, hops.saturating_add(1).into());
     }
-    request
 }
 
-fn set_metadata(of: &mut Value, name: &str, value: Value) {
-    let Some(members) = of.as_object_mut() else { return };
-    let metadata = members.entry("metadata").or_insert_with(|| json!({}));
-    if !metadata.is_object() {
-        *metadata = json!({});
+/// Sets a member of an object in `of`.
+fn set(of: &mut Map<String, Value>, object: &str, name: &str, value: Value) {
+    let members = of.entry(object).or_insert_with(|| json!({}));
+    if !members.is_object() {
+        *members = json!({});
     }
-    metadata[name] = value;
+    members[name] = value;
 }

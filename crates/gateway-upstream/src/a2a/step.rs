@@ -1,9 +1,9 @@
 //! Skills as tools and steps of compositions: one message to a skill, and the result of its reply or
 //! task.
 //!
-//! The gateway asks for an immediate reply and polls the task until it ends, so that it knows which
-//! task to cancel when the call is abandoned. Replies to an agent that requests input are not
-//! supported. A client that supports tasks of MCP receives the task instead.
+//! The gateway streams the answer, or asks for an immediate reply and polls the task until it ends, so
+//! that it knows which task to cancel when the call is abandoned. Replies to an agent that requests
+//! input are not supported. A client that supports tasks of MCP receives the task instead.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use uuid::Uuid;
 use super::{
     AgentLink, RequestMeta,
     mcp_task::{reply, started},
-    send::permitted,
+    send::restrict,
 };
 use crate::{
     error::{Error, ProtocolViolation},
@@ -56,31 +56,34 @@ impl AgentLink {
         };
         let send_state = send_state.cloned().unwrap_or_default();
         let about_task = |operation| self.task_request((operation, *subject), &meta, &send_state);
-        let (takes_text, gives_text) = match request.method {
+        let (takes_text, gives_text, streams) = match request.method {
             Method::GetTask => {
                 return Ok((Box::pin(about_task(Operation::GetTask)).await?, Era::Modern));
             }
             Method::CancelTask => {
                 return Ok((Box::pin(about_task(Operation::CancelTask)).await?, Era::Modern));
             }
-            Method::SendMessage { takes_text, gives_text } => (takes_text, gives_text),
+            Method::SendMessage { takes_text, gives_text, streams } => {
+                (takes_text, gives_text, streams)
+            }
             other => {
                 let message = format!("agents do not support {}", other.as_str());
                 let error = RpcError { code: code::METHOD_NOT_FOUND, message, data: None };
                 return Ok((Reply::Error(error), Era::Modern));
             }
         };
-        let message = message(request.arguments.map_or("{}", RawValue::get), takes_text)?;
-        let message = permitted(&message, subject, request.context.hops);
+        let mut message = message(request.arguments.map_or("{}", RawValue::get), takes_text)?;
+        restrict(&mut message, subject, request.context.hops);
         let text = if gives_text { Text::AsItIs } else { Text::MayBeJson };
         // A poll of the task would not know that its text is not JSON.
         let takes_task = !gives_text && request.context.capabilities.has_extension(TASKS);
-        let mut pending = self.deliver(message, meta, send_state).await?;
+        let streams = streams && !takes_task;
+        let mut pending = self.deliver((message, streams), meta, send_state).await?;
         if takes_task && let Some(task) = pending.release() {
-            return Ok((reply(started(task))?, Era::Modern));
+            return Ok((reply(started(&task))?, Era::Modern));
         }
         let answer = Box::pin(pending.ended(request.channel)).await?;
-        Ok((reply(result_of(answer, text)?)?, Era::Modern))
+        Ok((reply(result_of(&answer, text)?)?, Era::Modern))
     }
 }
 
@@ -92,7 +95,7 @@ fn result_of(answer: &SendResponse, text: Text) -> Result<String, Error> {
     }
 }
 
-/// The message with these arguments, with an immediate response.
+/// The message with these arguments.
 fn message(arguments: &str, takes_text: bool) -> Result<Request, Error> {
     let shape = |_| Error::from(ProtocolViolation::Shape("SendMessage"));
     let arguments: Value = serde_json::from_str(arguments).map_err(shape)?;
@@ -106,10 +109,7 @@ fn message(arguments: &str, takes_text: bool) -> Result<Request, Error> {
         "role": "ROLE_USER",
         "parts": [part],
     });
-    let params = Map::from_iter([
-        ("message".to_owned(), message),
-        ("configuration".to_owned(), json!({ "returnImmediately": true })),
-    ]);
+    let params = Map::from_iter([("message".to_owned(), message)]);
     Ok(Request::new(Operation::SendMessage, params))
 }
 
@@ -126,7 +126,6 @@ mod tests {
 
     fn parts(arguments: &Value, takes_text: bool) -> Value {
         let request = message(&arguments.to_string(), takes_text).unwrap();
-        assert_eq!(request.params["configuration"], json!({ "returnImmediately": true }));
         request.params["message"]["parts"].clone()
     }
 

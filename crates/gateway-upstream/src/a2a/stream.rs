@@ -1,33 +1,39 @@
-//! The event stream of an operation of a caller.
+//! The event stream of an operation of a caller, or of the message of a step.
 //!
 //! Events keep their order. The agent waits while the caller does not read. A stream without a last
 //! event ends with an error.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use a2a::{Dialect, Failure, model::Event, stream::EventReader};
+use bytes::Bytes;
 use gateway_policy::BufferReservation;
 use gateway_protocol::{content, jsonrpc::Limits};
-use http::Response;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use hyper::body::Incoming;
-use serde_json::Value;
 use tokio::{sync::mpsc, time::timeout};
 
-use super::check::check_event;
+use super::{AgentLink, check::check_event};
 use crate::{
     breaker::BreakerPermit,
     error::{Error, Phase, ProtocolViolation},
-    http::{next_chunk, read_rest},
+    http::{Subject, next_chunk, read_rest},
+    request::AgentEvent,
+    send_state::Body,
 };
 
 /// Receives the events of one stream.
 #[derive(Debug)]
 pub(crate) struct EventSink<'a> {
-    events: &'a mpsc::Sender<Value>,
-    breaker: &'a BreakerPermit,
+    events: &'a mpsc::Sender<AgentEvent>,
+    /// `None`: the step counts its outcome.
+    breaker: Option<&'a BreakerPermit>,
     /// Maximum time before the head of the response, and between two chunks.
     pub(super) limit: Duration,
     has_events: AtomicBool,
@@ -35,8 +41,8 @@ pub(crate) struct EventSink<'a> {
 
 impl<'a> EventSink<'a> {
     pub(crate) fn new(
-        events: &'a mpsc::Sender<Value>,
-        breaker: &'a BreakerPermit,
+        events: &'a mpsc::Sender<AgentEvent>,
+        breaker: Option<&'a BreakerPermit>,
         limit: Duration,
     ) -> Self {
         Self { events, breaker, limit, has_events: AtomicBool::new(false) }
@@ -47,11 +53,35 @@ impl<'a> EventSink<'a> {
         self.has_events.load(Ordering::Relaxed)
     }
 
-    async fn send(&self, event: Value) -> Result<(), Error> {
-        if !self.has_events.swap(true, Ordering::Relaxed) {
-            self.breaker.record(false);
+    async fn send(&self, event: AgentEvent) -> Result<(), Error> {
+        let is_first = !self.has_events.swap(true, Ordering::Relaxed);
+        if let Some(breaker) = self.breaker.filter(|_| is_first) {
+            breaker.record(false);
         }
         self.events.send(event).await.map_err(|_| ProtocolViolation::Closed.into())
+    }
+}
+
+impl AgentLink {
+    /// Sends the request for a stream. Servers differ in the method of subscriptions: the Protocol
+    /// Buffers have GET, the text of the specification has POST.
+    pub(super) async fn open(
+        &self,
+        request: Request<Body>,
+        subject: &Subject,
+    ) -> Result<Response<Incoming>, Error> {
+        let has_other = |response: &Response<Incoming>| {
+            matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+        };
+        let get = (request.method() == Method::GET).then(|| request.clone());
+        let response = self.transport.send(request, subject).await?;
+        let Some(mut request) = get.filter(|_| has_other(&response)) else { return Ok(response) };
+        *request.method_mut() = Method::POST;
+        *request.body_mut() = Bytes::from_static(b"{}").into();
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let second = self.transport.send(request, subject).await?;
+        // The task may be unknown. The error of the usual method then says so.
+        Ok(if has_other(&second) { response } else { second })
     }
 }
 
@@ -62,7 +92,7 @@ pub(super) struct EventStream<'a> {
     reader: EventReader,
     limit_bytes: usize,
     buffered: Option<&'a BufferReservation>,
-    /// Bytes of memory reserved for the events that arrived together.
+    /// Bytes of memory reserved for unparsed events.
     reserved: usize,
 }
 
@@ -80,7 +110,7 @@ impl<'a> EventStream<'a> {
     pub(super) async fn read(mut self, sink: &EventSink<'_>) -> Result<(), Error> {
         let limit_bytes = self.limit_bytes;
         let after_ms = u64::try_from(sink.limit.as_millis()).unwrap_or(u64::MAX);
-        // Whether the stream may end after the events so far.
+        // Whether the task waits for its caller, so that the stream may end.
         let mut may_end = false;
         let mut task: Option<String> = None;
         loop {
@@ -89,19 +119,24 @@ impl<'a> EventStream<'a> {
             let Some(chunk) = chunk else {
                 return if may_end { Ok(()) } else { Err(ProtocolViolation::Closed.into()) };
             };
-            self.reserve(&chunk)?;
+            self.reserve(chunk.len())?;
             self.reader.push(&chunk).map_err(|_| Error::TooLarge { limit_bytes })?;
             while let Some(event) = self.reader.next_event() {
-                let event = event?;
+                let buffered = self.reserve_parsed(&event)?;
+                let event = self.reader.read(&event)?;
                 let view = check_event(&event)?;
                 if let Some(id) = view.task_id()
                     && task.get_or_insert_with(|| id.to_owned()) != id
                 {
                     return Err(Failure::invalid_answer("an event belongs to another task").into());
                 }
-                let is_last = view.is_last();
-                may_end = is_last || is_waiting(view);
-                sink.send(event).await?;
+                let is_last = view.is_last() || self.reader.is_final();
+                may_end = match view {
+                    Event::Task(task) => task.state().is_interrupted(),
+                    Event::Status { state, .. } => state.is_interrupted(),
+                    Event::Message(_) | Event::Artifact { .. } => may_end,
+                };
+                sink.send(AgentEvent { event, buffered }).await?;
                 if is_last {
                     read_rest(self.body);
                     return Ok(());
@@ -110,22 +145,20 @@ impl<'a> EventStream<'a> {
         }
     }
 
-    /// Reserves memory for the parsed events of a chunk.
-    fn reserve(&mut self, chunk: &[u8]) -> Result<(), Error> {
+    /// Reserves memory for a chunk and the event that it continues.
+    fn reserve(&mut self, chunk: usize) -> Result<(), Error> {
         let Some(buffered) = self.buffered else { return Ok(()) };
-        let parsed = content::tree_bytes(&String::from_utf8_lossy(chunk));
-        let needed = self.reader.held_bytes() + parsed;
+        let needed = self.reader.held_bytes() + chunk;
         buffered.reserve(needed.saturating_sub(self.reserved))?;
         self.reserved = self.reserved.max(needed);
         Ok(())
     }
-}
 
-/// Whether the task waits for its caller, so that the stream may end.
-fn is_waiting(event: Event<'_>) -> bool {
-    match event {
-        Event::Task(task) => task.state().is_interrupted(),
-        Event::Status { state, .. } => state.is_interrupted(),
-        Event::Message(_) | Event::Artifact { .. } => false,
+    /// Reserves memory for an event before it is parsed.
+    fn reserve_parsed(&self, event: &[u8]) -> Result<Option<Arc<BufferReservation>>, Error> {
+        let Some(buffered) = self.buffered.map(BufferReservation::part) else { return Ok(None) };
+        // Parsing rejects other text than UTF-8.
+        buffered.reserve(std::str::from_utf8(event).map_or(0, content::tree_bytes))?;
+        Ok(Some(buffered))
     }
 }

@@ -234,12 +234,28 @@ impl Address {
         headers: HeaderMap,
         body: Bytes,
     ) -> Option<Request<Body>> {
-        let base = self.uri.path().trim_end_matches('/');
+        let base = self.base_path();
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let queries = [self.uri.query().unwrap_or_default(), query];
         let queries: Vec<_> = queries.into_iter().filter(|query| !query.is_empty()).collect();
         let mark = if queries.is_empty() { "" } else { "?" };
         let target = format!("{base}{path}{mark}{}", queries.join("&"));
+        self.request_at(&target, method, headers, body)
+    }
+
+    /// The path of the URL, without a slash at the end.
+    pub(crate) fn base_path(&self) -> &str {
+        self.uri.path().trim_end_matches('/')
+    }
+
+    /// A request to a path of the host, which can have a query. `None`: the URL is too long.
+    pub(crate) fn request_at(
+        &self,
+        target: &str,
+        method: Method,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Option<Request<Body>> {
         let mut parts = self.uri.clone().into_parts();
         parts.path_and_query = Some(target.parse().ok()?);
         let mut request = self.request(method, headers, body);

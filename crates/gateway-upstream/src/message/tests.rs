@@ -40,6 +40,7 @@ fn modern_call_has_all_metadata() {
         },
         meta: vec![Param { name: "com.example/x".into(), value: raw(&json!([1])) }],
         session: None,
+        activated: None,
         subject: None,
         buffered: None,
     };

@@ -413,6 +413,8 @@ impl Connection {
         let Some(channel) = channel else {
             return self.refuse(&question, "the caller has disconnected");
         };
+        // The data can be that of an earlier call, also of another tool.
+        let channel = if has_token { channel } else { channel.for_unattributed() };
         let answered = channel.ask(&question.method, question.params.as_deref());
         let waits = (!has_token).then(|| self.questions().call_queue.unanswered());
         let connection = Arc::downgrade(self);
@@ -451,7 +453,7 @@ mod tests {
     use super::*;
     use crate::{
         TargetId,
-        client_channel::{ClientChannel, InterimMessage},
+        client_channel::{ClientAnswer, ClientChannel, InterimMessage, MessageFilter},
         events::{EventBus, EventPublisher},
         request::{Request, RequestContext},
         stdio::{former_calls::GRACE, lines::Line},
@@ -658,6 +660,45 @@ mod tests {
             Question { id: r#""q""#.into(), method: "sampling/createMessage".into(), params: None };
         connection.deliver(question, (1, false));
         assert!(is_rejected(&mut written));
+    }
+
+    /// Rejects questions that name no request.
+    #[derive(Debug)]
+    struct Attributed {
+        only: bool,
+    }
+
+    impl MessageFilter for Attributed {
+        fn notification(&self, _: &str, params: &RawValue) -> Option<Box<RawValue>> {
+            Some(params.to_owned())
+        }
+
+        fn question(&self, params: &RawValue) -> Result<Box<RawValue>, RpcError> {
+            let rejected = RpcError { code: -1, message: "no".to_owned(), data: None };
+            if self.only { Err(rejected) } else { Ok(params.to_owned()) }
+        }
+
+        fn answer(&self, answer: ClientAnswer) -> ClientAnswer {
+            answer
+        }
+
+        fn unattributed(self: Arc<Self>) -> Arc<dyn MessageFilter> {
+            Arc::new(Self { only: true })
+        }
+    }
+
+    #[tokio::test]
+    async fn question_without_token_passes_stricter_filter() {
+        let (connection, _written) = connection();
+        let context = RequestContext::default();
+        let (channel, mut told) = ClientChannel::open();
+        let channel = channel.filtered(Arc::new(Attributed { only: false }));
+        let outgoing = plain(&context, &channel);
+        let _call = start!(connection, outgoing);
+        ask(&connection, None);
+        assert!(!is_asked(&mut told));
+        ask(&connection, Some("gateway-1"));
+        assert!(is_asked(&mut told));
     }
 
     #[tokio::test]

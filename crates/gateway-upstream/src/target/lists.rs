@@ -21,6 +21,9 @@ const MAX_PAGES: usize = 1000;
 /// The limits of a whole list in bytes and time, as a multiple of those of one page.
 const WHOLE_LIST: u32 = 4;
 
+/// Time limit of fetching the card of an agent.
+const CARD: Duration = Duration::from_secs(10);
+
 /// Time limit of a health check.
 const CHECK: Duration = Duration::from_secs(4);
 
@@ -41,7 +44,11 @@ impl Target {
             } else {
                 backoff.next_delay()
             };
+            let is_up = listed.is_ok();
             self.note(listed);
+            if is_up {
+                Box::pin(self.refresh_card()).await;
+            }
             // Limits the rate of fetches when many are requested.
             tokio::time::sleep(self.timing.retry_first.min(wait)).await;
             self.until_due(wait).await;
@@ -69,6 +76,26 @@ impl Target {
         }
     }
 
+    /// Fetches the card of an agent, and publishes a changed one. Without an answer, the known card
+    /// stays: an agent works without its card.
+    async fn refresh_card(&self) {
+        let Ok(link) = self.link.agent() else { return };
+        let after_ms = u64::try_from(CARD.as_millis()).unwrap_or(u64::MAX);
+        let refreshed = timeout(CARD, link.refresh_card()).await;
+        match refreshed.unwrap_or(Err(Error::Timeout { phase: Phase::List, after_ms })) {
+            Ok(false) => {}
+            Ok(true) => {
+                let lists = self.publish.borrow().lists(&self.server).cloned();
+                if let Some(Lists { features, .. }) = lists {
+                    self.publish(&Arc::new(Tools::of_agent(link.card())), features);
+                }
+            }
+            Err(error) => {
+                tracing::debug!(target.server = %self.server, %error, "cannot read the agent card");
+            }
+        }
+    }
+
     /// Fetches and publishes all lists.
     pub(super) async fn list(&self) -> Result<(), Error> {
         let after_ms = self.limits.list_timeout_ms.saturating_mul(WHOLE_LIST.into());
@@ -80,7 +107,7 @@ impl Target {
     }
 
     async fn fetch(&self) -> Result<(Tools, Features), Error> {
-        let mut tools = Tools::default();
+        let mut tools = Tools::of_agent(self.link.agent().ok().and_then(|link| link.card()));
         self.fetch_pages(Catalogue::Tools, |page| tools.add_page(page)).await?;
         let mut features = Features::new(self.link.about(), self.prefix.clone());
         for (what, capability) in [
@@ -171,6 +198,7 @@ mod tests {
             server: server.clone(),
             prefix: Prefix::parse("").unwrap(),
             exposes: None,
+            tenant: None,
             transport: http_at(url),
             timeout: None,
             auto_start: true,

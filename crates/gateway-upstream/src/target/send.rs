@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::{
     super::{
         client_channel::ClientChannel,
-        concurrency::ConcurrencyPermit,
+        concurrency::{ConcurrencyLimit, ConcurrencyPermit},
         error::{Error, Phase},
         in_flight::InFlight,
         message::Outgoing,
@@ -77,13 +77,32 @@ impl Target {
         context: &RequestContext,
         limit: Duration,
     ) -> Result<ConcurrencyPermit<'_>, Error> {
+        self.wait_at(&self.gate, (quota_key, context), limit).await
+    }
+
+    /// Waits for a place, or for one of the reserve if all others are taken.
+    pub(super) async fn wait_for_task_permit(
+        &self,
+        quota_key: &QuotaKey,
+        context: &RequestContext,
+        limit: Duration,
+    ) -> Result<ConcurrencyPermit<'_>, Error> {
+        self.wait_at(&self.task_gate, (quota_key, context), limit).await
+    }
+
+    async fn wait_at<'a>(
+        &'a self,
+        gate: &'a ConcurrencyLimit,
+        (quota_key, context): (&QuotaKey, &RequestContext),
+        limit: Duration,
+    ) -> Result<ConcurrencyPermit<'a>, Error> {
         let caller = quota_key.as_ref().or(context.payer().as_ref()).cloned();
         if let Some(place) = self.gate.try_enter(&caller) {
             return Ok(place);
         }
         // Boxed, because most requests do not wait.
-        let waited = Box::pin(timeout(limit, self.gate.enter(&caller))).await;
-        Ok(waited.unwrap_or_else(|_| Err(self.gate.overloaded()))?)
+        let waited = Box::pin(timeout(limit, gate.enter(&caller))).await;
+        Ok(waited.unwrap_or_else(|_| Err(gate.overloaded()))?)
     }
 
     async fn send_within_limit(

@@ -2,24 +2,25 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use ::a2a::{ErrorKind, Operation, extensions::Extensions};
 use futures_util::StreamExt as _;
+use gateway_policy::BufferPool;
 use gateway_protocol::trace_context::TraceContext;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{SetOnce, mpsc};
 
 use super::{
-    agents::{agent, start_at},
+    agents::{agent, start_at, target_at},
     *,
 };
 
-/// The dialects, as operators see them.
 /// The message of an error of the agent.
 const SAID: &str = "it has ended";
 
+/// The dialects, as operators see them.
 const DIALECTS: [&str; 4] = ["a2a-1.0", "a2a-0.3", "a2a-1.0-http-json", "a2a-0.3-http-json"];
 
 /// A request as an agent of a dialect reads it.
@@ -91,26 +92,51 @@ async fn start(
     (server, upstreams)
 }
 
+/// The context, limits and receivers of an operation.
+struct Setting<'a> {
+    context: RequestContext,
+    limit: Duration,
+    events: Option<&'a mpsc::Sender<AgentEvent>>,
+    late: Option<&'a SetOnce<Duration>>,
+}
+
+impl Default for Setting<'_> {
+    fn default() -> Self {
+        let context = RequestContext { hops: Some(2), ..RequestContext::default() };
+        Self { context, limit: Duration::from_millis(300), events: None, late: None }
+    }
+}
+
+async fn operate_in(
+    setting: &Setting<'_>,
+    upstreams: &Upstreams,
+    operation: Operation,
+    params: Value,
+) -> Result<Value, Error> {
+    let Value::Object(params) = params else { panic!("{params}") };
+    let subject = if operation.sends_message() { "skill" } else { "t" };
+    let request = AgentRequest {
+        request: &mut ::a2a::Request::new(operation, params),
+        extensions: &Extensions::default(),
+        context: &setting.context,
+        timeout: Some(setting.limit),
+        trace: &TraceContext::default(),
+        quota_key: &None,
+        events: setting.events,
+        late: setting.late,
+    };
+    upstreams.send_to_agent(permit(&agent(), subject), request).await
+}
+
 /// Sends an operation with a time limit of 300 ms.
 async fn operate(
     upstreams: &Upstreams,
     operation: Operation,
     params: Value,
-    events: Option<&mpsc::Sender<Value>>,
+    events: Option<&mpsc::Sender<AgentEvent>>,
 ) -> Result<Value, Error> {
-    let Value::Object(params) = params else { panic!("{params}") };
-    let context = RequestContext { hops: Some(2), ..RequestContext::default() };
-    let subject = if operation.sends_message() { "skill" } else { "t" };
-    let request = AgentRequest {
-        request: &::a2a::Request::new(operation, params),
-        extensions: &Extensions::default(),
-        context: &context,
-        timeout: Some(Duration::from_millis(300)),
-        trace: &TraceContext::default(),
-        quota_key: &None,
-        events,
-    };
-    upstreams.send_to_agent(permit(&agent(), subject), request).await
+    let setting = Setting { events, ..Setting::default() };
+    operate_in(&setting, upstreams, operation, params).await
 }
 
 fn message() -> Value {
@@ -120,17 +146,35 @@ fn message() -> Value {
 
 /// Streams a message. Returns all events and the outcome.
 async fn streamed(upstreams: &Upstreams) -> (Vec<Value>, Result<Value, Error>) {
+    streamed_by(upstreams, Operation::SendStreamingMessage, message()).await
+}
+
+async fn streamed_by(
+    upstreams: &Upstreams,
+    operation: Operation,
+    params: Value,
+) -> (Vec<Value>, Result<Value, Error>) {
+    streamed_in(Setting::default().context, upstreams, operation, params).await
+}
+
+async fn streamed_in(
+    context: RequestContext,
+    upstreams: &Upstreams,
+    operation: Operation,
+    params: Value,
+) -> (Vec<Value>, Result<Value, Error>) {
     let (sender, mut channel) = mpsc::channel(1);
-    let sent = operate(upstreams, Operation::SendStreamingMessage, message(), Some(&sender));
+    let setting = Setting { context, events: Some(&sender), ..Setting::default() };
+    let sent = operate_in(&setting, upstreams, operation, params);
     let (mut events, mut sent) = (Vec::new(), Box::pin(sent));
     let outcome = loop {
         tokio::select! {
             biased;
-            Some(event) = channel.recv() => events.push(event),
+            Some(sent) = channel.recv() => events.push(sent.event),
             outcome = &mut sent => break outcome,
         }
     };
-    events.extend(channel.try_recv());
+    events.extend(channel.try_recv().map(|sent| sent.event));
     (events, outcome)
 }
 
@@ -204,6 +248,102 @@ async fn blocking_message_returns_running_task_at_time_limit() {
 }
 
 #[tokio::test]
+async fn agents_answer_all_messages_immediately() {
+    for dialect in DIALECTS {
+        let (server, upstreams) = start(dialect, move |_, seen| {
+            let task = task(dialect, "completed");
+            answer(
+                dialect,
+                seen,
+                &if dialect == "a2a-0.3" { task } else { json!({ "task": task }) },
+            )
+        })
+        .await;
+        let mut params = message();
+        params["configuration"] = json!({ "returnImmediately": false });
+        operate(&upstreams, Operation::SendMessage, params, None).await.unwrap();
+        let seen = server.all_seen();
+        let mut asked = seen.iter().filter_map(|seen| read(dialect, seen));
+        let sent = asked.find(|asked| asked.operation == Operation::SendMessage).unwrap();
+        let configuration = &sent.params["configuration"];
+        // Protocol Buffers omit `false`.
+        let waits = match dialect {
+            "a2a-0.3" | "a2a-0.3-http-json" => configuration["blocking"] == true,
+            _ => configuration["returnImmediately"] != true,
+        };
+        assert!(!waits, "{dialect}: {configuration}");
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn late_answer_is_read_without_its_caller() {
+    let (server, upstreams) = start("a2a-1.0", |_, seen| {
+        late(
+            Duration::from_millis(600),
+            seen.result(&json!({ "task": task("a2a-1.0", "working") })),
+        )
+    })
+    .await;
+    let expired = SetOnce::new();
+    let setting = Setting { late: Some(&expired), ..Setting::default() };
+    let sent = operate_in(&setting, &upstreams, Operation::SendMessage, message()).await.unwrap();
+    assert_eq!(expired.get(), Some(&Duration::from_millis(300)));
+    assert_eq!(sent["task"]["id"], "t");
+    // Without a reader the message ends with the time limit.
+    let error = operate(&upstreams, Operation::SendMessage, message(), None).await.unwrap_err();
+    assert!(error.may_have_run(), "{error}");
+    assert_eq!(server.seen("SendMessage").len(), 2);
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn continued_task_is_returned_at_time_limit() {
+    let (server, upstreams) = start("a2a-1.0", |asked, seen| match asked.operation {
+        Operation::SendMessage => Reply::stall(),
+        _ => seen.result(&task("a2a-1.0", "working")),
+    })
+    .await;
+    let mut params = message();
+    params["message"]["taskId"] = "t".into();
+    let sent = operate(&upstreams, Operation::SendMessage, params, None).await.unwrap();
+    assert_eq!(sent["task"]["status"]["state"], "TASK_STATE_WORKING");
+    let configuration = &server.seen("SendMessage")[0].body["params"]["configuration"];
+    // The immediate answer could be the state before the message.
+    assert!(configuration.is_null(), "{configuration}");
+    upstreams.shutdown().await;
+}
+
+/// Two states of the task fit into the quota of the caller, three do not.
+#[tokio::test]
+async fn polls_release_the_memory_of_earlier_states() {
+    let polls = AtomicUsize::new(0);
+    let (_server, upstreams) = start("a2a-1.0", move |asked, seen| {
+        let mut current = task("a2a-1.0", "working");
+        if asked.operation == Operation::SendMessage {
+            return seen.result(&json!({ "task": current }));
+        }
+        if polls.fetch_add(1, Ordering::Relaxed) == 3 {
+            current["status"]["state"] = "TASK_STATE_COMPLETED".into();
+        }
+        current["artifacts"] =
+            json!([{ "artifactId": "a", "parts": [{ "text": "x".repeat(40_000) }] }]);
+        seen.result(&current)
+    })
+    .await;
+    let pool = Arc::new(BufferPool::default());
+    let buffered = Arc::new(pool.open(None, 4 * 200_000));
+    let context = RequestContext { buffered: Some(buffered), ..RequestContext::default() };
+    let setting = Setting { context, limit: Duration::from_secs(5), ..Setting::default() };
+    let sent = operate_in(&setting, &upstreams, Operation::SendMessage, message()).await.unwrap();
+    assert_eq!(sent["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+    assert!(pool.total() > 80_000, "the answer counts until it has left the gateway");
+    drop(setting);
+    assert_eq!(pool.total(), 0);
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn error_of_agent_is_returned_with_its_kind() {
     for dialect in DIALECTS {
         let (_server, upstreams) = start(dialect, move |_, seen| {
@@ -219,6 +359,100 @@ async fn error_of_agent_is_returned_with_its_kind() {
         let Err(Error::Agent(failure)) = cancel else { panic!("{cancel:?}") };
         assert_eq!(failure.kind, ErrorKind::TaskNotCancelable, "{dialect}");
         assert_eq!(failure.message, SAID);
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn missing_task_starts_no_probe() {
+    for dialect in ["a2a-1.0-http-json", "a2a-0.3-http-json"] {
+        let (server, upstreams) =
+            start(dialect, |_, _| json_reply(404, &json!({ "message": "gone" }))).await;
+        let before = server.all_seen().len();
+        for _ in 0..5 {
+            let got = operate(&upstreams, Operation::GetTask, json!({ "id": "t" }), None).await;
+            let Err(Error::Agent(failure)) = got else { panic!("{got:?}") };
+            assert_eq!(failure.kind, ErrorKind::TaskNotFound, "{dialect}");
+        }
+        // One probe has 3 or 4 requests; the target may make one by itself.
+        let requests = server.all_seen().len() - before;
+        assert!(requests < 10, "{dialect}: {requests}");
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn rejected_methods_share_one_probe_per_second() {
+    let (server, upstreams) = start("a2a-1.0", |_, seen| seen.unknown_method()).await;
+    let before = server.seen("GetTask").len();
+    let messages = (0..5).map(|_| operate(&upstreams, Operation::SendMessage, message(), None));
+    for outcome in futures_util::future::join_all(messages).await {
+        let Err(Error::Agent(failure)) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(failure.kind, ErrorKind::MethodNotFound);
+    }
+    // The target may make another one by itself.
+    let probes = server.seen("GetTask").len() - before;
+    assert!((1..3).contains(&probes), "{probes}");
+    assert_eq!(server.seen("SendMessage").len(), 5, "the agent has the same version");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn vanished_path_is_probed_and_message_sent_again() {
+    let has_moved = Arc::new(AtomicBool::new(false));
+    let moved = Arc::clone(&has_moved);
+    let server = Server::start(move |seen| {
+        let is_rpc = seen.body["jsonrpc"] == "2.0";
+        let failure = ::a2a::Failure::task_not_found("none");
+        match (moved.load(Ordering::Relaxed), is_rpc) {
+            (false, true) if seen.rpc_method() == "GetTask" => {
+                seen.error(200, &failure.to_json_rpc())
+            }
+            (true, false) if seen.path.ends_with("/message:send") => {
+                json_reply(200, &json!({ "task": task("a2a-1.0", "completed") }))
+            }
+            (true, false) => json_reply(404, &failure.to_rest(::a2a::Version::V1).body),
+            _ => raw_reply(404, "text/plain", b"no such page"),
+        }
+    });
+    let server = server.await;
+    let upstreams = start_at(http_at(&server.url()), limits(), TIMING);
+    upstreams.until_up().await;
+    has_moved.store(true, Ordering::Relaxed);
+    let sent = operate(&upstreams, Operation::SendMessage, message(), None).await.unwrap();
+    assert_eq!(sent["task"]["id"], "t");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn tenant_of_interface_is_in_each_request() {
+    for is_rpc in [true, false] {
+        let server = Server::start(move |seen| {
+            let failure = ::a2a::Failure::task_not_found("none");
+            let answer = json!({ "task": task("a2a-1.0", "completed") });
+            match seen.rpc_method() {
+                "GetTask" if is_rpc && seen.body["params"]["tenant"] == "a/b" => {
+                    seen.error(200, &failure.to_json_rpc())
+                }
+                "SendMessage" if is_rpc && seen.body["params"]["tenant"] == "a/b" => {
+                    seen.result(&answer)
+                }
+                "" if seen.path.starts_with("/mcp/a%2Fb/tasks/none") => {
+                    json_reply(404, &failure.to_rest(::a2a::Version::V1).body)
+                }
+                "" if seen.path == "/mcp/a%2Fb/message:send" && seen.body["tenant"].is_null() => {
+                    json_reply(200, &answer)
+                }
+                _ => raw_reply(404, "text/plain", b"no such page"),
+            }
+        });
+        let server = server.await;
+        let tenant = Some("a/b".into());
+        let target = TargetConfig { tenant, ..target_at(http_at(&server.url())) };
+        let upstreams = Upstreams::start_with(&[target], limits(), TIMING);
+        upstreams.until_up().await;
+        let sent = operate(&upstreams, Operation::SendMessage, message(), None).await.unwrap();
+        assert_eq!(sent["task"]["id"], "t");
         upstreams.shutdown().await;
     }
 }
@@ -258,12 +492,48 @@ async fn stream_delivers_all_events_in_order() {
 }
 
 #[tokio::test]
+async fn parsed_event_takes_memory_until_it_is_received() {
+    for (objects, is_accepted) in [(600, true), (4000, false)] {
+        let (_server, upstreams) = start("a2a-1.0", move |_, seen| {
+            let data = vec![json!({}); objects];
+            let artifact = json!({ "artifactId": "a", "parts": [{ "data": data }] });
+            let event = json!({ "artifactUpdate": { "taskId": "t", "contextId": "c",
+                "artifact": artifact } });
+            let mut sent = events(0);
+            let last = sent.split_off(1);
+            sent.extend(vec![event; 20]);
+            sent.extend(last);
+            framed(seen, sent)
+        })
+        .await;
+        let pool = Arc::new(BufferPool::default());
+        // A caller has a quarter: a few of the small events, and none of the large ones.
+        let buffered = Some(Arc::new(pool.open(None, 8 << 20)));
+        let context = RequestContext { buffered, ..RequestContext::default() };
+        let operation = Operation::SendStreamingMessage;
+        let (received, outcome) = streamed_in(context, &upstreams, operation, message()).await;
+        if is_accepted {
+            outcome.unwrap();
+            assert_eq!(received.len(), 22);
+        } else {
+            let error = outcome.unwrap_err();
+            assert!(matches!(error, Error::QuotaExceeded(_)), "{error:?}");
+        }
+        assert_eq!(pool.total(), 0);
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
 async fn stream_without_last_event_is_an_error() {
     let waiting = || {
         json!({ "statusUpdate": { "taskId": "t", "contextId": "c",
             "status": { "state": "TASK_STATE_INPUT_REQUIRED" } } })
     };
-    for (end, may_end) in [(None, false), (Some(waiting()), true)] {
+    let artifact = || events(1).remove(1);
+    for (end, may_end) in
+        [(vec![], false), (vec![waiting()], true), (vec![waiting(), artifact()], true)]
+    {
         let sent: Vec<_> = events(1).into_iter().take(2).chain(end).collect();
         let served = sent.clone();
         let (_server, upstreams) =
@@ -279,6 +549,57 @@ async fn stream_without_last_event_is_an_error() {
         }
         upstreams.shutdown().await;
     }
+}
+
+#[tokio::test]
+async fn final_event_of_old_agent_ends_the_stream() {
+    let (_server, upstreams) = start("a2a-0.3", |_, seen| {
+        let update = json!({ "kind": "status-update", "taskId": "t", "contextId": "c",
+            "status": { "state": "working" }, "final": true });
+        framed(seen, vec![task("a2a-0.3", "working"), update])
+    })
+    .await;
+    let (received, outcome) = streamed(&upstreams).await;
+    outcome.unwrap();
+    assert_eq!(received.len(), 2);
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn subscription_is_posted_to_agents_without_get() {
+    for status in [404, 405] {
+        let (server, upstreams) = start("a2a-1.0-http-json", move |_, seen| {
+            if seen.http_method == "GET" {
+                return raw_reply(status, "text/plain", b"no");
+            }
+            Reply::events(futures_util::stream::iter(events(1)))
+        })
+        .await;
+        let params = json!({ "id": "t" });
+        let (received, outcome) = streamed_by(&upstreams, Operation::SubscribeToTask, params).await;
+        outcome.unwrap();
+        assert_eq!(received, events(1));
+        let posted = server.all_seen().pop().unwrap();
+        assert_eq!((posted.http_method.as_str(), posted.body), ("POST", json!({})));
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn subscription_to_unknown_task_has_the_first_error() {
+    let (_server, upstreams) = start("a2a-1.0-http-json", |_, seen| {
+        let failure = ::a2a::Failure::task_not_found("t");
+        match seen.http_method.as_str() {
+            "GET" => json_reply(404, &failure.to_rest(::a2a::Version::V1).body),
+            _ => raw_reply(404, "text/plain", b"no"),
+        }
+    })
+    .await;
+    let params = json!({ "id": "t" });
+    let (_, outcome) = streamed_by(&upstreams, Operation::SubscribeToTask, params).await;
+    let Err(Error::Agent(failure)) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(failure.kind, ErrorKind::TaskNotFound);
+    upstreams.shutdown().await;
 }
 
 #[tokio::test]
@@ -298,7 +619,7 @@ async fn faulty_streams_end_with_typed_errors() {
         ),
         (
             |_| sse_reply([&b"data: nonsense\n\n"[..]]),
-            |error| matches!(error, Error::Agent(f) if f.kind == ErrorKind::InvalidAgentResponse),
+            |error| matches!(error, Error::Agent(f) if f.is_invalid_answer()),
         ),
         (
             |seen| framed(seen, vec![json!({ "task": "x".repeat(70_000) })]),
@@ -334,7 +655,7 @@ async fn agent_waits_while_events_are_not_read() {
     while received.len() < 5 {
         tokio::select! {
             biased;
-            Some(event) = channel.recv() => received.push(event),
+            Some(event) = channel.recv() => received.push(event.event),
             outcome = &mut sent => assert_eq!(outcome.unwrap(), Value::Null),
         }
     }

@@ -2,13 +2,19 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use futures_util::StreamExt as _;
+use gateway_policy::BufferPool;
 use gateway_protocol::jsonrpc::code::METHOD_NOT_FOUND;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::*;
 
-const MESSAGE: Method = Method::SendMessage { takes_text: false, gives_text: false };
+const MESSAGE: Method =
+    Method::SendMessage { takes_text: false, gives_text: false, streams: false };
+/// A message to an agent whose card has streams.
+const STREAMED: Method =
+    Method::SendMessage { takes_text: false, gives_text: false, streams: true };
 
 pub(super) fn agent() -> Key {
     "agent/team/under-test@1.0.0".parse().unwrap()
@@ -44,19 +50,20 @@ pub(super) fn start_at(
     limits: UpstreamLimits,
     timing: Timing,
 ) -> Arc<Upstreams> {
+    Upstreams::start_with(&[target_at(transport)], limits, timing)
+}
+
+pub(super) fn target_at(transport: TransportConfig) -> TargetConfig {
     let (server, prefix) = (agent().into(), Prefix::parse("").unwrap());
-    Upstreams::start_with(
-        &[TargetConfig {
-            server,
-            prefix,
-            exposes: None,
-            transport,
-            timeout: None,
-            auto_start: true,
-        }],
-        limits,
-        timing,
-    )
+    TargetConfig {
+        server,
+        prefix,
+        exposes: None,
+        tenant: None,
+        transport,
+        timeout: None,
+        auto_start: true,
+    }
 }
 
 async fn started(fake: Server) -> (Server, Arc<Upstreams>) {
@@ -70,12 +77,20 @@ pub(super) async fn ask(upstreams: &Upstreams) -> Result<Value, Error> {
 }
 
 async fn ask_with(upstreams: &Upstreams, method: Method, arguments: &str) -> Result<Value, Error> {
+    ask_in(&RequestContext::default(), upstreams, method, arguments).await
+}
+
+async fn ask_in(
+    context: &RequestContext,
+    upstreams: &Upstreams,
+    method: Method,
+    arguments: &str,
+) -> Result<Value, Error> {
     let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
-    let context = RequestContext::default();
     let request = Request {
         arguments: Some(&arguments),
         is_repeatable: false,
-        ..Request::plain(method, &[], &context)
+        ..Request::plain(method, &[], context)
     };
     let result = upstreams.send(permit(&agent(), "skill"), request).await?;
     Ok(serde_json::from_str(result.result.get()).unwrap())
@@ -127,7 +142,7 @@ async fn text_skill_sends_and_returns_text() {
         (true, true, json!({ "text": "how much?" }), json!("1.10")),
         (false, false, json!({ "data": { "text": "how much?" } }), json!(1.1)),
     ] {
-        let method = Method::SendMessage { takes_text, gives_text };
+        let method = Method::SendMessage { takes_text, gives_text, streams: false };
         let result = ask_with(&upstreams, method, text).await.unwrap();
         assert_eq!(result["structuredContent"], value);
         let sent = fake.seen("SendMessage").pop().unwrap();
@@ -358,6 +373,123 @@ async fn task_started_after_disconnect_is_canceled() {
     assert_eq!(fake.seen("SendMessage").len(), 2);
 }
 
+/// The events of a stream whose task has the id `t`. The stream stays open if it `hangs`.
+fn events(seen: &Received, results: Vec<Value>, hangs: bool) -> Reply {
+    let id = seen.body["id"].clone();
+    let response = move |result| json!({ "jsonrpc": "2.0", "id": id, "result": result });
+    let events = futures_util::stream::iter(results.into_iter().map(response));
+    if hangs {
+        return Reply::events(events.chain(futures_util::stream::pending()));
+    }
+    Reply::events(events)
+}
+
+fn begun() -> Value {
+    json!({ "task": { "id": "t", "status": { "state": "TASK_STATE_WORKING" } } })
+}
+
+fn piece(text: &str, append: bool) -> Value {
+    let artifact = json!({ "artifactId": "a", "parts": [{ "text": text }] });
+    json!({ "artifactUpdate": { "taskId": "t", "artifact": artifact, "append": append } })
+}
+
+fn polls(fake: &Server) -> usize {
+    let polls = fake.seen("GetTask");
+    polls.iter().filter(|seen| seen.body["params"]["id"] == "t").count()
+}
+
+#[tokio::test]
+async fn streamed_message_returns_the_assembled_task() {
+    let (fake, upstreams) = fake(|seen| {
+        let ended = json!({ "statusUpdate": { "taskId": "t",
+            "status": { "state": "TASK_STATE_COMPLETED" } } });
+        events(seen, vec![begun(), piece("a b", false), piece(" c", true), ended], true)
+    })
+    .await;
+    let result = ask_with(&upstreams, STREAMED, "{}").await.unwrap();
+    assert_eq!(result["structuredContent"], "a b c");
+    assert_eq!((fake.seen("SendStreamingMessage").len(), polls(&fake)), (1, 0));
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn interrupted_stream_is_polled() {
+    let (fake, upstreams) = fake(|seen| match seen.rpc_method() {
+        "SendStreamingMessage" => events(seen, vec![begun(), piece("half", false)], false),
+        _ => task(seen, "TASK_STATE_COMPLETED"),
+    })
+    .await;
+    let result = ask_with(&upstreams, STREAMED, "{}").await.unwrap();
+    assert_eq!(result["structuredContent"], json!({ "made": true }));
+    assert_eq!((fake.seen("SendStreamingMessage").len(), polls(&fake)), (1, 1));
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn artifacts_beyond_the_limit_are_polled() {
+    let (fake, upstreams) = fake(|seen| match seen.rpc_method() {
+        "SendStreamingMessage" => {
+            let pieces = (0..3).map(|_| piece(&"x".repeat(30_000), true));
+            events(seen, std::iter::once(begun()).chain(pieces).collect(), true)
+        }
+        _ => task(seen, "TASK_STATE_COMPLETED"),
+    })
+    .await;
+    let result = ask_with(&upstreams, STREAMED, "{}").await.unwrap();
+    assert_eq!(result["structuredContent"], json!({ "made": true }));
+    assert_eq!(polls(&fake), 1);
+    upstreams.shutdown().await;
+}
+
+/// Two artifacts fit into the quota of the caller, three do not.
+#[tokio::test]
+async fn artifacts_without_memory_are_polled() {
+    let (fake, upstreams) = fake(|seen| match seen.rpc_method() {
+        "SendStreamingMessage" => {
+            let pieces = (0..3).map(|_| piece(&"x".repeat(15_000), true));
+            events(seen, std::iter::once(begun()).chain(pieces).collect(), true)
+        }
+        _ => task(seen, "TASK_STATE_COMPLETED"),
+    })
+    .await;
+    let pool = Arc::new(BufferPool::default());
+    let buffered = Some(Arc::new(pool.open(None, 4 * 70_000)));
+    let context = RequestContext { buffered, ..RequestContext::default() };
+    let result = ask_in(&context, &upstreams, STREAMED, "{}").await.unwrap();
+    assert_eq!(result["structuredContent"], json!({ "made": true }));
+    assert_eq!(polls(&fake), 1);
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn agent_without_streams_gets_a_plain_message() {
+    let (fake, upstreams) = fake(|seen| match seen.rpc_method() {
+        "SendStreamingMessage" => {
+            seen.error(200, &json!({ "code": -32004, "message": "no streams" }))
+        }
+        _ => task(seen, "TASK_STATE_COMPLETED"),
+    })
+    .await;
+    let result = ask_with(&upstreams, STREAMED, "{}").await.unwrap();
+    assert_eq!(result["structuredContent"], json!({ "made": true }));
+    assert_eq!(fake.seen("SendMessage").len(), 1);
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn task_of_abandoned_stream_is_canceled() {
+    let (fake, upstreams) = fake(|seen| match seen.rpc_method() {
+        "SendStreamingMessage" => events(seen, vec![begun()], true),
+        _ => seen.result(&json!({})),
+    })
+    .await;
+    let asked = ask_with(&upstreams, STREAMED, "{}");
+    assert!(timeout(Duration::from_millis(200), asked).await.is_err());
+    eventually(|| async { fake.seen("CancelTask").len() == 1 }).await;
+    assert_eq!(fake.seen("CancelTask")[0].body["params"], json!({ "id": "t" }));
+    upstreams.shutdown().await;
+}
+
 #[tokio::test]
 async fn abandoned_messages_are_limited() {
     let (fake, upstreams) = fake(|_| Reply::stall()).await;
@@ -401,4 +533,33 @@ async fn message_is_sent_once_for_any_response() {
         assert_eq!(fake.seen("SendMessage").len(), 1);
         upstreams.shutdown().await;
     }
+}
+
+#[tokio::test]
+async fn card_is_read_from_the_target_only() {
+    let elsewhere = Server::start(|_| raw_reply(404, "text/plain", b"no")).await;
+    let other = elsewhere.url();
+    let card = json!({ "name": "under-test", "url": other, "protocolVersion": "0.3.0" });
+    let text = card.to_string();
+    let server = Server::serve(move |seen| {
+        let is_known = seen.header("authorization") == Some("Bearer ours");
+        let reply = match seen.path.as_str() {
+            _ if !is_known => raw_reply(401, "text/plain", b"no"),
+            "/mcp/.well-known/agent-card.json" => {
+                raw_reply(302, "text/plain", b"").with_header("location", &other)
+            }
+            "/.well-known/agent-card.json" => json_reply(200, &card),
+            _ if seen.http_method == "GET" => raw_reply(404, "text/plain", b"no"),
+            _ => seen.error(200, &json!({ "code": -32001, "message": "?" })),
+        };
+        async move { reply }
+    });
+    let upstreams = start_at(transport(&server.await), limits(), TIMING);
+    let mut definitions = upstreams.definitions();
+    let card = |all: &Definitions| Some(all.find(&agent())?.card()?.to_owned());
+    let found = definitions.wait_for(|all| card(all).is_some());
+    let found = card(&timeout(Duration::from_secs(5), found).await.unwrap().unwrap());
+    assert_eq!(found, Some(text));
+    assert_eq!(elsewhere.connections(), 0);
+    upstreams.shutdown().await;
 }

@@ -43,6 +43,7 @@ fn call() -> UsageTotals {
         duration: Duration::from_millis(2),
         request_bytes: 3,
         response_bytes: 5,
+        findings: 7,
     }
 }
 
@@ -72,9 +73,10 @@ fn calls_of_one_minute_share_a_row() {
         .map(|row| (&*row.key.tool, row.age.as_secs(), row.totals.calls))
         .collect();
     assert_eq!(rows, [("pay", 70, 2), ("read", 70, 1), ("pay", 10, 1)]);
-    let UsageTotals { cost, duration, request_bytes, response_bytes, .. } = report.rows[0].totals;
+    let UsageTotals { calls: _, cost, duration, request_bytes, response_bytes, findings } =
+        report.rows[0].totals;
     assert_eq!((cost.as_micros(), duration.as_millis()), (30_000, 4));
-    assert_eq!((request_bytes, response_bytes), (6, 10));
+    assert_eq!((request_bytes, response_bytes, findings), (6, 10, 14));
 }
 
 #[test]

@@ -106,6 +106,28 @@ impl InspectionRules {
         (!merged.rules.is_empty() || !merged.binary.is_empty()).then(|| Arc::new(merged))
     }
 
+    /// The strictest of these and other rules. `None`: these contain the others.
+    pub fn with(&self, other: &Self) -> Option<Self> {
+        let is_new = |rule: &&ClassRule| {
+            !self.rules.iter().any(|known| {
+                (known.direction, known.class) == (rule.direction, rule.class)
+                    && known.policy.key() == rule.policy.key()
+            })
+        };
+        let is_other = |policy: &&Arc<PolicyInForce>| {
+            !self.binary.iter().any(|known| known.key() == policy.key())
+        };
+        let rules: Vec<_> = other.rules.iter().filter(is_new).cloned().collect();
+        let binary: Vec<_> = other.binary.iter().filter(is_other).cloned().collect();
+        (!rules.is_empty() || !binary.is_empty()).then(|| {
+            let mut merged = self.clone();
+            merged.rules.extend(rules);
+            merged.binary.extend(binary);
+            merged.sort();
+            merged
+        })
+    }
+
     fn sort(&mut self) {
         let key = |rule: &ClassRule| rule.policy.key().clone();
         self.rules.sort_by(|a, b| b.action.cmp(&a.action).then_with(|| key(a).cmp(&key(b))));
@@ -247,6 +269,24 @@ mod tests {
     #[test]
     fn policies_without_inspection_inspect_nothing() {
         assert!(applicable(&[json!({})]).inspection().is_none());
+    }
+
+    #[test]
+    fn merged_rules_are_strictest_and_bounded() {
+        let named = |name: &str, action: &str| {
+            let of_class = json!({ "contact": action });
+            let inspection = json!({ "arguments": of_class, "results": of_class });
+            rules(&[json!({ "name": name, "mode": "enforce", "inspection": inspection })])
+        };
+        let (logs, blocks) = (named("p0", "log"), named("p1", "block"));
+        let merged = logs.with(&blocks).unwrap();
+        for direction in [Direction::Arguments, Direction::Results] {
+            let found = found(&merged, Mode::Enforce, direction, "");
+            assert_eq!(found, Some(("p1".to_owned(), "block")));
+        }
+        for known in [logs, blocks] {
+            assert!(merged.with(&known).is_none());
+        }
     }
 
     #[test]

@@ -278,7 +278,7 @@ fn statements_that_no_call_satisfies_are_found() {
     let found = |text: &str| {
         let conditions = Conditions::parse(text).unwrap();
         let TypeCheck { problems, unsatisfiable } =
-            conditions.check_types(ResourceKind::Tool, &arguments());
+            conditions.check_types(&CallTypes::new(0, ResourceKind::Tool, arguments()));
         assert!(problems.is_empty(), "{text}: {problems:?}");
         unsatisfiable.into_iter().collect::<Vec<_>>()
     };

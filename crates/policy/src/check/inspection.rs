@@ -11,7 +11,7 @@ use registry_core::{
 use schema_compat::pointer::unescape;
 
 use super::{After, CANDIDATES, FINDINGS, SelectableResources, indexed::IndexedPolicies};
-use crate::{Direction, Resource, arguments::ArgumentType};
+use crate::{Direction, Resource};
 
 /// The policies in force with an inspection.
 pub(super) struct InspectionPolicies<'a>(IndexedPolicies<'a>);
@@ -62,11 +62,10 @@ impl<'a> InspectionPolicies<'a> {
                     self.stricter(policy, resource, direction, *class, *action)
                 };
                 let mut selected = resources.select(&policy.applies_to);
-                let Some(first) = selected.next().and_then(|(resource, ..)| stricter(resource))
-                else {
+                let Some(first) = selected.next().and_then(|one| stricter(&one.resource)) else {
                     continue;
                 };
-                if selected.all(|(resource, ..)| stricter(resource).is_some()) {
+                if selected.all(|one| stricter(&one.resource).is_some()) {
                     let (class, direction) = (class.as_str(), direction.as_str());
                     let message = format!(
                         "the action `{}` on {class} data has no effect: {first} has a stricter one",
@@ -96,7 +95,7 @@ impl<'a> InspectionPolicies<'a> {
             return found;
         }
         for (position, pattern) in inspection.restore_for.iter().enumerate() {
-            let all = resources.all.iter().map(|(resource, ..)| resource);
+            let all = resources.all.iter().map(|one| &one.resource);
             let mut matching = all
                 .filter(|resource| resource.tools.iter().any(|tool| pattern.matches(tool)))
                 .peekable();
@@ -201,7 +200,7 @@ fn exception_without_tool(
     let InspectionException { tool, pointer: argument } = exception;
     let mut selected = resources
         .select(&policy.applies_to)
-        .filter(|(resource, ..)| resource.tools.iter().any(|name| tool.matches(name)))
+        .filter(|one| one.resource.tools.iter().any(|name| tool.matches(name)))
         .peekable();
     if selected.peek().is_none() {
         let message = format!("the exception matches no tool that the policy selects: `{tool}`");
@@ -212,9 +211,7 @@ fn exception_without_tool(
     }
     let segments = argument.split('/').skip(1);
     let path: Vec<String> = segments.map(unescape).collect();
-    let is_declared = selected.any(|(_, tool, _)| {
-        ArgumentType::of_tool(&|key| resources.after.find(key), tool).can_have(&path)
-    });
+    let is_declared = selected.any(|one| resources.calls_of(one).arguments().can_have(&path));
     (!is_declared).then(|| {
         let message = format!("no selected tool declares the argument {argument}");
         let help = "correct the pointer; it selects a member of the arguments";
@@ -234,7 +231,7 @@ fn pattern_without_tool(
         return None;
     }
     let message = format!("the pattern `{pattern}` matches no registered tool");
-    let help = match closest(pattern.as_str(), names.into_iter().take(CANDIDATES)) {
+    let help = match closest(pattern.as_str(), names.iter().map(String::as_str).take(CANDIDATES)) {
         Some(near) => format!("did you mean `{near}`?"),
         None => "correct the name, or register the tool".to_owned(),
     };

@@ -10,7 +10,7 @@ use registry_core::{
     },
 };
 
-use super::{After, FINDINGS, SelectableResources, indexed::IndexedPolicies};
+use super::{After, FINDINGS, Selectable, SelectableResources, indexed::IndexedPolicies};
 use crate::{
     Resource, ResourceKind,
     catalog::{self, Find},
@@ -47,7 +47,7 @@ impl<'a> SpendingPolicies<'a> {
         }
         let mut unpriced = Vec::new();
         let mut overlaps: BTreeMap<&Key, &Key> = BTreeMap::new();
-        for (resource, tool, key) in resources.select(&policy.applies_to) {
+        for Selectable { resource, tool, key, .. } in resources.select(&policy.applies_to) {
             let others = self
                 .0
                 .select(resource)

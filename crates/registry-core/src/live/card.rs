@@ -10,17 +10,25 @@ use serde_json::{Value, json};
 use super::{Class, Comparison, LiveDifference, NotRegistered};
 use crate::{
     catalog::Catalog,
-    entity::{Agent, Entity, Skill},
+    entity::{Agent, CARD_PROVENANCE, Entity, Skill},
     reference::Key,
     schema_inline,
 };
 
-/// Compares a live agent, read as an import reads its card, with its registration; the most severe
-/// differences come first.
+/// A live agent, read as an import reads its card.
+#[derive(Debug, Clone)]
+pub struct LiveAgent {
+    /// The agent.
+    pub agent: Agent,
+    /// Whether its card has signatures, which the import drops.
+    pub is_signed: bool,
+}
+
+/// Compares a live agent with its registration; the most severe differences come first.
 pub fn compare_agent(
     catalog: &Catalog,
     key: &Key,
-    live: &Agent,
+    live: &LiveAgent,
 ) -> Result<Vec<LiveDifference>, NotRegistered> {
     let record = catalog.find(key).ok_or_else(|| NotRegistered(key.clone()))?;
     let Entity::Agent(registered) = record.document.entity() else {
@@ -28,7 +36,13 @@ pub fn compare_agent(
     };
     let (budget, forms) = (Budget::for_batch(), schema_inline::InlineBudget::for_server());
     let mut comparison = Comparison { catalog, server: key, budget, forms, found: Vec::new() };
-    comparison.agent(registered, live);
+    comparison.agent(registered, &live.agent);
+    let was_verified =
+        registered.metadata.as_ref().is_some_and(|members| members.contains_key(CARD_PROVENANCE));
+    if was_verified && !live.is_signed {
+        let what = "the registered card was signed, the live card is not";
+        comparison.add(Class::Suspicious, "", "/signatures", what);
+    }
     let mut found = comparison.found;
     found.sort_by(|a, b| b.class.cmp(&a.class).then_with(|| a.tool.cmp(&b.tool)));
     Ok(found)

@@ -10,6 +10,8 @@
 //! registered before the name that the policy selects.
 //!
 //! Only governors change a policy with [`EMERGENCY_PREFIX`], independent of its selectors.
+//!
+//! Only the owner of a policy and governors may register a tool or agent that breaks it.
 
 use std::{
     cell::{LazyCell, OnceCell},
@@ -75,6 +77,28 @@ pub(super) fn authorize(
             Some(Diagnostic { pointer: String::new(), ..found })
         }
     }
+}
+
+/// Refuses an allowed break of a policy of another team.
+pub(super) fn authorize_break(
+    catalog: &Catalog,
+    author: &WritePermissions,
+    policy: &Key,
+) -> Option<Diagnostic> {
+    if author.is_governor || author.is_admin {
+        return None;
+    }
+    // A policy of the same batch belongs to the author.
+    let owner = catalog.owner(policy.kind, &policy.name)?;
+    (*owner != *author.team).then(|| {
+        let message = format!(
+            "this version breaks {policy} of `{owner}`; the role governor is required to allow this"
+        );
+        let help = format!(
+            "keep the arguments that the policy reads, or ask `{owner}` to register a matching policy"
+        );
+        Diagnostic::error(Code::RoleRequired, "", message).with_help(help)
+    })
 }
 
 /// Refuses a setting of a policy that concerns names of other teams, also of a retired one: its
@@ -527,6 +551,24 @@ mod tests {
             }
         }
         assert_eq!(refused(&author("payments", false), &[policy("stops", own)]), [""; 0]);
+    }
+
+    #[test]
+    fn policy_is_broken_by_owner_and_governors_only() {
+        let catalog = world();
+        let batch = [versioned(&source_tool("pay", "bank"), "2.0.0")];
+        let refused = |author: &WritePermissions| {
+            let mut found = plan(&catalog, &batch);
+            for policy in ["policy/narrow@1.0.0", "policy/new@1.0.0"] {
+                found.policy_breaks.insert(policy.parse().unwrap(), 0);
+            }
+            authorize_batch(&catalog, author, &batch, &mut found);
+            let refused = found.diagnostics.iter().filter(|d| d.code == Code::RoleRequired);
+            refused.map(|d| d.pointer.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(refused(&author("payments", false)), [""; 0]);
+        assert_eq!(refused(&author("docs", false)), [""]);
+        assert_eq!(refused(&author("docs", true)), [""; 0]);
     }
 
     #[test]

@@ -60,6 +60,11 @@ pub fn authorize(
             *new = Some(owner.unwrap_or_else(|| author.team.clone()).to_string());
         }
     }
+    let breaks = plan.policy_breaks.iter().filter_map(|(policy, change)| {
+        let refused = governance::authorize_break(catalog, author, policy)?;
+        Some(refused.for_change(*change, batch.get(*change)?.key()))
+    });
+    found.extend(breaks);
     let known = Known { catalog, new: around_new(batch, plan), namespaces: OnceCell::new() };
     let settings = plan.settings.iter();
     found.extend(settings.filter_map(|change| check_setting(&known, author, change)));

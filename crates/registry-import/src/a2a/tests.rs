@@ -1,9 +1,15 @@
 //! Cards of both versions, and hostile cards.
 
-use registry_core::{document::Document, entity::Entity, kind::Kind};
+use ::a2a::signature::{SignatureError, key_set};
+use registry_core::{
+    document::{Digest, Document},
+    entity::Entity,
+    kind::Kind,
+    timestamp::Timestamp,
+};
 use serde_json::{Value, json};
 
-use super::{AgentImportOptions, import_agent};
+use super::{AgentImportOptions, CardOrigin, ReceivedCard, import_agent};
 use crate::{Imported, Repair};
 
 fn imported(card: &Value) -> Imported {
@@ -280,4 +286,69 @@ fn a_schema_of_a_skill_that_the_registry_refuses_is_said_where_it_is() {
         matches!(said[..], [line] if line.starts_with("Person /skills/2/inputSchema/properties/a/type: ")),
         "{said:?}"
     );
+}
+
+/// A card that the Python SDK 1.3.0 signed with ES256, and the public keys of its author.
+const SIGNED: &str = include_str!("signed_card.json");
+const KEYS: &str = include_str!("card_keys.json");
+
+fn received(text: &str) -> ReceivedCard {
+    ReceivedCard {
+        url: "https://writer.example/.well-known/agent-card.json".to_owned(),
+        text: text.to_owned(),
+        value: serde_json::from_str(text).unwrap(),
+    }
+}
+
+#[test]
+fn verified_card_keeps_original_and_provenance() {
+    let keys = key_set(KEYS.as_bytes()).unwrap();
+    let card = received(SIGNED);
+    let now = Timestamp::parse("2026-11-26T12:00:00Z").unwrap();
+    let origin = card.verified(&keys, now).unwrap();
+    let options = AgentImportOptions { origin, ..AgentImportOptions::default() };
+    let found = import_agent(&card.value, &options);
+    let document = Document::parse(Kind::Agent, &found.draft.agents[0]).unwrap();
+    let metadata = document.entity().metadata().unwrap();
+    assert_eq!(
+        metadata["cardProvenance"],
+        json!({
+            "sourceUrl": card.url, "sha256": Digest::compute(SIGNED.as_bytes()),
+            "verifiedKid": "writer-2026", "verifiedVariant": "verbatim",
+            "verifiedAt": now, "original": SIGNED,
+        })
+    );
+}
+
+#[test]
+fn invalid_signatures_are_rejected() {
+    let keys = key_set(KEYS.as_bytes()).unwrap();
+    let check = |card: &ReceivedCard| card.verified(&keys, Timestamp::EPOCH).map(|_| ());
+    let mut altered = received(SIGNED);
+    altered.value["skills"][0]["description"] = "Deletes a text".into();
+    assert_eq!(check(&altered), Err(SignatureError::Invalid));
+    let mut other = keys.clone();
+    other.keys.retain(|key| key.common.key_id.as_deref() == Some("other-2026"));
+    let unknown = received(SIGNED).verified(&other, Timestamp::EPOCH);
+    assert_eq!(unknown.map(|_| ()), Err(SignatureError::UnknownKey));
+    other.keys[0].common.key_id = Some("writer-2026".to_owned());
+    let wrong = received(SIGNED).verified(&other, Timestamp::EPOCH);
+    assert_eq!(wrong.map(|_| ()), Err(SignatureError::Invalid));
+    let mut none = received(SIGNED);
+    // {"alg":"none"}
+    none.value["signatures"] = json!([{ "protected": "eyJhbGciOiJub25lIn0", "signature": "" }]);
+    assert_eq!(check(&none), Err(SignatureError::Header));
+}
+
+#[test]
+fn unsigned_card_is_listed_for_review() {
+    let mut card = received(SIGNED);
+    card.value.as_object_mut().unwrap().remove("signatures");
+    let keys = key_set(KEYS.as_bytes()).unwrap();
+    let origin = card.verified(&keys, Timestamp::EPOCH).unwrap();
+    assert!(matches!(origin, CardOrigin::Unsigned));
+    let options = AgentImportOptions { origin, ..AgentImportOptions::default() };
+    let found = import_agent(&card.value, &options);
+    assert_eq!(found.repairs[0].pointer, "/signatures");
+    assert!(found.draft.agents[0]["metadata"].get("cardProvenance").is_none());
 }

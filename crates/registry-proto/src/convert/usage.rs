@@ -68,6 +68,7 @@ fn write_row(UsageRow { age, key, totals }: &UsageRow) -> v1::ReportedUsage {
         duration: Some(duration(totals.duration)),
         request_bytes: totals.request_bytes,
         response_bytes: totals.response_bytes,
+        finding_count: totals.findings,
     }
 }
 
@@ -86,6 +87,7 @@ fn read_row(row: v1::ReportedUsage, at: &str) -> Result<UsageRow, InvalidLedgerM
         duration: row.duration.map(read_duration).unwrap_or_default(),
         request_bytes: row.request_bytes,
         response_bytes: row.response_bytes,
+        findings: row.finding_count,
     };
     if !totals.are_valid() {
         return Err(LedgerProblem::OutOfRange.at(at));

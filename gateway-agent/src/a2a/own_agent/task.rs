@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::super::{failure::Refusal, task_index::Owner};
-use crate::clock;
+use super::super::failure::Refusal;
+use crate::{clock, pipeline::TaskOwner};
 
 /// Maximum running tasks of one caller.
 const MOST_RUNNING: usize = 100;
@@ -28,18 +28,26 @@ const MOST_BYTES: usize = 64 * 1024 * 1024;
 pub(super) struct OwnTask {
     id: String,
     context: String,
-    /// `None`: the caller has no identity, so no request finds the task.
-    owner: Option<Owner>,
-    payer: QuotaKey,
+    origin: TaskOrigin,
     status: watch::Sender<Arc<Status>>,
     cancel: CancellationToken,
+}
+
+/// The call that started a task.
+#[derive(Debug)]
+pub(super) struct TaskOrigin {
+    /// `None`: the caller has no identity, so no request finds the task.
+    pub(super) owner: Option<TaskOwner>,
+    pub(super) payer: QuotaKey,
+    /// The called tool.
+    pub(super) tool: Box<str>,
 }
 
 /// The state of a task at a time.
 #[derive(Debug, Clone)]
 pub(super) struct Status {
     pub(super) state: TaskState,
-    words: Option<String>,
+    text: Option<String>,
     at: Timestamp,
     /// The parts of the artifact.
     parts: Vec<Value>,
@@ -57,18 +65,18 @@ pub(super) struct EndGuard<'a>(&'a OwnTask);
 pub(in super::super) struct OwnTasks(Mutex<VecDeque<Arc<OwnTask>>>);
 
 impl Status {
-    fn new(state: TaskState, words: Option<String>, parts: Vec<Value>) -> Self {
+    fn new(state: TaskState, text: Option<String>, parts: Vec<Value>) -> Self {
         let bytes = parts.iter().map(|part| part.to_string().len()).sum();
-        let words = words.filter(|words| !words.is_empty());
-        Self { state, words, at: clock::timestamp(), parts, bytes, refusal: None }
+        let text = text.filter(|text| !text.is_empty());
+        Self { state, text, at: clock::timestamp(), parts, bytes, refusal: None }
     }
 
     pub(super) fn completed(parts: Vec<Value>) -> Self {
         Self::new(TaskState::Completed, None, parts)
     }
 
-    pub(super) fn failed(words: String) -> Self {
-        Self::new(TaskState::Failed, Some(words), Vec::new())
+    pub(super) fn failed(text: String) -> Self {
+        Self::new(TaskState::Failed, Some(text), Vec::new())
     }
 
     pub(super) fn canceled() -> Self {
@@ -82,11 +90,20 @@ impl Status {
 }
 
 impl OwnTask {
-    pub(super) fn new(owner: Option<Owner>, payer: QuotaKey, context: String) -> Arc<Self> {
+    pub(super) fn new(origin: TaskOrigin, context: String) -> Arc<Self> {
         let id = Uuid::new_v4().to_string();
         let working = Status::new(TaskState::Working, None, Vec::new());
         let (status, cancel) = (watch::Sender::new(Arc::new(working)), CancellationToken::new());
-        Arc::new(Self { id, context, owner, payer, status, cancel })
+        Arc::new(Self { id, context, origin, status, cancel })
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The called tool.
+    pub(super) fn tool(&self) -> &str {
+        &self.origin.tool
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<Arc<Status>> {
@@ -109,9 +126,9 @@ impl OwnTask {
     }
 
     /// Shows progress.
-    pub(super) fn report(&self, words: Option<String>) {
-        if words.is_some() {
-            let working = Status::new(TaskState::Working, words, Vec::new());
+    pub(super) fn report(&self, text: Option<String>) {
+        if text.is_some() {
+            let working = Status::new(TaskState::Working, text, Vec::new());
             self.status.send_replace(Arc::new(working));
         }
     }
@@ -179,9 +196,9 @@ impl OwnTask {
 
     fn status_of(&self, status: &Status) -> Value {
         let mut shown = json!({ "state": status.state.name(), "timestamp": status.at });
-        if let Some(words) = &status.words {
+        if let Some(text) = &status.text {
             shown["message"] = json!({ "messageId": format!("{}-status", self.id),
-                "role": "ROLE_AGENT", "parts": [{ "text": words }], "taskId": self.id,
+                "role": "ROLE_AGENT", "parts": [{ "text": text }], "taskId": self.id,
                 "contextId": self.context });
         }
         shown
@@ -202,7 +219,8 @@ impl OwnTasks {
     /// Adds a task, unless its caller has too many running ones.
     pub(super) fn add(&self, task: &Arc<OwnTask>) -> Result<(), Failure> {
         let mut tasks = self.tasks();
-        let is_same = |other: &&Arc<OwnTask>| other.payer == task.payer && !other.has_ended();
+        let is_same =
+            |other: &&Arc<OwnTask>| other.origin.payer == task.origin.payer && !other.has_ended();
         let is_full = tasks.iter().all(|other| !other.has_ended()) && tasks.len() >= MOST;
         if is_full || tasks.iter().filter(is_same).count() >= MOST_RUNNING {
             let message = format!(
@@ -218,9 +236,9 @@ impl OwnTasks {
     }
 
     /// Finds a task of a caller.
-    pub(super) fn find(&self, owner: Owner, id: &str) -> Option<Arc<OwnTask>> {
+    pub(super) fn find(&self, owner: TaskOwner, id: &str) -> Option<Arc<OwnTask>> {
         let tasks = self.tasks();
-        tasks.iter().find(|task| task.owner == Some(owner) && task.id == id).cloned()
+        tasks.iter().find(|task| task.origin.owner == Some(owner) && task.id == id).cloned()
     }
 
     /// Drops the oldest ended tasks beyond the limits.
@@ -246,13 +264,17 @@ impl OwnTasks {
 
 #[cfg(test)]
 mod tests {
-    use gateway_policy::CallerIdentity;
+    use gateway_policy::Principal;
 
     use super::*;
 
     fn task(caller: &str) -> Arc<OwnTask> {
-        let claim = CallerIdentity::Asserted { name: caller.into(), version: None };
-        OwnTask::new(Owner::of(&claim), Some(caller.into()), "c".into())
+        let origin = TaskOrigin {
+            owner: Some(Principal::Agent(caller).into()),
+            payer: Some(caller.into()),
+            tool: "relay".into(),
+        };
+        OwnTask::new(origin, "c".into())
     }
 
     #[test]
@@ -282,7 +304,7 @@ mod tests {
             ended.push(task);
         }
         tasks.shrink();
-        let owner = running.owner.unwrap();
+        let owner = running.origin.owner.unwrap();
         let is_found = |task: &OwnTask| tasks.find(owner, &task.id).is_some();
         assert!(is_found(&running));
         assert_eq!(

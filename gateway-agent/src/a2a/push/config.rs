@@ -6,7 +6,7 @@ use registry_core::{Secret, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::pipeline::PushSettings;
+use crate::pipeline::{PushSettings, TaskOwner};
 
 /// Maximum length of a URL, in bytes.
 const URL_BYTES: usize = 2 * 1024;
@@ -36,6 +36,8 @@ pub(super) struct ClientConfig {
 pub(super) struct Registration {
     /// The id at the gateway and at the agent.
     pub(super) id: Box<str>,
+    pub(super) owner: TaskOwner,
+    /// The request's sender. Notifications have its rights while its credentials are accepted.
     pub(super) caller: gateway_policy::CallerIdentity,
     /// The name of the agent.
     pub(super) agent: Box<str>,

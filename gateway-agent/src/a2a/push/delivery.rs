@@ -118,8 +118,12 @@ async fn send(
         if attempt > 0 {
             sleep(delays.next_delay()).await;
         }
-        if a2a.state.push.configs.find(&registration.id).is_none() {
-            return Err("its configuration was deleted".to_owned());
+        let push = &a2a.state.push;
+        if push.configs.find(&registration.id, clock::timestamp()).is_none() {
+            return Err("its configuration was deleted or has expired".to_owned());
+        }
+        if !push.is_authorized(&a2a.gateway.current(), registration) {
+            return Err("the credential of its caller was revoked".to_owned());
         }
         match Box::pin(send_once(a2a, registration, notification)).await {
             Ok(()) => return Ok(()),

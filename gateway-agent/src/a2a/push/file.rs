@@ -11,12 +11,16 @@ use std::{
 use atomic_file::{Access, with_suffix};
 use registry_core::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 
 use super::{config::Registration, store::PushConfigs};
 use crate::batched_file::BatchedFile;
 
-const FORMAT: &str = "gateway-push-v1";
+const FORMAT: &str = "gateway-push-v2";
+/// The format whose configurations belong to credentials. The ids of their tasks are no longer
+/// valid, so that the file is read as an empty one.
+const OBSOLETE_FORMAT: &str = "gateway-push-v1";
 /// Maximum size of the file, in bytes; above that of all configurations.
 const FILE_BYTES: u64 = 256 * 1024 * 1024;
 
@@ -30,7 +34,7 @@ struct Written<'a> {
 #[serde(deny_unknown_fields)]
 struct Read {
     format: String,
-    configs: Vec<Registration>,
+    configs: Box<RawValue>,
 }
 
 /// Keeps the configurations on disk.
@@ -95,10 +99,12 @@ fn read(file: fs::File) -> io::Result<Vec<Registration>> {
     let invalid = |why: String| io::Error::other(format!("the file is invalid: {why}"));
     let Read { format, configs } = serde_json::from_slice(&text)
         .map_err(|e| invalid(format!("line {}, column {}", e.line(), e.column())))?;
-    if format != FORMAT {
-        return Err(invalid(format!("the format is not {FORMAT}")));
+    let unreadable = |e: serde_json::Error| invalid(format!("column {} of `configs`", e.column()));
+    match format.as_str() {
+        FORMAT => serde_json::from_str(configs.get()).map_err(unreadable),
+        OBSOLETE_FORMAT => Ok(Vec::new()),
+        _ => Err(invalid(format!("the format is not {FORMAT}"))),
     }
-    Ok(configs)
 }
 
 #[cfg(test)]
@@ -106,7 +112,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::{
-        super::store::tests::{at, registration},
+        super::store::tests::{at, insert, registration},
         *,
     };
     use crate::batched_file::write_batches;
@@ -116,10 +122,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let cache = directory.path().join("registry.json");
         let (configs, file) = PushConfigs::open(&cache, at(1)).unwrap();
-        configs.insert(registration("a", "1", "t"), at(1)).unwrap().created();
+        insert(&configs, registration("a", "1", "t"), at(1)).unwrap().created();
         let mut unanswered = registration("a", "2", "t");
         unanswered.task = None;
-        let _pending = configs.insert(unanswered, at(1)).unwrap();
+        let _pending = insert(&configs, unanswered, at(1)).unwrap();
         let stop = CancellationToken::new();
         stop.cancel();
         write_batches(file, stop).await;
@@ -130,10 +136,13 @@ mod tests {
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
         let (again, _) = PushConfigs::open(&cache, at(1)).unwrap();
-        let restored = again.find("1").unwrap();
+        let restored = again.find("1", at(1)).unwrap();
         assert_eq!(restored.token.expose(), "token");
-        assert_eq!(restored.client.shown("t"), configs.find("1").unwrap().client.shown("t"));
-        assert!(again.find("2").is_none());
+        assert_eq!(restored.client.shown("t"), configs.find("1", at(1)).unwrap().client.shown("t"));
+        assert!(again.find("2", at(1)).is_none());
+        fs::write(&path, r#"{"format":"gateway-push-v1","configs":[{}]}"#).unwrap();
+        let (again, _) = PushConfigs::open(&cache, at(1)).unwrap();
+        assert!(again.find("1", at(1)).is_none(), "configurations of credentials are dropped");
         fs::write(&path, "{}").unwrap();
         assert!(PushConfigs::open(&cache, at(1)).is_err());
     }

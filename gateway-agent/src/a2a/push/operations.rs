@@ -8,14 +8,15 @@ use gateway_upstream::RequestContext;
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{Served, address::AgentName, answer::AnswerForm, failure::Refusal, task_index::Owner},
+    super::{Served, address::AgentName, answer::AnswerForm, failure::Refusal},
     PATH,
     config::{ClientConfig, Registration},
+    receive::no_randomness,
     store::{Full, PendingConfig},
 };
 use crate::{
     clock,
-    pipeline::{PushAddress, PushEndpoint, PushRole},
+    pipeline::{ComparedTask, PushEndpoint, PushRole, TaskOwner},
     random::random_text,
 };
 
@@ -29,19 +30,20 @@ impl Served<'_> {
     ) -> Result<Option<(PushRole, Arc<PendingConfig>)>, Refusal> {
         let Some(config) = request.push_config() else { return Ok(None) };
         let Some((base, settings)) = self.gateway.settings().push() else { return Ok(None) };
-        self.owner()?;
+        let owner = self.owner()?;
+        let compared = request.task_id().and_then(|task| self.compared(agent, task).ok());
         let pointer = if request.operation == Operation::CreatePushConfig {
             ""
         } else {
             "/configuration/taskPushNotificationConfig"
         };
-        let no_randomness = |_| Refusal::from(Failure::new(ErrorKind::Internal, "no random bytes"));
-        let id = random_text().map_err(no_randomness)?;
-        let token = random_text().map_err(no_randomness)?;
+        let id = random_text().map_err(|_| no_randomness())?;
+        let token = random_text().map_err(|_| no_randomness())?;
         let now = clock::timestamp();
         let registration = Registration {
             client: ClientConfig::read((config, pointer), self.version, &id, settings)?,
             id: id.into(),
+            owner,
             caller: self.caller.claim.clone(),
             agent: agent.name.as_str().into(),
             task: request.task_id().map(Into::into),
@@ -49,7 +51,8 @@ impl Served<'_> {
             created: now,
             has_ended: false,
         };
-        let inserted = self.a2a.state.push.configs.insert(registration, now);
+        let is_task = |task: &str| compared.as_ref().is_some_and(|known| known.has_id(task));
+        let inserted = self.a2a.state.push.configs.insert(registration, is_task, now);
         let pending = inserted.map_err(|Full| Refusal::too_many_push_configs())?;
         let endpoint = PushEndpoint {
             id: pending.id.clone(),
@@ -60,11 +63,16 @@ impl Served<'_> {
     }
 
     /// The caller of configurations. Webhooks of unknown callers would let anyone send requests.
-    fn owner(&self) -> Result<Owner, Failure> {
-        Owner::of(&self.caller.claim).ok_or_else(|| {
+    fn owner(&self) -> Result<TaskOwner, Failure> {
+        TaskOwner::of(&self.gateway, &self.caller.claim).ok_or_else(|| {
             let message = "push notifications need an identified caller";
             Failure::new(ErrorKind::Unauthenticated, message)
         })
+    }
+
+    /// Opens the id of the caller's task.
+    fn compared(&self, agent: &AgentName, task: &str) -> Result<ComparedTask, Failure> {
+        ComparedTask::open(&self.gateway, &self.caller.claim, (&agent.name, task))
     }
 
     /// The answer of `GetTaskPushNotificationConfig` or `ListTaskPushNotificationConfigs`.
@@ -72,22 +80,15 @@ impl Served<'_> {
         &self,
         agent: &AgentName,
         request: &Request,
-        form: &AnswerForm,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Value, Refusal> {
         self.check_scopes(request.operation)?;
         let found = self.known_configs(agent, request)?;
         let task = request.task_id().unwrap_or_default();
-        let answer = if request.operation == Operation::GetPushConfig {
-            let first = found.first().ok_or_else(|| {
-                let message = "the task has no push notification configuration with this id";
-                Failure::new(ErrorKind::TaskNotFound, message)
-            })?;
-            first.client.shown(task)
-        } else {
-            let shown = found.iter().map(|registration| registration.client.shown(task));
-            json!({ "configs": shown.collect::<Vec<_>>(), "nextPageToken": "" })
-        };
-        Ok(form.result(request.operation, answer).0)
+        if request.operation == Operation::GetPushConfig {
+            return Ok(found.first().ok_or_else(no_config)?.client.shown(task));
+        }
+        let shown = found.iter().map(|registration| registration.client.shown(task));
+        Ok(json!({ "configs": shown.collect::<Vec<_>>(), "nextPageToken": "" }))
     }
 
     /// Serves `DeleteTaskPushNotificationConfig`. The configuration of the gateway is removed also if
@@ -101,13 +102,17 @@ impl Served<'_> {
     ) -> Result<Response, Refusal> {
         self.check_scopes(request.operation)?;
         let operation = request.operation;
-        for registration in self.known_configs(&agent, &request)? {
+        let found = self.known_configs(&agent, &request)?;
+        if found.is_empty() {
+            return Err(no_config().into());
+        }
+        for registration in found {
             self.a2a.state.push.configs.remove(&registration.id);
             request.params.insert("id".to_owned(), Value::from(&*registration.id));
             let call =
                 self.call(agent.clone(), request.clone(), (context.clone(), extensions.clone()));
             let gateway = Arc::clone(&self.gateway);
-            let running = async move { Box::pin(call.run(&gateway, None)).await.0 };
+            let running = async move { Box::pin(call.run(&gateway, None, None)).await.0 };
             match self.a2a.running().run(running).await {
                 // The agent may have forgotten it.
                 Some(Err(refusal)) if refusal.failure.kind.is_own() => return Err(refusal),
@@ -132,11 +137,17 @@ impl Served<'_> {
         }
         let owner = self.owner()?;
         let task = request.task_id().unwrap_or_default();
-        PushAddress::check_task(&self.gateway, &self.caller.claim, (&agent.name, task))?;
-        let mut found = self.a2a.state.push.configs.of_task(owner, task);
+        let compared = self.compared(agent, task)?;
+        let mut found = self.a2a.state.push.configs.of_owner(owner, clock::timestamp());
+        found.retain(|known| known.task.as_deref().is_some_and(|task| compared.has_id(task)));
         if let Some(id) = request.push_config_id() {
             found.retain(|registration| *registration.client.id == *id);
         }
         Ok(found)
     }
+}
+
+fn no_config() -> Failure {
+    let message = "the task has no push notification configuration with this id; list them";
+    Failure::new(ErrorKind::TaskNotFound, message)
 }

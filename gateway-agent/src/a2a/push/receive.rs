@@ -10,7 +10,7 @@ use axum::{body::Body, extract::Request, response::Response};
 use gateway_protocol::content;
 use gateway_upstream::RequestContext;
 use http::{
-    HeaderMap, HeaderValue, Method, StatusCode,
+    HeaderMap, HeaderValue, Method,
     header::{AUTHORIZATION, CONTENT_TYPE},
 };
 use serde_json::{Map, Value, json};
@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     audit::CallRecord,
+    clock,
     identity::authenticator::Authentication,
     ingress,
     pipeline::{Gateway, PushAddress, PushRole},
@@ -67,11 +68,19 @@ async fn accept(a2a: &A2a, address: &PushAddress, request: Request) -> Result<()
         return Err(Refusal::method_not_allowed("POST"));
     }
     let configs = &a2a.state.push.configs;
-    let found = configs.find(&address.id).filter(|_| gateway.settings().push().is_some());
+    let found = configs.find(&address.id, clock::timestamp());
+    let found = found.filter(|_| gateway.settings().push().is_some());
     let registration = found.ok_or_else(unknown)?;
     if !has_token(&parts.headers, registration.token.expose()) {
         let message = "the token of the push notification configuration is missing or invalid";
         return Err(Failure::new(ErrorKind::Unauthenticated, message).into());
+    }
+    if !a2a.state.push.is_authorized(&gateway, &registration) {
+        return Err(unknown());
+    }
+    if !gateway.views().now().has_catalog() {
+        // The owner of the task is not known yet.
+        return Err(Refusal::no_catalog());
     }
     let caller = Authentication::without_request(registration.caller.clone());
     let buffered = gateway.open_buffer(&caller);
@@ -93,7 +102,7 @@ async fn accept(a2a: &A2a, address: &PushAddress, request: Request) -> Result<()
     let version = if registration.client.is_legacy { Version::V03 } else { Version::V1 };
     let written = translate::event_out(Dialect::json_rpc(version), event);
     let written = written.map_err(a2a::Untranslatable::into_answer_failure)?;
-    let id = random_text().map_err(|_| Failure::new(ErrorKind::Internal, "no random bytes"))?;
+    let id = random_text().map_err(|_| no_randomness())?;
     let notification = Notification { id: id.into(), body: written.to_string().into() };
     if configs.push(&address.id, notification).map_err(|Full| Refusal::push_queue_full())? {
         a2a.state.push.deliveries.start(a2a, &address.id);
@@ -135,7 +144,7 @@ impl Notified<'_> {
         let version = if registration.client.is_legacy { Version::V03 } else { Version::V1 };
         let span = gateway.tracer().begin(&context.trace);
         let name = agent.name.as_str();
-        let tasks = TaskObserver::new(&a2a.state.index, &caller, &agent);
+        let tasks = TaskObserver::new(&a2a.state.index, (gateway, &caller), &agent);
         let observer = tasks.clone();
         let call = AgentOperation {
             record: CallRecord::begin(EVENT, era(version), name, bytes, span),
@@ -147,7 +156,7 @@ impl Notified<'_> {
             tasks,
             push,
         };
-        let answer = Box::pin(call.run(gateway, None)).await.0?;
+        let answer = Box::pin(call.run(gateway, None, None)).await.0?;
         observer.saw(operation, &answer);
         Ok(if needs_task { json!({ "task": answer }) } else { answer })
     }
@@ -178,10 +187,15 @@ fn invalid() -> Failure {
     Failure::new(ErrorKind::InvalidRequest, message)
 }
 
+/// The error of a system without random numbers.
+pub(super) fn no_randomness() -> Failure {
+    let message = "the operating system returned no random bytes; retry, and check its entropy";
+    Failure::new(ErrorKind::Internal, message)
+}
+
 /// The error of an address that is no longer valid, or for another task.
 fn unknown() -> Refusal {
-    let message = "no push notification configuration has this address and task";
-    let mut refusal = Refusal::from(Failure::new(ErrorKind::InvalidRequest, message));
-    refusal.status = Some(StatusCode::NOT_FOUND);
-    refusal
+    let message =
+        "no push notification configuration has this address and task; stop sending to it";
+    Failure::new(ErrorKind::TaskNotFound, message).into()
 }

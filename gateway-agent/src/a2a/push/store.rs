@@ -14,7 +14,8 @@ use registry_core::{Secret, Timestamp};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::{super::task_index::Owner, config::Registration};
+use super::config::Registration;
+use crate::pipeline::TaskOwner;
 
 /// Maximum configurations of one caller.
 const MOST_PER_OWNER: usize = 100;
@@ -53,7 +54,6 @@ struct State {
 
 #[derive(Debug)]
 struct Entry {
-    owner: Owner,
     registration: Arc<Registration>,
     queue: VecDeque<Notification>,
     /// Whether a task sends the queue.
@@ -61,8 +61,12 @@ struct Entry {
 }
 
 impl Entry {
-    fn is_for(&self, owner: Owner, task: &str) -> bool {
-        self.owner == owner && self.registration.task.as_deref() == Some(task)
+    fn owner(&self) -> TaskOwner {
+        self.registration.owner
+    }
+
+    fn is_expired(&self, now: Timestamp) -> bool {
+        now.since(self.registration.created) >= EXPIRY
     }
 
     fn is_idle(&self) -> bool {
@@ -78,35 +82,48 @@ impl Entry {
 #[derive(Debug)]
 pub(super) struct Full;
 
-/// A configuration whose operation is not answered yet. Dropping it removes the configuration,
-/// unless the operation has succeeded.
+/// A configuration whose operation is not answered yet. Dropping it removes a new configuration,
+/// and leaves an existing one unchanged, unless the operation has succeeded.
 #[derive(Debug)]
 pub(in super::super) struct PendingConfig {
     configs: Arc<PushConfigs>,
     pub(super) id: Box<str>,
     pub(super) token: Secret,
-    is_kept: AtomicBool,
+    /// Replaces the existing configuration with the same task and id. `None`: it is a new one.
+    replacement: Option<Registration>,
+    has_succeeded: AtomicBool,
 }
 
 impl PendingConfig {
     /// The caller's id of the task is known.
     pub(in super::super) fn started(&self, task: &str) {
-        self.is_kept.store(true, Ordering::Relaxed);
+        self.succeed();
         self.configs.bind(&self.id, task);
     }
 
     /// The agent has accepted the configuration. Returns it for its caller.
     pub(in super::super) fn created(&self) -> Value {
-        self.is_kept.store(true, Ordering::Relaxed);
-        let registration = self.configs.find(&self.id);
+        self.succeed();
+        let state = self.configs.state();
+        let registration = state.entries.get(&self.id).map(|entry| &entry.registration);
         let shown = registration.map(|r| r.client.shown(r.task.as_deref().unwrap_or_default()));
         shown.unwrap_or_default()
+    }
+
+    fn succeed(&self) {
+        if self.has_succeeded.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if let Some(replacement) = &self.replacement {
+            self.configs.state().add(replacement.clone());
+            self.configs.changed.notify_one();
+        }
     }
 }
 
 impl Drop for PendingConfig {
     fn drop(&mut self) {
-        if !*self.is_kept.get_mut() {
+        if !*self.has_succeeded.get_mut() && self.replacement.is_none() {
             self.configs.remove(&self.id);
         }
     }
@@ -117,8 +134,7 @@ impl PushConfigs {
     pub(super) fn restore(&self, registrations: Vec<Registration>, now: Timestamp) {
         let mut state = self.state();
         for registration in registrations {
-            let Some(owner) = Owner::of(&registration.caller) else { continue };
-            state.add(owner, registration);
+            state.add(registration);
         }
         state.remove_expired(now);
     }
@@ -139,22 +155,23 @@ impl PushConfigs {
         self.state().has_changed = true;
     }
 
-    /// Adds a configuration. One with the same task and id is replaced, and keeps its address and
-    /// token at the agent.
+    /// Adds a configuration. One with the same id for the task that `is_task` recognizes is replaced
+    /// when the operation succeeds, and keeps its address and token at the agent.
     pub(super) fn insert(
         self: &Arc<Self>,
         mut registration: Registration,
+        is_task: impl Fn(&str) -> bool,
         now: Timestamp,
     ) -> Result<PendingConfig, Full> {
-        let owner = Owner::of(&registration.caller).ok_or(Full)?;
+        let owner = registration.owner;
         let mut state = self.state();
         state.remove_expired(now);
-        let task = registration.task.clone();
         let known = state.entries.values().find(|entry| {
-            task.as_deref().is_some_and(|task| entry.is_for(owner, task))
+            entry.owner() == owner
                 && entry.registration.client.id == registration.client.id
+                && entry.registration.task.as_deref().is_some_and(&is_task)
         });
-        let is_kept = known.is_some();
+        let is_known = known.is_some();
         if let Some(known) = known {
             registration.id.clone_from(&known.registration.id);
             registration.token.clone_from(&known.registration.token);
@@ -162,25 +179,30 @@ impl PushConfigs {
             state.make_room(owner)?;
         }
         let (id, token) = (registration.id.clone(), registration.token.clone());
-        state.add(owner, registration);
+        let replacement = if is_known {
+            Some(registration)
+        } else {
+            state.add(registration);
+            None
+        };
         drop(state);
         self.changed.notify_one();
-        Ok(PendingConfig {
-            configs: Arc::clone(self),
-            id,
-            token,
-            is_kept: AtomicBool::new(is_kept),
-        })
+        let has_succeeded = AtomicBool::new(false);
+        Ok(PendingConfig { configs: Arc::clone(self), id, token, replacement, has_succeeded })
     }
 
-    pub(super) fn find(&self, id: &str) -> Option<Arc<Registration>> {
-        self.state().entries.get(id).map(|entry| Arc::clone(&entry.registration))
-    }
-
-    /// The configurations of a task, in the order of their creation.
-    pub(super) fn of_task(&self, owner: Owner, task: &str) -> Vec<Arc<Registration>> {
+    /// Finds a configuration that is not expired.
+    pub(super) fn find(&self, id: &str, now: Timestamp) -> Option<Arc<Registration>> {
         let state = self.state();
-        let found = state.entries.values().filter(|entry| entry.is_for(owner, task));
+        let found = state.entries.get(id).filter(|entry| !entry.is_expired(now));
+        found.map(|entry| Arc::clone(&entry.registration))
+    }
+
+    /// The configurations of a principal's tasks, in the order of their creation.
+    pub(super) fn of_owner(&self, owner: TaskOwner, now: Timestamp) -> Vec<Arc<Registration>> {
+        let state = self.state();
+        let found = state.entries.values();
+        let found = found.filter(|entry| entry.owner() == owner && !entry.is_expired(now));
         let mut found: Vec<_> = found.map(|entry| Arc::clone(&entry.registration)).collect();
         drop(state);
         found.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
@@ -213,25 +235,27 @@ impl PushConfigs {
         }
     }
 
-    pub(super) fn remove(&self, id: &str) {
+    /// Removes a configuration with its waiting notifications. Returns whether it existed.
+    pub(super) fn remove(&self, id: &str) -> bool {
         let mut state = self.state();
         let removed = state.entries.remove(id);
         state.has_changed |= removed.is_some();
         state.measure();
         drop(state);
         self.changed.notify_one();
+        removed.is_some()
     }
 
     /// Appends a notification. Returns whether its sender must be started.
     pub(super) fn push(&self, id: &str, notification: Notification) -> Result<bool, Full> {
         let mut state = self.state();
         let bytes = notification.body.len();
-        let owner = state.entries.get(id).ok_or(Full)?.owner;
+        let owner = state.entries.get(id).ok_or(Full)?.owner();
         let (mut count, mut own, mut all) = (0, bytes, bytes);
         for entry in state.entries.values().filter(|entry| !entry.queue.is_empty()) {
             let queued = entry.queued_bytes();
             all += queued;
-            if entry.owner == owner {
+            if entry.owner() == owner {
                 count += entry.queue.len();
                 own += queued;
             }
@@ -276,7 +300,7 @@ impl PushConfigs {
 }
 
 impl State {
-    fn add(&mut self, owner: Owner, registration: Registration) {
+    fn add(&mut self, registration: Registration) {
         self.has_changed = true;
         let registration = Arc::new(registration);
         let id = registration.id.clone();
@@ -285,18 +309,18 @@ impl State {
             return;
         }
         let (queue, is_sending) = (VecDeque::new(), false);
-        self.entries.insert(id, Entry { owner, registration, queue, is_sending });
+        self.entries.insert(id, Entry { registration, queue, is_sending });
     }
 
     /// Removes the oldest configuration of an ended task if a limit is reached.
-    fn make_room(&mut self, owner: Owner) -> Result<(), Full> {
-        let own = self.entries.values().filter(|entry| entry.owner == owner).count();
+    fn make_room(&mut self, owner: TaskOwner) -> Result<(), Full> {
+        let own = self.entries.values().filter(|entry| entry.owner() == owner).count();
         let is_own_full = own >= MOST_PER_OWNER;
         if !is_own_full && self.entries.len() < MOST {
             return Ok(());
         }
         let ended = self.entries.values().filter(|entry| entry.is_idle());
-        let ended = ended.filter(|entry| !is_own_full || entry.owner == owner);
+        let ended = ended.filter(|entry| !is_own_full || entry.owner() == owner);
         let oldest = ended.min_by_key(|entry| entry.registration.created).ok_or(Full)?;
         let id = oldest.registration.id.clone();
         self.entries.remove(&id);
@@ -304,7 +328,7 @@ impl State {
     }
 
     fn remove_expired(&mut self, now: Timestamp) {
-        self.entries.retain(|_, entry| now.since(entry.registration.created) < EXPIRY);
+        self.entries.retain(|_, entry| !entry.is_expired(now));
     }
 
     fn measure(&self) {
@@ -317,7 +341,7 @@ impl State {
 #[cfg(test)]
 pub(super) mod tests {
     use a2a::Version;
-    use gateway_policy::CallerIdentity;
+    use gateway_policy::{CallerIdentity, Principal};
     use gateway_upstream::Addresses;
     use serde_json::json;
 
@@ -334,6 +358,7 @@ pub(super) mod tests {
         let config = (config.as_object().unwrap(), "");
         Registration {
             id: id.into(),
+            owner: Principal::Agent(owner).into(),
             caller: CallerIdentity::Asserted { name: owner.into(), version: None },
             agent: "helper".into(),
             task: Some(task.into()),
@@ -344,6 +369,15 @@ pub(super) mod tests {
         }
     }
 
+    /// Adds a configuration for the task `t`.
+    pub(in super::super) fn insert(
+        configs: &Arc<PushConfigs>,
+        registration: Registration,
+        now: Timestamp,
+    ) -> Result<PendingConfig, Full> {
+        configs.insert(registration, |task| task == "t", now)
+    }
+
     fn notification(bytes: usize) -> Notification {
         Notification { id: "n".into(), body: vec![b' '; bytes].into() }
     }
@@ -351,18 +385,36 @@ pub(super) mod tests {
     #[test]
     fn unanswered_configuration_is_removed() {
         let configs = Arc::<PushConfigs>::default();
-        drop(configs.insert(registration("a", "1", "t"), at(1)).unwrap());
-        assert!(configs.find("1").is_none());
-        let pending = configs.insert(registration("a", "2", "t"), at(1)).unwrap();
+        drop(insert(&configs, registration("a", "1", "t"), at(1)).unwrap());
+        assert!(configs.find("1", at(1)).is_none());
+        let pending = insert(&configs, registration("a", "2", "t"), at(1)).unwrap();
         pending.started("other");
         drop(pending);
-        assert_eq!(configs.find("2").unwrap().task.as_deref(), Some("t"), "the task is known");
-        let mut same = registration("a", "3", "t");
-        same.client.id = "2".into();
-        let pending = configs.insert(same, at(1)).unwrap();
-        assert_eq!(&*pending.id, "2", "it keeps its address");
+        let kept = configs.find("2", at(1)).unwrap();
+        assert_eq!(kept.task.as_deref(), Some("t"), "the task is known");
+    }
+
+    #[test]
+    fn configuration_is_replaced_on_success_only() {
+        let configs = Arc::<PushConfigs>::default();
+        insert(&configs, registration("a", "1", "t"), at(1)).unwrap().created();
+        let moved = |task: &str| {
+            let mut moved = registration("a", "2", task);
+            let config = json!({ "id": "1", "url": "https://moved.example/hook" });
+            let settings = PushSettings { addresses: Addresses::Public, allow_http: false };
+            moved.client =
+                ClientConfig::read((config.as_object().unwrap(), ""), Version::V1, "2", settings)
+                    .unwrap();
+            moved
+        };
+        let url = || configs.find("1", at(1)).unwrap().client.url.expose().to_owned();
+        let pending = insert(&configs, moved("t"), at(1)).unwrap();
+        assert_eq!(&*pending.id, "1", "it keeps its address");
         drop(pending);
-        assert!(configs.find("2").is_some());
+        assert_eq!(url(), "https://client.example/hook");
+        insert(&configs, moved("t"), at(1)).unwrap().created();
+        assert_eq!(url(), "https://moved.example/hook");
+        assert_eq!(configs.of_owner(Principal::Agent("a").into(), at(1)).len(), 1);
     }
 
     #[test]
@@ -370,23 +422,25 @@ pub(super) mod tests {
         let configs = Arc::<PushConfigs>::default();
         for number in 0..MOST_PER_OWNER {
             let id = number.to_string();
-            configs.insert(registration("a", &id, &id), at(1)).unwrap().created();
+            insert(&configs, registration("a", &id, &id), at(1)).unwrap().created();
         }
-        assert!(configs.insert(registration("a", "new", "t"), at(1)).is_err());
-        configs.insert(registration("b", "foreign", "t"), at(1)).unwrap().created();
+        assert!(insert(&configs, registration("a", "new", "t"), at(1)).is_err());
+        insert(&configs, registration("b", "foreign", "t"), at(1)).unwrap().created();
         configs.ended("7");
-        configs.insert(registration("a", "new", "t"), at(1)).unwrap().created();
-        assert!(configs.find("7").is_none() && configs.find("8").is_some());
+        insert(&configs, registration("a", "new", "t"), at(1)).unwrap().created();
+        assert!(configs.find("7", at(1)).is_none() && configs.find("8", at(1)).is_some());
         let later = Timestamp::from_millis(at(1).as_millis() + 7 * 24 * 3_600_000);
-        configs.insert(registration("a", "late", "t"), later).unwrap().created();
-        assert!(configs.find("8").is_none(), "expired");
+        assert!(configs.find("8", later).is_none(), "expired");
+        assert!(configs.of_owner(Principal::Agent("a").into(), later).is_empty());
+        insert(&configs, registration("a", "late", "t"), later).unwrap().created();
+        assert!(configs.find("8", at(1)).is_none(), "an insertion removes expired ones");
     }
 
     #[test]
     fn waiting_notifications_are_bounded_and_ordered() {
         let configs = Arc::<PushConfigs>::default();
-        configs.insert(registration("a", "1", "t"), at(1)).unwrap().created();
-        configs.insert(registration("a", "2", "t"), at(1)).unwrap().created();
+        insert(&configs, registration("a", "1", "t"), at(1)).unwrap().created();
+        insert(&configs, registration("a", "2", "t"), at(1)).unwrap().created();
         assert!(configs.push("1", notification(1)).unwrap(), "its sender starts");
         assert!(!configs.push("1", notification(2)).unwrap());
         assert!(configs.push("2", notification(QUEUED_BYTES_PER_OWNER)).is_err());

@@ -10,14 +10,17 @@ use std::{
 
 use a2a::TaskState;
 use atomic_file::{Access, with_suffix};
-use registry_core::{Digest, Timestamp};
+use registry_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
-use super::{Entry, ListedTask, Owner, State, TaskIndex};
-use crate::{batched_file::BatchedFile, clock};
+use super::{Entry, ListedTask, State, TaskIndex};
+use crate::{batched_file::BatchedFile, clock, pipeline::TaskOwner};
 
-const FORMAT: &str = r#"{"format":"gateway-tasks-v1"}"#;
+const FORMAT: &str = r#"{"format":"gateway-tasks-v2"}"#;
+/// The format whose tasks belong to credentials. Their ids are no longer valid, so that the file is
+/// read as an empty one and replaced by the next write.
+const OBSOLETE_FORMAT: &str = r#"{"format":"gateway-tasks-v1"}"#;
 /// Maximum size of the file, in bytes; above that of all tasks with obsolete lines.
 const FILE_BYTES: u64 = 512 * 1024 * 1024;
 /// Obsolete lines that are always tolerated.
@@ -27,7 +30,7 @@ const SLACK: usize = 1_000;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
-    owner: Digest,
+    owner: TaskOwner,
     id: Box<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     task: Option<WrittenTask>,
@@ -161,7 +164,7 @@ impl Disk {
 }
 
 impl Batch {
-    fn push(&mut self, Owner(owner): Owner, id: &str, entry: Option<&Entry>) {
+    fn push(&mut self, owner: TaskOwner, id: &str, entry: Option<&Entry>) {
         let task = entry.map(|Entry { task, recorded }| WrittenTask {
             context: task.context.clone(),
             agent: task.agent.clone(),
@@ -193,14 +196,14 @@ fn read(file: File, state: &mut State) -> io::Result<()> {
         number += 1;
         let invalid = |why: &str| io::Error::other(format!("line {number} is invalid: {why}"));
         if number == 1 {
-            if text != FORMAT {
-                return Err(invalid("the format is not gateway-tasks-v1"));
+            match text {
+                FORMAT => continue,
+                OBSOLETE_FORMAT => return Ok(()),
+                _ => return Err(invalid("the format is not gateway-tasks-v2")),
             }
-            continue;
         }
         let Line { owner, id, task } =
             serde_json::from_str(text).map_err(|e| invalid(&e.to_string()))?;
-        let owner = Owner(owner);
         match task {
             None => state.remove(owner, &id),
             Some(WrittenTask { context, agent, state: name, at, recorded }) => {
@@ -290,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_line_is_ignored_and_invalid_one_is_an_error() {
+    fn torn_line_and_obsolete_format_are_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let cache = directory.path().join("registry.json");
         let file = directory.path().join("registry.json.tasks");
@@ -300,6 +303,9 @@ mod tests {
         fs::write(&file, format!("{FORMAT}\n{line}{}", &line[..9])).unwrap();
         let (index, _) = TaskIndex::open(&cache, at(100)).unwrap();
         assert_eq!(listed(&index), [task("t", 1)]);
+        fs::write(&file, format!("{OBSOLETE_FORMAT}\n{line}")).unwrap();
+        let (index, _) = TaskIndex::open(&cache, at(100)).unwrap();
+        assert!(listed(&index).is_empty(), "tasks of credentials are dropped");
         for invalid in ["{}\n".to_owned(), format!("{FORMAT}\n{}\n{line}", &line[..9])] {
             fs::write(&file, invalid).unwrap();
             assert!(TaskIndex::open(&cache, at(100)).is_err());

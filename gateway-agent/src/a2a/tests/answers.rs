@@ -5,7 +5,10 @@ use axum::body::Body;
 use http::{Method, Request};
 use serde_json::{Value, json};
 
-use super::harness::{A2aBench, OWN_CONTEXT, OWN_TASK, message, old_message, request, rpc};
+use super::harness::{
+    A2aBench, OWN_CONTEXT, OWN_TASK, OWN_UUID, caller, helper, message, old_message, request, rpc,
+    stranger,
+};
 use crate::mcp::tests::{harness::Got, relayed::acceptable};
 
 /// The reason and the domain of an error of 1.0 in any binding.
@@ -153,6 +156,53 @@ async fn wrong_requests_are_rejected_in_their_form() {
 }
 
 #[tokio::test]
+async fn error_of_agent_contains_none_of_its_ids() {
+    let bench = A2aBench::start([]).await;
+    let got = bench.rpc("a", "SendMessage", message("reject")).await;
+    assert_eq!(got.error(), (200, -32004));
+    for own in [OWN_TASK, OWN_CONTEXT, OWN_UUID] {
+        assert!(!got.text.contains(own), "{own}: {}", got.text);
+    }
+    let info = &got.json()["error"]["data"][0];
+    assert_eq!(info["reason"], "UNSUPPORTED_OPERATION");
+    assert!(info["metadata"]["taskId"].is_string() && info["metadata"]["context_id"].is_string());
+}
+
+#[tokio::test]
+async fn answer_to_question_need_not_match_input_schema() {
+    let bench = A2aBench::start([]).await;
+    let sent =
+        |data: Value| json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "data": data }] });
+    let first = json!({ "message": sent(json!({ "topic": "ask" })) });
+    let task = bench.rpc("a", "SendMessage", first).await.result()["task"].clone();
+    assert_eq!(task["status"]["state"], "TASK_STATE_INPUT_REQUIRED");
+    let mut answer = sent(json!({ "confirm": true }));
+    let rejected = bench.rpc("a", "SendMessage", json!({ "message": answer.clone() })).await;
+    assert_eq!(rejected.error().1, -32602, "a first message needs a topic");
+    answer["taskId"] = task["id"].clone();
+    let done = bench.rpc("a", "SendMessage", json!({ "message": answer })).await.result();
+    assert_eq!(done["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+}
+
+#[tokio::test]
+async fn answer_has_registered_extensions_that_agent_activates() {
+    let bench = A2aBench::start([]).await;
+    let mut loud = helper();
+    let declared = loud.document["capabilities"]["extensions"].as_array_mut().unwrap();
+    declared.push(json!({ "uri": "urn:example:loud" }));
+    bench.bench.publish(2, vec![loud, caller(), stranger()]);
+    let requested = "urn:example:loud, urn:example:unregistered";
+    for (text, expected) in [("go", Some("urn:example:loud")), ("deaf", None)] {
+        let mut sent = rpc(Version::V1, "a", ("SendMessage", message(text)));
+        sent.headers_mut().insert("a2a-extensions", requested.parse().unwrap());
+        let got = bench.got(sent).await;
+        assert_eq!(got.result()["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+        let answered = got.headers.get("a2a-extensions").map(|value| value.to_str().unwrap());
+        assert_eq!(answered, expected, "{text}");
+    }
+}
+
+#[tokio::test]
 async fn push_notifications_are_not_supported() {
     let bench = A2aBench::start([]).await;
     let config = json!({ "taskId": "t", "url": "https://client.example/hook" });
@@ -179,4 +229,34 @@ async fn operation_continues_without_its_client() {
     assert_eq!(bench.agent.cut_off(), 0, "the request to the agent was not cancelled");
     let listed = bench.rpc("a", "ListTasks", json!({})).await.result();
     assert_eq!(listed["totalSize"], 1, "its task is known");
+}
+
+#[tokio::test]
+async fn address_of_agent_is_in_no_answer() {
+    let bench = A2aBench::start([]).await;
+    let port = bench.agent.address().port().to_string();
+    let list =
+        bench.got(request(Version::V1, (Method::GET, "/.well-known/agents"), ("a", &Value::Null)));
+    let mut answers = vec![list.await];
+    for (method, text) in [
+        ("SendMessage", "reveal"),
+        ("SendMessage", "reveal an error"),
+        ("SendStreamingMessage", "reveal events"),
+        ("SendStreamingMessage", "reveal an error"),
+    ] {
+        answers.push(bench.rpc("a", method, message(text)).await);
+        let old = match method {
+            "SendMessage" => "message/send",
+            _ => "message/stream",
+        };
+        answers.push(bench.got(rpc(Version::V03, "a", (old, old_message(text)))).await);
+    }
+    for got in &answers {
+        assert!(!got.text.contains("127.0.0.1") && !got.text.contains(&port), "{got:?}");
+    }
+    let task = &answers[1].result()["task"];
+    assert_eq!(task["artifacts"][0]["parts"][0]["url"], "http://agent.invalid/files/1");
+    let id = task["id"].clone();
+    let got = bench.rpc("a", "GetTask", json!({ "id": id })).await;
+    assert_eq!(got.result()["id"], id, "ids are unchanged");
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::harness::{A2aBench, OWN_TASK, caller, events, helper, message, request, stranger};
 use crate::{
+    identity::settings::AuthenticationConfig,
     mcp::tests::{
         harness::{Got, Setup},
         relayed::{acceptable, knowing},
@@ -43,20 +44,21 @@ async fn declared_skills_are_tools_if_enabled() {
     let plain = A2aBench::start([]).await;
     assert!(listed(&plain, "a").await.is_empty());
     plain.bench.call("a", TOOL, json!({ "topic": "go" })).await;
-    assert!(plain.agent.seen("SendMessage").is_empty());
+    assert!(plain.agent.seen("SendStreamingMessage").is_empty());
 }
 
 #[tokio::test]
 async fn call_of_a_skill_is_a_message_to_its_agent() {
     let bench = bridged().await;
     let result = bench.bench.call("a", TOOL, json!({ "topic": "go" })).await.result();
-    assert_eq!(result["structuredContent"], "done", "{result}");
-    let sent = bench.agent.seen("SendMessage")[0].body["params"]["message"].clone();
+    assert_eq!(result["structuredContent"], "piece", "the artifact of the stream: {result}");
+    let sent = bench.agent.seen("SendStreamingMessage")[0].body["params"]["message"].clone();
     assert_eq!(sent["metadata"]["skillId"], "work");
     assert_eq!(sent["parts"], json!([{ "data": { "topic": "go" } }]));
     bench.bench.call("a", TOOL, json!({})).await;
     bench.bench.call("stranger", TOOL, json!({ "topic": "go" })).await;
-    assert_eq!(bench.agent.seen("SendMessage").len(), 1, "invalid and undeclared calls");
+    let sent = bench.agent.seen("SendStreamingMessage").len();
+    assert_eq!(sent, 1, "invalid and undeclared calls");
 }
 
 #[tokio::test]
@@ -164,6 +166,58 @@ async fn composed_tool_answers_with_a_task() {
         let got = own(&bench, foreign, "GetTask", id.clone()).await;
         assert_eq!(got.error(), (200, -32001), "{foreign}");
     }
+}
+
+#[tokio::test]
+async fn stored_result_needs_current_rights() {
+    let bench = own_agent().await;
+    let task = own(&bench, "a", "SendMessage", message_to("relay")).await.result()["task"].clone();
+    let id = json!({ "id": task["id"] });
+    for (revision, target) in [(3, "relay"), (4, "echo")] {
+        let rule = format!("forbid (principal, action, resource == Tool::\"{target}\");");
+        let mut entities = entities();
+        entities.push(policy("closed", json!({ "authorization": { "cedar": rule } })));
+        bench.bench.publish(revision, entities);
+        for method in ["GetTask", "SubscribeToTask"] {
+            let got = own(&bench, "a", method, id.clone()).await;
+            assert_eq!(got.status, 403, "{method} {target}: {got:?}");
+        }
+    }
+    let mut undeclared = entities();
+    undeclared.retain(|entity| entity.document["name"] != "a");
+    undeclared.push(caller());
+    bench.bench.publish(5, undeclared);
+    assert_eq!(own(&bench, "a", "GetTask", id.clone()).await.error(), (200, -32001));
+    bench.bench.publish(6, entities());
+    assert_eq!(own(&bench, "a", "GetTask", id).await.result(), task);
+}
+
+#[tokio::test]
+async fn scopes_precede_all_operations_of_own_agent() {
+    let operations = [
+        "SendMessage",
+        "SendStreamingMessage",
+        "GetTask",
+        "CancelTask",
+        "SubscribeToTask",
+        "ListTasks",
+    ];
+    let scopes = operations.map(|name| (name.to_owned(), vec!["agents".to_owned()]));
+    let authentication = AuthenticationConfig {
+        scopes: scopes.into_iter().collect(),
+        ..AuthenticationConfig::default()
+    };
+    let bridges = AgentBridges { as_tools: false, of_tools: true };
+    let setup = Setup { authentication, bridges, ..Setup::default() };
+    let bench = A2aBench::start_with(setup, []).await;
+    bench.bench.publish(2, entities());
+    for method in operations {
+        let mut params = message_to("relay");
+        params["id"] = json!("unknown");
+        let got = own(&bench, "a", method, params).await;
+        assert_eq!(got.status, 401, "{method}: {got:?}");
+    }
+    assert!(bench.bench.calls().is_empty());
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ async fn card_has_addresses_of_the_gateway_only() {
     let grpc = card.interface(Binding::Grpc, Version::V1).unwrap();
     assert_eq!(grpc.url, "http://localhost:7080");
     assert_eq!(grpc.tenant.as_deref(), Some("office/helper"));
-    for hidden in ["helper.internal", "9000", "urn:agentgateway:sbom"] {
+    for hidden in ["helper.internal", "9000", "127.0.0.1", "9443", "urn:agentgateway:sbom"] {
         assert!(!got.text.contains(hidden), "{hidden}");
     }
     let capabilities = card.capabilities();
@@ -125,4 +125,18 @@ async fn extended_card_needs_the_capability() {
     let bench = A2aBench::start([]).await;
     let got = bench.rpc("a", "GetExtendedAgentCard", json!({})).await;
     assert_eq!(got.error(), (200, -32004));
+    let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "GetExtendedAgentCard" });
+    let got = bench.got(request(Version::V1, (Method::POST, "/a2a"), ("a", &body))).await;
+    assert_eq!(got.error(), (200, -32004), "the gateway itself has none");
+}
+
+#[tokio::test]
+async fn head_of_card_has_headers_of_get() {
+    let bench = A2aBench::start([]).await;
+    for path in [CARD, "/a2a/.well-known/agent-card.json", "/.well-known/agent-card.json"] {
+        let of = |method| bench.got(request(Version::V1, (method, path), ("a", &Value::Null)));
+        let (get, head) = (of(Method::GET).await, of(Method::HEAD).await);
+        assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""), "{path}");
+        assert_eq!(head.headers, get.headers, "{path}");
+    }
 }

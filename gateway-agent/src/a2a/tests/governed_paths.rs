@@ -2,6 +2,7 @@
 
 use a2a::Operation;
 use gateway_upstream::Addresses;
+use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
 use tonic::Code;
@@ -9,7 +10,8 @@ use tonic_types::StatusExt as _;
 
 use super::{
     grpc_client::GrpcClient,
-    harness::{A2aBench, caller, message, pushing_helper},
+    harness::{A2aBench, caller, helper, message, pushing_helper},
+    streams::endless,
 };
 use crate::{
     mcp::tests::harness::Setup,
@@ -83,4 +85,18 @@ async fn every_operation_that_reaches_an_agent_is_governed() {
         assert_eq!(info["metadata"]["policy"], "closed", "{operation:?}");
     }
     assert_eq!(bench.agent.all_seen().len(), before, "nothing was sent");
+}
+
+#[tokio::test]
+async fn running_stream_ends_when_a_new_policy_denies_it() {
+    let bench = A2aBench::start([]).await;
+    let (_, rest) = endless(&bench).await;
+    bench.bench.publish(2, vec![helper(), caller(), closed()]);
+    let rest = rest.collect().await.unwrap().to_bytes();
+    let rest = String::from_utf8(rest.to_vec()).unwrap();
+    let last = rest.rsplit("data: ").next().unwrap();
+    let last: Value = serde_json::from_str(last).unwrap();
+    assert_eq!(last["error"]["data"][0]["metadata"]["policy"], "closed", "{rest}");
+    let got = bench.rpc("a", "SendMessage", message("go")).await;
+    assert_eq!(got.status, 403, "{got:?}");
 }

@@ -1,14 +1,14 @@
 //! A gateway with the agent `office/helper@1.0.0`, and a request builder.
 
 use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+    Arc, Mutex,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use a2a::Version;
 use axum::{Router, body::Body};
 use futures_util::{StreamExt as _, stream};
-use gateway_testkit::{Received, Reply, Server, json_reply};
+use gateway_testkit::{Received, Reply, Server, empty, json_reply};
 use gateway_upstream::UpstreamLimits;
 use http::{Method, Request};
 use registry_core::Key;
@@ -25,6 +25,8 @@ use crate::{
 /// The id of the task that the agent starts, and that of its context.
 pub(super) const OWN_TASK: &str = "task-of-the-agent";
 pub(super) const OWN_CONTEXT: &str = "context-of-the-agent";
+/// An id in its errors.
+pub(super) const OWN_UUID: &str = "7b0f5c1e-2f60-4d8e-9a51-0d2c4f3b6a78";
 
 pub(super) struct A2aBench {
     pub(super) bench: Bench,
@@ -42,6 +44,12 @@ pub(super) struct Script {
     pub(super) released: Notify,
     /// Whether the agent resets all connections.
     pub(super) is_down: AtomicBool,
+    /// Whether the agent answers no `GetTask`.
+    pub(super) hangs: AtomicBool,
+    /// The card of the agent.
+    pub(super) card: Mutex<Option<Value>>,
+    /// The number of requests for a card that has not changed.
+    pub(super) unchanged_cards: AtomicUsize,
 }
 
 /// `office/helper` with one skill, which streams.
@@ -49,7 +57,11 @@ pub(super) fn helper() -> Registered {
     let mut helper = agent("office/helper", "1.0.0", &[]);
     let document = &mut helper.document;
     document["url"] = json!("http://helper.internal:9000/rpc");
-    document["description"] = json!("Helps with everything.");
+    // The target is at 127.0.0.1.
+    document["description"] = json!("Helps with everything at http://127.0.0.1/help.");
+    document["provider"] = json!({ "organization": "o", "url": "http://127.0.0.1" });
+    let link = "https://127.0.0.1:9443/icon.png";
+    document["metadata"] = json!({ "card": { "documentationUrl": link, "iconUrl": link } });
     document["defaultInputModes"] = json!(["text/plain", "application/json"]);
     document["defaultOutputModes"] = json!(["text/plain", "application/json"]);
     document["capabilities"]["streaming"] = json!(true);
@@ -114,6 +126,16 @@ impl A2aBench {
     /// A JSON-RPC request of 1.0 to `office/helper`.
     pub(super) async fn rpc(&self, caller: &str, method: &str, params: Value) -> Got {
         self.got(rpc(Version::V1, caller, (method, params))).await
+    }
+
+    /// A task that completes after the answer to its message, as `a` knows it.
+    pub(super) async fn working_task(&self) -> Value {
+        let params = json!({
+            "message": { "messageId": "m", "role": "ROLE_USER",
+                "parts": [{ "data": { "topic": "long" } }] },
+            "configuration": { "returnImmediately": true },
+        });
+        self.rpc("a", "SendMessage", params).await.result()["task"].clone()
     }
 
     /// The task that a message starts, as `a` knows it.
@@ -182,26 +204,90 @@ pub(super) fn task(state: &str) -> Value {
         "artifacts": [{ "artifactId": "r", "parts": [{ "text": "done" }] }] })
 }
 
+/// The card below the URL of the agent, with its digest as the entity tag.
+fn card(received: &Received, script: &Script) -> Reply {
+    let card = script.card.lock().unwrap().clone();
+    let Some(card) = card.filter(|_| received.path == "/mcp/.well-known/agent-card.json") else {
+        return json_reply(404, &json!({}));
+    };
+    let tag = a2a::card::entity_tag(&card);
+    if received.header("if-none-match") == Some(tag.as_str()) {
+        script.unchanged_cards.fetch_add(1, Ordering::Relaxed);
+        return empty(304);
+    }
+    json_reply(200, &card).with_header("etag", &tag)
+}
+
+/// An answer, events or an error with the address of the agent in all places.
+fn revealing(received: &Received, text: &str) -> Reply {
+    let address = received.header("host").unwrap_or_default();
+    let url = format!("http://{address}/files/1");
+    let parts = json!([{ "url": url }, { "text": format!("see {url} at {address}") },
+        { "data": { address: url } }]);
+    let mut task = task("TASK_STATE_COMPLETED");
+    task["artifacts"][0] = json!({ "artifactId": url, "name": url, "parts": parts });
+    task["status"]["message"] = json!({ "messageId": url, "role": "ROLE_AGENT", "parts": parts });
+    task["metadata"] = json!({ "source": url });
+    let id = &received.body["id"];
+    match text {
+        "reveal an error" => {
+            let info = json!({ "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "reason": "BROKEN", "domain": "a.example", "metadata": { "at": url } });
+            let help = json!({ "@type": "type.googleapis.com/google.rpc.Help",
+                "links": [{ "url": url }] });
+            let message = format!("cannot write {url}");
+            received
+                .error(200, &json!({ "code": -32603, "message": message, "data": [info, help] }))
+        }
+        "reveal events" => {
+            let event = json!({ "jsonrpc": "2.0", "id": id, "result": { "task": task } });
+            Reply::events(stream::iter([event]))
+        }
+        _ => received.result(&json!({ "task": task })),
+    }
+}
+
 /// The agent: 1.0 over JSON-RPC.
 async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
     if script.is_down.load(Ordering::Relaxed) {
         return Reply::Reset;
     }
+    if received.http_method == "GET" {
+        return card(&received, &script);
+    }
     let params = &received.body["params"];
     let text = params["message"]["parts"][0]["text"].as_str().unwrap_or_default();
+    let topic = params["message"]["parts"][0]["data"]["topic"].as_str();
     let unknown = || received.error(200, &json!({ "code": -32001, "message": "no such task" }));
+    if text.starts_with("reveal") {
+        return revealing(&received, text);
+    }
     match received.rpc_method() {
+        "GetTask" if script.hangs.load(Ordering::Relaxed) => Reply::stall(),
         "GetTask" if params["id"] != OWN_TASK => unknown(),
+        "SendMessage" if text == "reject" => {
+            let info = json!({ "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "domain": "a2a-protocol.org", "reason": "UNSUPPORTED_OPERATION",
+                "metadata": { "taskId": OWN_TASK, "context_id": OWN_CONTEXT } });
+            let message = format!("{OWN_TASK} in {OWN_CONTEXT} is busy with {OWN_UUID}");
+            let detail = json!({ "@type": "x", "note": OWN_UUID });
+            let data = json!([info, detail]);
+            received.error(200, &json!({ "code": -32004, "message": message, "data": data }))
+        }
         "SendMessage" => {
             if text == "wait" {
                 script.released.notified().await;
             }
-            let state = match params["message"]["parts"][0]["data"]["topic"].as_str() {
+            let state = match topic {
                 Some("ask") => "TASK_STATE_INPUT_REQUIRED",
                 Some("long") => "TASK_STATE_WORKING",
                 _ => "TASK_STATE_COMPLETED",
             };
-            received.result(&json!({ "task": task(state) }))
+            let reply = received.result(&json!({ "task": task(state) }));
+            match received.header("a2a-extensions") {
+                Some(requested) if text != "deaf" => reply.with_header("A2A-Extensions", requested),
+                _ => reply,
+            }
         }
         "GetTask" => received.result(&task("TASK_STATE_COMPLETED")),
         "CreateTaskPushNotificationConfig" => received.result(params),
@@ -213,12 +299,16 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
             let artifact = json!({ "artifactId": "r", "parts": [{ "text": "piece" }] });
             let (mut piece, mut last) = (update.clone(), update);
             piece["artifact"] = artifact;
-            last["status"] = json!({ "state": "TASK_STATE_COMPLETED" });
+            let needs_input = topic == Some("ask");
+            let state =
+                if needs_input { "TASK_STATE_INPUT_REQUIRED" } else { "TASK_STATE_COMPLETED" };
+            last["status"] = json!({ "state": state });
             let mut events = vec![
                 json!({ "task": task("TASK_STATE_WORKING") }),
                 json!({ "artifactUpdate": piece }),
             ];
-            if !is_endless {
+            // The stream of a long task breaks.
+            if !is_endless && topic != Some("long") {
                 events.push(json!({ "statusUpdate": last }));
             }
             let id = received.body["id"].clone();

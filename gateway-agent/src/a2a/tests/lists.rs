@@ -1,13 +1,16 @@
 //! Lists of tasks and of agents.
 
-use std::sync::atomic::Ordering;
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 use a2a::Version;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::harness::{A2aBench, caller, helper, request, stranger};
-use crate::testing::agent;
+use super::harness::{A2aBench, OWN_TASK, caller, helper, request, stranger};
+use crate::{clock, testing::agent};
 
 #[tokio::test]
 async fn tasks_are_listed_for_their_caller_only() {
@@ -75,6 +78,45 @@ async fn agents_are_listed_by_declaration_in_pages() {
 }
 
 #[tokio::test]
+async fn completed_task_is_found_by_state_and_time() {
+    let by_state = |state: &str| json!({ "status": state });
+    for (mut filter, count) in [
+        (by_state("TASK_STATE_COMPLETED"), 1),
+        (by_state("TASK_STATE_WORKING"), 0),
+        (json!({ "statusTimestampAfter": null }), 1),
+    ] {
+        let bench = A2aBench::start([]).await;
+        let task = bench.working_task().await;
+        assert_eq!(task["status"]["state"], "TASK_STATE_WORKING");
+        if let Some(since) = filter.get_mut("statusTimestampAfter") {
+            *since = json!(clock::timestamp());
+        }
+        let list = bench.rpc("a", "ListTasks", filter.clone()).await.result();
+        let tasks = list["tasks"].as_array().unwrap();
+        assert_eq!((tasks.len(), &list["totalSize"]), (count, &json!(count)), "{filter}");
+        for listed in tasks {
+            assert_eq!((&listed["id"], listed.get("artifacts")), (&task["id"], None));
+            assert_eq!(listed["status"]["state"], "TASK_STATE_COMPLETED");
+        }
+        let mut reads = bench.agent.seen("GetTask");
+        reads.retain(|seen| seen.body["params"]["id"] == OWN_TASK);
+        assert_eq!(reads.len(), 1, "the page needs no second read");
+    }
+}
+
+#[tokio::test]
+async fn hanging_agent_delays_list_by_its_limit_only() {
+    let bench = A2aBench::start([]).await;
+    let task = bench.working_task().await;
+    bench.script.hangs.store(true, Ordering::Relaxed);
+    let started = Instant::now();
+    let list = bench.rpc("a", "ListTasks", json!({})).await.result();
+    assert!(started.elapsed() < Duration::from_secs(5), "the timeout of calls is 5 s");
+    assert_eq!(list["tasks"][0]["id"], task["id"]);
+    assert_eq!(list["tasks"][0]["status"]["state"], "TASK_STATE_WORKING");
+}
+
+#[tokio::test]
 async fn list_without_answer_of_agent_has_last_known_state() {
     let bench = A2aBench::start([]).await;
     let task = bench.started_task().await;
@@ -82,5 +124,4 @@ async fn list_without_answer_of_agent_has_last_known_state() {
     let list = bench.rpc("a", "ListTasks", json!({})).await.result();
     assert_eq!(list["tasks"][0]["id"], task["id"]);
     assert_eq!(list["tasks"][0]["status"]["state"], task["status"]["state"]);
-    assert_eq!(list["tasks"][0].get("agent"), None);
 }

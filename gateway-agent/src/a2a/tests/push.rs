@@ -10,9 +10,14 @@ use http::{Method, Request};
 use registry_core::Digest;
 use serde_json::{Value, json};
 
-use super::harness::{A2aBench, OWN_CONTEXT, OWN_TASK, message, request, rpc, task};
+use super::{
+    harness::{A2aBench, OWN_CONTEXT, OWN_TASK, message, request, rpc, task},
+    ownership::{API_KEY, identified, keys},
+};
 use crate::{
+    identity::settings::{AuthenticatorConfig, IdentityConfig},
     mcp::tests::{
+        audit::Log,
         harness::{Got, Setup},
         relayed::acceptable,
     },
@@ -236,7 +241,8 @@ async fn forged_and_misdirected_notifications_are_rejected() {
     assert!(forged.notify(&bench, &completed()).await.status.is_client_error());
     let deleted = json!({ "taskId": id, "id": "mine" });
     bench.rpc("a", "DeleteTaskPushNotificationConfig", deleted.clone()).await.result();
-    bench.rpc("a", "DeleteTaskPushNotificationConfig", deleted).await.result();
+    let again = bench.rpc("a", "DeleteTaskPushNotificationConfig", deleted).await;
+    assert_eq!(again.error(), (200, -32001));
     assert_eq!(bench.agent.seen("DeleteTaskPushNotificationConfig").len(), 1);
     assert_eq!(endpoint.notify(&bench, &completed()).await.status, 404, "a replay");
     assert_eq!(receiver.all_seen().len(), 0);
@@ -268,6 +274,58 @@ async fn configurations_belong_to_their_caller() {
 }
 
 #[tokio::test]
+async fn notification_for_revoked_api_key_is_not_delivered() {
+    let receiver = receiver().await;
+    let push = Some(PushSettings { addresses: Addresses::Any, allow_http: true });
+    let (a2a_url, authentication) = (Some(BASE.to_owned()), keys(&[("old", "a"), ("new", "a")]));
+    let setup = Setup { authentication, a2a_url, push, ..Setup::default() };
+    let bench = A2aBench::start_with(setup, []).await;
+    let by = |key: &str, request| identified(&[(API_KEY, key)], request);
+    let started = bench.got(by("old", ("SendMessage", message("go")))).await.result();
+    let config = json!({ "taskId": started["task"]["id"], "url": receiver.url() });
+    bench.got(by("old", (CREATE, config.clone()))).await.result();
+    let endpoint = Endpoint::of(&bench.agent.seen(CREATE)[0].body["params"]);
+    let accept = async |accepted: &[(&str, &str)]| {
+        let authenticator = AuthenticatorConfig {
+            identity: IdentityConfig::default(),
+            authentication: keys(accepted),
+            scheme: "http",
+        };
+        let settings = bench.bench.handle.current().settings().clone();
+        bench.bench.handle.reconfigure(settings, authenticator).await.unwrap();
+    };
+    accept(&[("new", "a")]).await;
+    assert_eq!(endpoint.notify(&bench, &completed()).await.status, 404);
+    accept(&[("old", "a"), ("new", "a")]).await;
+    assert_eq!(endpoint.notify(&bench, &completed()).await.status, 404, "it is removed");
+    bench.got(by("new", (CREATE, config))).await.result();
+    let endpoint = Endpoint::of(&bench.agent.seen(CREATE)[1].body["params"]);
+    accept(&[("new", "a")]).await;
+    assert_eq!(endpoint.notify(&bench, &completed()).await.status, 200);
+    acceptable(|| receiver.all_seen().len() == 1).await;
+}
+
+#[tokio::test]
+async fn old_version_gets_first_configuration_without_id() {
+    let bench = bench(Addresses::Public).await;
+    let id = bench.started_task().await["id"].clone();
+    for config in ["first", "second"] {
+        let url = format!("https://client.example/{config}");
+        configured(&bench, json!({ "taskId": id, "id": config, "url": url })).await;
+    }
+    let get = ("tasks/pushNotificationConfig/get", json!({ "id": id }));
+    let got = bench.got(rpc(Version::V03, "a", get)).await.result();
+    let url = got["pushNotificationConfig"]["url"].clone();
+    assert!(
+        ["https://client.example/first", "https://client.example/second"]
+            .map(Value::from)
+            .contains(&url)
+    );
+    let got = bench.rpc("a", "GetTaskPushNotificationConfig", json!({ "taskId": id })).await;
+    assert_eq!(got.error(), (200, -32602));
+}
+
+#[tokio::test]
 async fn notification_is_governed_like_its_task() {
     let (bench, receiver) = (bench(Addresses::Any).await, receiver().await);
     let id = bench.started_task().await["id"].clone();
@@ -282,10 +340,41 @@ async fn notification_is_governed_like_its_task() {
 }
 
 #[tokio::test]
-async fn card_shows_push_notifications_of_both() {
+async fn operations_served_by_gateway_are_audited() {
     let bench = bench(Addresses::Public).await;
-    for path in ["/a2a/office/helper/.well-known/agent-card.json", "/.well-known/agent-card.json"] {
+    let id = bench.started_task().await["id"].clone();
+    let (log, _guard) = Log::start();
+    for (method, params) in [
+        ("ListTaskPushNotificationConfigs", json!({ "taskId": id })),
+        ("GetTaskPushNotificationConfig", json!({ "taskId": id, "id": "unknown" })),
+        ("GetExtendedAgentCard", json!({})),
+        ("ListTasks", json!({})),
+    ] {
+        bench.rpc("a", method, params).await;
+    }
+    let names = log.events().into_iter().map(|event| {
+        assert_eq!(event["agent"], "a", "{event}");
+        event["event"].clone()
+    });
+    let expected = [
+        "ListTaskPushNotificationConfigs",
+        "GetTaskPushNotificationConfig",
+        "GetExtendedAgentCard",
+        "GetTask",
+        "ListTasks",
+    ];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn card_shows_push_notifications_of_its_agent() {
+    let bench = bench(Addresses::Public).await;
+    for (path, expected) in [
+        ("/a2a/office/helper/.well-known/agent-card.json", Some(true)),
+        ("/.well-known/agent-card.json", None),
+    ] {
         let got = bench.got(request(Version::V1, (Method::GET, path), ("a", &Value::Null))).await;
-        assert_eq!(got.json()["capabilities"]["pushNotifications"], true, "{path}");
+        let capability = &got.json()["capabilities"]["pushNotifications"];
+        assert_eq!(capability.as_bool(), expected, "{path}");
     }
 }

@@ -69,7 +69,7 @@ fn requests(method: Method, task: &str) -> [Option<(&'static str, Value)>; 2] {
 
 const METHODS: [Method; 12] = [
     Method::CallTool,
-    Method::SendMessage { takes_text: true, gives_text: true },
+    Method::SendMessage { takes_text: true, gives_text: true, streams: true },
     Method::GetPrompt,
     Method::ReadResource,
     Method::Subscribe,

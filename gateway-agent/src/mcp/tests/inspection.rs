@@ -2,15 +2,18 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
-use futures_util::stream;
+use std::collections::BTreeMap;
+
+use futures_util::{StreamExt as _, stream};
 use gateway_protocol::mcp::Era;
 use gateway_testkit::{McpServer, Received, Reply};
+use gateway_upstream::{ChildLimits, TransportConfig};
 use serde_json::{Value, json};
 
 use super::{
     far_side::FarSide,
     harness::{Ask, Bench, Setup, http},
-    relayed::{ERAS, able, able_session, asked, asking, knowing, messages},
+    relayed::{ERAS, able, able_session, acceptable, asked, asking, knowing, messages},
 };
 use crate::{
     pipeline::DenialForm,
@@ -80,6 +83,19 @@ async fn blocked_argument_is_denied_and_not_sent() {
     assert!(!got.text.contains(MAIL), "{got:?}");
     assert!(bench.calls().is_empty());
     assert_eq!(denial(&bench, "mail", json!({ "to": [CARD] })).await, Value::Null);
+}
+
+#[tokio::test]
+async fn findings_are_counted_in_usage() {
+    let bench = bench(json!({ "arguments": { "contact": "log", "financial": "block" } })).await;
+    bench.call("a", "says", json!({ "to": [MAIL, MAIL], "card": CARD })).await;
+    bench.call("a", "says", json!({ "to": "none" })).await;
+    let usage = bench.gateway.usage().unwrap();
+    acceptable(|| usage.buffer().pending_calls() == 2).await;
+    let rows = usage.next_report().unwrap().rows;
+    let found = rows.iter().map(|row| (&*row.key.verdict, row.totals.findings));
+    let found: BTreeMap<_, _> = found.collect();
+    assert_eq!(found, BTreeMap::from([("allow", 0), ("deny:PII_DETECTED", 3)]));
 }
 
 #[tokio::test]
@@ -460,6 +476,57 @@ async fn legacy_session(inspection: Value) -> (Bench, String) {
     let bench = asking(transport, vec![inspected(inspection)]).await;
     let session = able_session(&bench).await;
     (bench, session)
+}
+
+/// A server of 2025-06-18 whose tool `asks` repeats data of an earlier call in a question without a
+/// token.
+const REPEATING: &str = r#"
+respond() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
+while IFS= read -r line; do id=${line#*\"id\":}; id=${id%%,*}; case $line in
+  *'"server/discover"'*) respond '"error":{"code":-32601,"message":"no"}';;
+  *'"initialize"'*) respond '"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}';;
+  *'"tools/list"'*) respond '"result":{"tools":[]}';;
+  *'"pay"'*) respond '"result":{"content":[]}';;
+  *'"asks"'*) printf '%s\n' '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"jane.doe@acme-bank.org","requestedSchema":{"type":"object","properties":{}}}}';;
+esac; done
+"#;
+
+#[tokio::test]
+async fn question_without_call_has_strictest_rules() {
+    let transport = TransportConfig::Stdio {
+        command: "sh".into(),
+        args: vec!["-c".to_owned(), REPEATING.to_owned()],
+        env: BTreeMap::new(),
+        cwd: None,
+        limits: ChildLimits::default(),
+        max_caller_children: None,
+    };
+    let of_pay = json!({ "appliesTo": { "tools": ["pay"] },
+        "inspection": { "results": { "contact": "redact" } } });
+    let entities = vec![
+        server("up", &["pay", "asks"], &[]),
+        agent("a", "1.0.0", &[("pay", "1.0.0"), ("asks", "1.0.0")]),
+        tool("pay", "1.0.0", json!({})),
+        tool("asks", "1.0.0", json!({})),
+        policy("inspect", of_pay),
+    ];
+    let setup = Setup { transport: Some(transport), ..Setup::default() };
+    let bench = Bench::start(setup, entities).await;
+    let session = able_session(&bench).await;
+    let call = |id: u32, tool: &str| {
+        let mut ask = Ask::legacy(&session, "tools/call", json!({ "name": tool })).by("a");
+        ask.body["id"] = json!(id);
+        ask.build()
+    };
+    bench.got(call(1, "pay")).await;
+    let mut body = bench.send(call(2, "asks")).await.into_body().into_data_stream();
+    let mut text = String::new();
+    while !text.contains("elicitation/create") {
+        let chunk = body.next().await.expect("a question").unwrap();
+        text.push_str(std::str::from_utf8(&chunk).unwrap());
+    }
+    let question = messages(&text).pop().unwrap();
+    assert_eq!(question["params"]["message"], "[redacted:contact]");
 }
 
 #[tokio::test]

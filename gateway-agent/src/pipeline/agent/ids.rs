@@ -1,12 +1,15 @@
 //! The ids of tasks and contexts of agents, sealed for one caller.
 //!
-//! A caller's id contains the agent and the agent's own id, so a task belongs to the caller that
+//! A caller's id contains the agent and the agent's own id, so a task belongs to the principal that
 //! started it, and the gateway stores nothing. Equal ids are sealed equally: a task has one id in
 //! all answers.
 
-use std::sync::Arc;
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
-use a2a::{Failure, Operation, Request};
+use a2a::{Failure, Operation, Request, hidden::Hidden};
 use gateway_policy::CallerIdentity;
 use registry_core::{Key, Name};
 use serde::{Deserialize, Serialize};
@@ -22,6 +25,10 @@ const CONTEXT: &str = "a2a-context-1";
 const CHOSEN_CONTEXT: &str = "a2a-chosen-context-1";
 /// Maximum length of a context id that a caller chooses, in bytes.
 const CHOSEN_BYTES: usize = 256;
+/// Maximum ids that are kept for one request.
+const MAX_TRANSLATED: usize = 32;
+/// Replaces an unknown id of the agent in the text of an error.
+const NEW_ID: &str = "(id)";
 /// Ids shorter than this are not replaced within texts: they can be a part of other words.
 const MIN_REPLACED: usize = 8;
 
@@ -61,31 +68,31 @@ pub(super) struct Seals {
     chosen_context: Vec<u8>,
 }
 
-/// An id in a request: the agent's and the caller's.
+/// An id: the agent's and the caller's.
 #[derive(Debug)]
-struct RequestedId {
+struct TranslatedId {
+    kind: IdKind,
     own: Box<str>,
     known: Box<str>,
 }
 
 /// A request with the agent's ids.
 #[derive(Debug)]
-pub(in super::super) struct OpenedRequest {
-    pub(in super::super) request: Request,
-    /// The task of the request, including the one that a message continues.
-    pub(in super::super) task: Option<AgentTask>,
-    pub(in super::super) ids: RequestIds,
+pub(super) struct OpenedRequest {
+    pub(super) request: Request,
+    pub(super) ids: RequestIds,
 }
 
-/// The ids in one request. They keep their text in its answers.
+/// The ids in one request, and the first new ones in its answers. They keep their text in all
+/// answers and errors.
 #[derive(Debug)]
-pub(in super::super) struct RequestIds {
+pub(super) struct RequestIds {
     seals: Seals,
-    requested: Vec<RequestedId>,
+    translated: Mutex<Vec<TranslatedId>>,
 }
 
 /// Translates the ids in the answers of an agent to the caller's ids.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct AnswerIds<'a> {
     ids: &'a RequestIds,
     agent: &'a Key,
@@ -94,7 +101,7 @@ pub(super) struct AnswerIds<'a> {
 
 impl OpenedRequest {
     /// Replaces the caller's ids in a request to an agent.
-    pub(in super::super) fn open(
+    pub(super) fn open(
         gateway: &Gateway,
         caller: &CallerIdentity,
         agent: &Name,
@@ -102,16 +109,13 @@ impl OpenedRequest {
     ) -> Result<Self, Box<Failure>> {
         let seals = Seals::of(gateway, caller);
         let mut requested = Vec::new();
-        let task = match request.task_id().map(str::to_owned) {
-            Some(known) if !request.operation.sends_message() => {
-                let task = seals.task_of(agent, &known)?;
-                request.set_task_id(&task.id);
-                requested.push(RequestedId { own: task.id.clone(), known: known.into() });
-                Some(task)
-            }
-            Some(known) => Some(seals.task_of(agent, &known)?),
-            None => None,
-        };
+        let known = request.task_id().filter(|_| !request.operation.sends_message());
+        if let Some(known) = known.map(str::to_owned) {
+            let task = seals.task_of(agent, &known)?;
+            request.set_task_id(&task.id);
+            let (kind, own) = (IdKind::Task, task.id);
+            requested.push(TranslatedId { kind, own, known: known.into() });
+        }
         let mut failed = None;
         if let Some(sent) = request.params.get_mut("message") {
             message(sent, &mut |kind, id| {
@@ -123,7 +127,8 @@ impl OpenedRequest {
                 };
                 match own {
                     Ok(own) => {
-                        requested.push(RequestedId { own: own.clone(), known: known.into() });
+                        let (agents, known) = (own.clone(), known.into());
+                        requested.push(TranslatedId { kind, own: agents, known });
                         *id = (&*own).into();
                     }
                     Err(failure) => {
@@ -132,16 +137,17 @@ impl OpenedRequest {
                 }
             });
         }
-        match failed {
-            Some(failure) => Err(failure),
-            None => Ok(Self { request, task, ids: RequestIds { seals, requested } }),
+        if let Some(failure) = failed {
+            return Err(failure);
         }
+        let ids = RequestIds { seals, translated: Mutex::new(requested) };
+        Ok(Self { request, ids })
     }
 }
 
 impl Seals {
     pub(super) fn of(gateway: &Gateway, caller: &CallerIdentity) -> Self {
-        let owner = |purpose| task::owner(purpose, caller);
+        let owner = |purpose| task::owner(gateway, purpose, caller);
         Self {
             sealer: Arc::clone(gateway.sealer()),
             task: owner(TASK),
@@ -198,9 +204,23 @@ impl RequestIds {
         AnswerIds { ids: self, agent, skill }
     }
 
-    fn requested(&self, own: &str) -> Option<String> {
-        let id = self.requested.iter().find(|id| *id.own == *own)?;
-        Some(id.known.as_ref().to_owned())
+    /// The caller's id. A new one is kept, so that errors do not contain the agent's.
+    fn known(&self, kind: IdKind, own: &str, new: impl FnOnce() -> String) -> String {
+        let mut translated = self.translated();
+        // An agent may give a task and its context the same id.
+        if let Some(id) = translated.iter().find(|id| id.kind == kind && *id.own == *own) {
+            return id.known.as_ref().to_owned();
+        }
+        let known = new();
+        if translated.len() < MAX_TRANSLATED {
+            let (own, known) = (own.into(), known.as_str().into());
+            translated.push(TranslatedId { kind, own, known });
+        }
+        known
+    }
+
+    fn translated(&self) -> MutexGuard<'_, Vec<TranslatedId>> {
+        self.translated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -223,7 +243,7 @@ impl AnswerIds<'_> {
             let task = AgentTask { agent, skill, id: own.into() };
             self.ids.seals.known_task(&task)
         };
-        self.ids.requested(own).unwrap_or_else(new)
+        self.ids.known(IdKind::Task, own, new)
     }
 
     fn context(&self, own: &str) -> String {
@@ -233,12 +253,21 @@ impl AnswerIds<'_> {
             let context = Context { agent: self.agent.name.as_str().into(), id: own.into() };
             seals.seal(&seals.context, &context)
         };
-        self.ids.requested(own).or_else(chosen).unwrap_or_else(new)
+        self.ids.known(IdKind::Context, own, || chosen().unwrap_or_else(new))
     }
 
-    /// Removes the agent's ids from an error.
-    pub(super) fn translate_failure(&self, mut failure: Failure) -> Failure {
-        for RequestedId { own, known } in &self.ids.requested {
+    /// Removes the agent's ids from an error of the request `sent`: ids of this exchange, those in
+    /// members that are named like ids, and other UUIDs, which SDKs give to new tasks.
+    pub(super) fn translate_failure(&self, mut failure: Failure, sent: &Request) -> Failure {
+        let members = failure.metadata.iter_mut().filter(|(_, value)| !value.is_empty());
+        for (name, value) in members {
+            match IdKind::of_member(name) {
+                IdKind::Task => *value = self.task(value),
+                IdKind::Context => *value = self.context(value),
+                IdKind::Other => {}
+            }
+        }
+        for TranslatedId { own, known, .. } in self.ids.translated().iter() {
             let in_text = |text: &str| text.contains(&**own);
             if in_text(&failure.message) {
                 failure.message = if own.len() < MIN_REPLACED {
@@ -247,7 +276,9 @@ impl AnswerIds<'_> {
                     failure.message.replace(&**own, known)
                 };
             }
-            for value in failure.metadata.values_mut().filter(|value| in_text(value)) {
+            let others = failure.metadata.iter_mut();
+            let others = others.filter(|(name, _)| IdKind::of_member(name) == IdKind::Other);
+            for (_, value) in others.filter(|(_, value)| in_text(value)) {
                 *value = if **value == **own || own.len() >= MIN_REPLACED {
                     value.replace(&**own, known)
                 } else {
@@ -256,8 +287,76 @@ impl AnswerIds<'_> {
             }
             failure.details.retain(|detail| !in_text(&detail.to_string()));
         }
-        failure
+        without_new_ids(failure, sent)
     }
+}
+
+impl IdKind {
+    /// The kind of the id in a member of this name, in any spelling.
+    fn of_member(name: &str) -> Self {
+        match name.replace('_', "").to_ascii_lowercase().as_str() {
+            "taskid" => Self::Task,
+            "contextid" => Self::Context,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Removes UUIDs that the request does not have.
+fn without_new_ids(mut failure: Failure, sent: &Request) -> Failure {
+    let details: Vec<_> = failure.details.iter().map(Value::to_string).collect();
+    let texts = failure.metadata.values().chain(&details).chain([&failure.message]);
+    let mut new: HashSet<_> = texts.flat_map(|text| uuids(text)).map(str::to_owned).collect();
+    if new.is_empty() {
+        return failure;
+    }
+    let sent = serde_json::to_string(&sent.params).unwrap_or_default();
+    for own in uuids(&sent) {
+        new.remove(own);
+    }
+    let is_clean = |text: &str| uuids(text).all(|id| !new.contains(id));
+    failure.message = replaced(&failure.message, &new);
+    for value in failure.metadata.values_mut() {
+        *value = replaced(value, &new);
+    }
+    failure.details.retain(|detail| is_clean(&detail.to_string()));
+    failure
+}
+
+/// The UUIDs in a text, with or without hyphens.
+fn uuids(text: &str) -> impl Iterator<Item = &str> {
+    let runs = text.split(|c: char| !(c.is_ascii_hexdigit() || c == '-'));
+    let runs = runs.map(|run| run.trim_matches('-'));
+    runs.filter(|run| run.bytes().filter(|byte| *byte != b'-').count() == 32)
+}
+
+fn replaced(text: &str, new: &HashSet<String>) -> String {
+    let (mut clean, mut rest) = (String::with_capacity(text.len()), text);
+    for id in uuids(text).filter(|id| new.contains(*id)) {
+        let Some((before, after)) = rest.split_once(id) else { break };
+        clean.push_str(before);
+        clean.push_str(NEW_ID);
+        rest = after;
+    }
+    clean + rest
+}
+
+/// Replaces an agent's address in an answer or event. Its ids of tasks and contexts stay, because they
+/// are sealed later.
+pub(super) fn hide(hidden: &Hidden, operation: Operation, answer: &mut Value) {
+    let mut own = Vec::new();
+    each_id(operation, answer, &mut |kind, id| {
+        if kind != IdKind::Other {
+            own.push(id.take());
+        }
+    });
+    hidden.replace_in(answer);
+    let mut own = own.into_iter();
+    each_id(operation, answer, &mut |kind, id| {
+        if kind != IdKind::Other {
+            *id = own.next().unwrap_or_default();
+        }
+    });
 }
 
 /// Takes the ids out of an answer or event, so that inspection does not mistake them for data.
@@ -316,8 +415,8 @@ fn update(update: &mut Value, found: &mut Found<'_>) {
 }
 
 fn status(of: &mut Value, found: &mut Found<'_>) {
-    if let Some(said) = of.get_mut("status").and_then(|status| status.get_mut("message")) {
-        message(said, found);
+    if let Some(sent) = of.get_mut("status").and_then(|status| status.get_mut("message")) {
+        message(sent, found);
     }
 }
 

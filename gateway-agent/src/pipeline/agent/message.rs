@@ -6,12 +6,15 @@ use a2a::{
     skill::{DataPart, arguments, artifact_data, data_parts},
 };
 use serde_json::{
-    Value,
+    Map, Value,
     value::{RawValue, to_raw_value},
 };
 
 use super::ids;
 use crate::view::ServedTool;
+
+/// The member of a message's configuration with the endpoint of push notifications.
+const PUSH_CONFIG: &str = "taskPushNotificationConfig";
 
 /// A message as policies see it.
 #[derive(Debug, Default)]
@@ -23,27 +26,41 @@ pub(super) struct PolicyMessage {
     pub(super) rest: Option<Box<RawValue>>,
 }
 
-/// Reads the arguments of a message.
-pub(super) fn read_arguments(request: &Request) -> PolicyMessage {
+/// Reads the arguments of a message. The rest is written without a copy of the request, which can be
+/// large: the omitted values are taken out and put back.
+pub(super) fn read_arguments(request: &mut Request) -> PolicyMessage {
     let Some(message) = request.message() else { return PolicyMessage::default() };
     let data = data_parts(message, "");
-    let arguments = arguments(message, &data);
-    let mut rest = Value::Object(request.params.clone());
-    // It is that of the gateway.
-    if let Some(configuration) = rest.get_mut("configuration").and_then(Value::as_object_mut) {
-        configuration.remove("taskPushNotificationConfig");
-    }
-    if let Some(sent) = rest.get_mut("message") {
-        ids::message(sent, &mut |_, id| *id = Value::Null);
-        if arguments.is_some()
-            && let [only] = data.as_slice()
-            && let Some(data) = sent.pointer_mut(&only.pointer)
-        {
-            *data = Value::Null;
+    let arguments = arguments(message, &data).and_then(|value| to_raw_value(&value).ok());
+    let pointer = match data.as_slice() {
+        [only] if arguments.is_some() => Some(only.pointer.clone()),
+        _ => None,
+    };
+    let (mut ids, mut data) = (Vec::new(), Value::Null);
+    if let Some(sent) = request.params.get_mut("message") {
+        ids::message(sent, &mut |_, id| ids.push(id.take()));
+        if let Some(sent) = pointer.as_deref().and_then(|pointer| sent.pointer_mut(pointer)) {
+            data = sent.take();
         }
     }
-    let raw = |value: Value| to_raw_value(&value).ok();
-    PolicyMessage { arguments: arguments.and_then(raw), rest: raw(rest) }
+    // It is that of the gateway.
+    let push = configuration(request).and_then(|found| found.remove(PUSH_CONFIG));
+    let rest = to_raw_value(&request.params).ok();
+    if let (Some(push), Some(configuration)) = (push, configuration(request)) {
+        configuration.insert(PUSH_CONFIG.to_owned(), push);
+    }
+    if let Some(sent) = request.params.get_mut("message") {
+        let mut ids = ids.into_iter();
+        ids::message(sent, &mut |_, id| *id = ids.next().unwrap_or_default());
+        if let Some(sent) = pointer.as_deref().and_then(|pointer| sent.pointer_mut(pointer)) {
+            *sent = data;
+        }
+    }
+    PolicyMessage { arguments, rest }
+}
+
+fn configuration(request: &mut Request) -> Option<&mut Map<String, Value>> {
+    request.params.get_mut("configuration")?.as_object_mut()
 }
 
 /// The data of a message that its skill has a schema for.

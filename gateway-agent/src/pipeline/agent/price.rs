@@ -71,9 +71,9 @@ impl Progress {
     ) {
         let Sending { gateway, call, moment, .. } = exchange.sending;
         let (caller, principal) = (&call.caller.claim, &moment.principal);
-        let key = self.task.as_deref().map(|id| task::key(caller, exchange.agent, id));
+        let key = self.task.as_deref().map(|id| task::key(gateway, caller, (exchange.agent, id)));
         let result = self.result.as_ref().and_then(to_result);
-        if !exchange.request.operation.sends_message() {
+        if !exchange.operation.sends_message() {
             SentAdmission::settle(admission, error.map_or(Outcome::Sent, Outcome::from), record);
             let outcome = match &result {
                 Some(result) => Outcome::Result(result),

@@ -18,6 +18,32 @@ use crate::seal::Sealer;
 /// The purpose of the seal.
 const PURPOSE: &[u8] = b"a2a-push-1";
 
+/// A task of a caller, for the comparison of ids: a task has several after a rotation of keys.
+#[derive(Debug)]
+pub(crate) struct ComparedTask {
+    seals: Seals,
+    task: AgentTask,
+}
+
+impl ComparedTask {
+    /// Opens an id. Fails if the task belongs to another principal or agent.
+    pub(crate) fn open(
+        gateway: &Gateway,
+        caller: &CallerIdentity,
+        (agent, known): (&Name, &str),
+    ) -> Result<Self, Failure> {
+        let seals = Seals::of(gateway, caller);
+        let task = seals.task_of(agent, known).map_err(|failure| *failure)?;
+        Ok(Self { seals, task })
+    }
+
+    /// Whether a caller's id is that of this task.
+    pub(crate) fn has_id(&self, known: &str) -> bool {
+        let other = self.seals.task_of(&self.task.agent.name, known);
+        other.is_ok_and(|other| other.id == self.task.id)
+    }
+}
+
 /// The sealed part of the URL of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PushAddress {
@@ -53,16 +79,6 @@ impl PushAddress {
         };
         let task = seals.task_of(&self.agent.name, known).ok()?;
         (*task.id == *own).then(|| known.to_owned())
-    }
-
-    /// Checks that a task belongs to a caller.
-    pub(crate) fn check_task(
-        gateway: &Gateway,
-        caller: &CallerIdentity,
-        (agent, known): (&Name, &str),
-    ) -> Result<(), Failure> {
-        let task = Seals::of(gateway, caller).task_of(agent, known);
-        task.map(drop).map_err(|failure| *failure)
     }
 }
 

@@ -7,8 +7,11 @@ use a2a::{
     skill::{check_input_modes, check_output_modes, select},
 };
 use gateway_policy::{CallerIdentity, Denial, RuntimeValidation, Standing, check_standing};
-use registry_core::entity::{Agent, Dependency, Skill};
-use serde_json::Value;
+use registry_core::{
+    Key,
+    entity::{Agent, Dependency, Skill},
+};
+use serde_json::{Map, Value};
 
 use super::{
     super::{
@@ -17,7 +20,7 @@ use super::{
         route::{AgentRoute, ResolvedTool, undeclared},
         validate,
     },
-    ids::{AgentTask, OpenedRequest},
+    ids::{AgentTask, Seals},
     push,
 };
 use crate::{
@@ -34,27 +37,40 @@ pub(in super::super) fn find_route(
 ) -> Result<AgentRoute, Error> {
     let lookup = gateway.views().lookup(snapshot);
     let skills = visible_skills(gateway.policy(), caller, &lookup, &call.agent)?;
-    let mut request = call.request.clone();
-    // The tenant of the caller's request selected the agent.
-    request.set_tenant(None);
     check_supported(call, &skills)?;
-    let mut opened = OpenedRequest::open(gateway, claim, &call.agent.name, request)?;
-    let resolved = match &opened.task {
-        Some(task) => skill_of_task(skills, task, call)?,
-        None => selected(gateway, skills, &opened.request)?,
+    let request = &call.request;
+    let task = match request.task_id() {
+        Some(known) => Some(Seals::of(gateway, claim).task_of(&call.agent.name, known)?),
+        None => None,
     };
-    if let (Some(message), Some((agent, skill))) =
-        (opened.request.message(), resolved.served.skill())
-    {
+    let resolved = match &task {
+        Some(task) => skill_of_task(skills, task, call)?,
+        None => selected(gateway, skills, request)?,
+    };
+    if let (Some(message), Some((agent, skill))) = (request.message(), resolved.served.skill()) {
         check_input_modes(agent, agent.skill(skill), message)?;
-        check_output_modes(agent, agent.skill(skill), &opened.request)?;
+        check_output_modes(agent, agent.skill(skill), request)?;
     }
-    let agent = opened.task.as_ref().map_or(resolved.served.key(), |task| &task.agent).clone();
-    if let PushRole::Register(endpoint) = &call.push {
-        let skill = resolved.served.skill().map_or("", |(_, skill)| skill);
-        push::register(gateway.sealer(), (endpoint, &agent, skill), &mut opened.request)?;
-    }
-    Ok(AgentRoute { resolved, agent, opened })
+    let agent = task.as_ref().map_or(resolved.served.key(), |task| &task.agent).clone();
+    let request = Request::new(request.operation, Map::new());
+    Ok(AgentRoute { resolved, agent, task, request })
+}
+
+/// Finds the route of a subscription to a task of a skill.
+pub(in super::super) fn find_subscription(
+    gateway: &Gateway,
+    snapshot: &Snapshot,
+    caller: &Caller,
+    requested: &RequestedAgent,
+    (agent, skill): (&Key, &str),
+) -> Result<AgentRoute, Denial> {
+    let lookup = gateway.views().lookup(snapshot);
+    let skills = visible_skills(gateway.policy(), caller, &lookup, requested)?;
+    let is_found =
+        |resolved: &ResolvedTool| resolved.served.skill().is_some_and(|(_, own)| own == skill);
+    let resolved = skills.into_iter().find(is_found).ok_or(Denial::NoSuchTool)?;
+    let request = Request::new(Operation::SubscribeToTask, Map::new());
+    Ok(AgentRoute { resolved, agent: agent.clone(), task: None, request })
 }
 
 /// The skills of one version of an agent that a caller may use: those that it declares, and the

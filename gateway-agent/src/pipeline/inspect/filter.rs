@@ -1,12 +1,16 @@
 //! Inspects the messages between an upstream and the caller while a request runs. Each message is
 //! inspected by itself, on the thread of the connection.
 
+use std::sync::Arc;
+
+use gateway_policy::QuotaKey;
 use gateway_protocol::{jsonrpc::code, mcp::RpcError};
 use gateway_upstream::{ClientAnswer, MessageFilter};
-use policy::{Finding, Reason};
+use policy::{Direction, Finding, Reason};
+use registry_core::Name;
 use serde_json::value::RawValue;
 
-use crate::inspection::{Form, Inspected, Inspection, InspectionLog};
+use crate::inspection::{Form, Inspected, Inspection, InspectionLog, Inspections};
 
 /// Maximum size of an inspected message, in bytes: about 4 ms.
 const MAX_MESSAGE_BYTES: usize = 256 * 1024;
@@ -19,6 +23,17 @@ pub(super) struct Filter {
     /// Of notifications and questions.
     pub(super) results: Option<Inspection>,
     pub(super) log: InspectionLog,
+    /// `None`: the operation is a composition, or the filter is that of all calls already.
+    pub(super) server: Option<CalledServer>,
+}
+
+/// The server of an operation, for questions that can have data of its other calls.
+#[derive(Debug)]
+pub(super) struct CalledServer {
+    pub(super) inspections: Arc<Inspections>,
+    pub(super) name: Name,
+    /// The owner of placeholders.
+    pub(super) owner: QuotaKey,
 }
 
 impl Filter {
@@ -77,6 +92,19 @@ impl MessageFilter for Filter {
         match answer {
             Ok(answer) => self.inspected(self.arguments.as_ref(), &answer, &[]),
             Err(error) => Err(self.error(error)),
+        }
+    }
+
+    fn unattributed(self: Arc<Self>) -> Arc<dyn MessageFilter> {
+        let of_all = self.server.as_ref().and_then(|server| {
+            let rules = server.inspections.of_calls(&server.name)?;
+            let of = |direction| server.inspections.of(&rules, direction, &server.owner);
+            let (arguments, results) = (of(Direction::Arguments), of(Direction::Results));
+            Some(Self { arguments, results, log: self.log.clone(), server: None })
+        });
+        match of_all {
+            Some(filter) => Arc::new(filter),
+            None => self,
         }
     }
 }

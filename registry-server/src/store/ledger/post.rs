@@ -14,8 +14,8 @@ use registry_core::{Amount, Timestamp};
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{
-    BookKey, BookTerms, LedgerFailure, LockedBudget, PostContext, PostRequest, Posting, ProcessKey,
-    StoredAccount,
+    Accounts, BookKey, BookTerms, LedgerFailure, LockedBudget, PostContext, PostRequest, Posting,
+    ProcessKey, StoredAccount,
     alerts::record_crossings,
     sql,
     transaction::{Failed, LedgerTransaction, epoch, execute_in, signed},
@@ -166,13 +166,29 @@ async fn post_all(
             crossings: Vec::new(),
         });
     };
-    let accounts = transaction.accounts(budget.id).await?;
+    let keys = requests.iter().map(|PostRequest { gateway, report, .. }| ProcessKey {
+        gateway: gateway.to_string(),
+        epoch: report.epoch,
+    });
+    let accounts = transaction.accounts_by_key(budget.id, &keys.collect()).await?;
     let processes = transaction.running_processes().await?;
     let generation = recovered(&mut transaction, state.generation, &processes, context).await?;
     let ended = ended_processes(&mut transaction, requests, &processes).await?;
     let rows = Rows { budget, accounts, processes, ended };
     let mut desk = Desk::new(book, terms, context.now, rows, generation);
-    let results = requests.iter().map(|request| desk.post(request)).collect();
+    let mut results = Vec::with_capacity(requests.len());
+    for request in requests {
+        let mut result = desk.post(request);
+        if let Ok(state) = &mut result
+            && let Some(missing) = missing_rights(&request.report, &state.grant)
+        {
+            if !desk.has_others {
+                desk.add_others(transaction.unspent_accounts(budget.id).await?);
+            }
+            desk.recall(request, missing, state);
+        }
+        results.push(result);
+    }
     let changed: Vec<_> =
         desk.changed.iter().filter_map(|key| desk.accounts.get_key_value(key)).collect();
     transaction.upsert_accounts(budget.id, &changed).await?;
@@ -233,7 +249,8 @@ async fn recovered(
 /// The rows of a locked budget.
 struct Rows {
     budget: LockedBudget,
-    accounts: BTreeMap<ProcessKey, StoredAccount>,
+    /// The accounts of the reports.
+    accounts: Accounts,
     /// The processes that have not ended.
     processes: BTreeMap<ProcessKey, ProcessRow>,
     /// The processes of reports that have ended.
@@ -247,7 +264,9 @@ struct Desk<'a> {
     span: WindowSpan,
     now: Timestamp,
     budget: LockedBudget,
-    accounts: BTreeMap<ProcessKey, StoredAccount>,
+    /// The accounts of the reports, and those of other gateways after `add_others`.
+    accounts: Accounts,
+    has_others: bool,
     processes: BTreeMap<ProcessKey, ProcessRow>,
     ended: BTreeSet<ProcessKey>,
     active: u32,
@@ -289,6 +308,7 @@ impl<'a> Desk<'a> {
             now,
             budget,
             accounts,
+            has_others: false,
             processes,
             ended,
             active: u32::try_from(active).unwrap_or(u32::MAX),
@@ -318,29 +338,35 @@ impl<'a> Desk<'a> {
         self.claimed = self.claimed.saturating_add(posted.claimed);
         let is_known = self.accounts.insert(key.clone(), known.replaced(posted.account, self.now));
         if is_known.is_none() || posted.account != row {
-            self.changed.insert(key.clone());
+            self.changed.insert(key);
         }
-        let mut budget = self.budget.row.state(self.terms.limit, self.active);
-        let mut grant = posted.grant;
-        let minimum = report.want.and_then(|want| want.minimum);
-        if let (Some(Refusal::Exhausted), Some(minimum)) = (grant.refusal, minimum) {
-            let missing = minimum.saturating_sub(grant.granted);
-            let holdings = self.holdings();
-            let is_own = |holding: &&Holding| {
-                holding.gateway == key.gateway && holding.key.epoch == key.epoch
-            };
-            if let Some(own) = holdings.iter().find(is_own) {
-                let shortage = find_shortage(&budget, &holdings, own, missing);
-                budget.in_doubt = shortage.in_doubt;
-                grant.refusal = Some(shortage.refusal());
-                let recalled = shortage.recall.into_iter().map(|holding| GatewayAccount {
-                    gateway: holding.gateway.clone(),
-                    key: holding.key.clone(),
-                });
-                self.recalls.extend(recalled);
-            }
+        let budget = self.budget.row.state(self.terms.limit, self.active);
+        Ok(AccountState { window: self.span.clone(), grant: posted.grant, budget })
+    }
+
+    /// Adds the other accounts with unspent rights. Those of earlier reports are newer here.
+    fn add_others(&mut self, others: Accounts) {
+        for (key, account) in others {
+            self.accounts.entry(key).or_insert(account);
         }
-        Ok(AccountState { window: self.span.clone(), grant, budget })
+        self.has_others = true;
+    }
+
+    /// Recalls the rights that a refused request needs.
+    fn recall(&mut self, request: &PostRequest, missing: Amount, state: &mut AccountState) {
+        let holdings = self.holdings();
+        let is_own = |holding: &&Holding| {
+            *holding.gateway == *request.gateway && holding.key.epoch == request.report.epoch
+        };
+        let Some(own) = holdings.iter().find(is_own) else { return };
+        let shortage = find_shortage(&state.budget, &holdings, own, missing);
+        state.budget.in_doubt = shortage.in_doubt;
+        state.grant.refusal = Some(shortage.refusal());
+        let recalled = shortage.recall.into_iter().map(|holding| GatewayAccount {
+            gateway: holding.gateway.clone(),
+            key: holding.key.clone(),
+        });
+        self.recalls.extend(recalled);
     }
 
     /// The answer about an account of an ended process that the ledger does not have: it was deleted, or never opened.
@@ -374,6 +400,12 @@ impl<'a> Desk<'a> {
     }
 }
 
+/// The rights that a request lacks because its budget is exhausted.
+fn missing_rights(report: &AccountReport, grant: &Grant) -> Option<Amount> {
+    let minimum = report.want?.minimum?;
+    (grant.refusal == Some(Refusal::Exhausted)).then(|| minimum.saturating_sub(grant.granted))
+}
+
 /// Closes an account at zero spending, unless it has spent.
 async fn close_unused(
     backend: &Backend,
@@ -383,7 +415,8 @@ async fn close_unused(
 ) -> Result<(), Failed> {
     let mut transaction = LedgerTransaction::begin(backend).await?;
     let Some(budget) = transaction.lock_budget(book).await? else { return Ok(()) };
-    let mut accounts = transaction.accounts(budget.id).await?;
+    let keys = BTreeSet::from([key.clone()]);
+    let mut accounts = transaction.accounts_by_key(budget.id, &keys).await?;
     let Some(account) = accounts.remove(key) else { return Ok(()) };
     // Totals of zero are valid, and sums only shrink.
     let Ok(closed) = close(&budget.row, &account.row, Totals::default()) else { return Ok(()) };

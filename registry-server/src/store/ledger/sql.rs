@@ -106,6 +106,22 @@ pub(super) const ACCOUNTS: &str = "
     SELECT gateway, epoch, process, granted, returned, settled, closed_at
     FROM ledger_accounts WHERE budget_id = $1";
 
+/// Accounts of a budget by gateway and epoch: the part before the keys.
+pub(super) const ACCOUNTS_BY_KEY: &str = "WITH wanted (gateway, epoch) AS (";
+
+/// Accounts of a budget by gateway and epoch: the part between the keys and the id of the budget. The join makes SQLite
+/// search each key in the index. `IN` would scan the budget.
+pub(super) const ACCOUNTS_BY_KEY_OF_BUDGET: &str = ")
+    SELECT a.gateway, a.epoch, a.process, a.granted, a.returned, a.settled, a.closed_at
+    FROM wanted w JOIN ledger_accounts a ON a.gateway = w.gateway AND a.epoch = w.epoch
+    WHERE a.budget_id = ";
+
+/// The accounts of a budget with unspent rights, see `AccountRow::unspent`: $1 id.
+pub(super) const UNSPENT_ACCOUNTS: &str = "
+    SELECT gateway, epoch, process, granted, returned, settled, closed_at
+    FROM ledger_accounts
+    WHERE budget_id = $1 AND closed_at IS NULL AND granted - returned > settled";
+
 /// Stores accounts: the part before the rows.
 pub(super) const UPSERT_ACCOUNTS: &str = "
     INSERT INTO ledger_accounts
@@ -277,7 +293,7 @@ pub(super) const RECORD_USAGE_REPORT: &str = "
 macro_rules! usage_columns {
     () => {
         "(minute, gateway, agent, team, principal, tool, verdict,
-          calls, cost, duration_micros, request_bytes, response_bytes) "
+          calls, cost, duration_micros, request_bytes, response_bytes, findings) "
     };
 }
 
@@ -324,7 +340,9 @@ macro_rules! add_usage {
             ", ",
             added!("request_bytes", "1000000000000000"),
             ", ",
-            added!("response_bytes", "1000000000000000")
+            added!("response_bytes", "1000000000000000"),
+            ", ",
+            added!("findings", "1000000000000000")
         )
     };
 }
@@ -370,7 +388,9 @@ macro_rules! usage_sums {
             $sum!("request_bytes"),
             " AS request_bytes, ",
             $sum!("response_bytes"),
-            " AS response_bytes"
+            " AS response_bytes, ",
+            $sum!("findings"),
+            " AS findings"
         )
     };
 }

@@ -1,6 +1,6 @@
 //! Transactions of the ledger on either database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ledger::{
     DatabaseState, Epoch, Generation, ProcessRow, account::AccountRow, budget::BudgetRow,
@@ -11,7 +11,9 @@ use sqlx::{
     sqlite::SqliteRow,
 };
 
-use super::{BookKey, LedgerFailure, LockedBudget, ProcessKey, SeenState, StoredAccount, sql};
+use super::{
+    Accounts, BookKey, LedgerFailure, LockedBudget, ProcessKey, SeenState, StoredAccount, sql,
+};
 use crate::store::{
     Error,
     backend::{Backend, run},
@@ -299,15 +301,48 @@ impl LedgerTransaction {
         )
     }
 
-    /// The accounts of a budget.
-    pub(super) async fn accounts(
-        &mut self,
-        id: i64,
-    ) -> Result<BTreeMap<ProcessKey, StoredAccount>, Failed> {
+    /// All accounts of a budget.
+    pub(super) async fn accounts(&mut self, id: i64) -> Result<Accounts, Failed> {
         let rows: Vec<AccountRecord> =
             run!(LedgerTransaction(self), AccountRecord, sql::ACCOUNTS, [id], fetch_all)?;
-        let accounts: Result<_, Error> = rows.into_iter().map(account).collect();
-        Ok(accounts?)
+        accounts(rows)
+    }
+
+    /// The accounts of a budget with unspent rights.
+    pub(super) async fn unspent_accounts(&mut self, id: i64) -> Result<Accounts, Failed> {
+        let rows: Vec<AccountRecord> =
+            run!(LedgerTransaction(self), AccountRecord, sql::UNSPENT_ACCOUNTS, [id], fetch_all)?;
+        accounts(rows)
+    }
+
+    /// The accounts of a budget with these keys.
+    pub(super) async fn accounts_by_key(
+        &mut self,
+        id: i64,
+        keys: &BTreeSet<ProcessKey>,
+    ) -> Result<Accounts, Failed> {
+        if keys.is_empty() {
+            return Ok(Accounts::new());
+        }
+        macro_rules! fetch {
+            ($db:ty, $of:expr) => {
+                QueryBuilder::<$db>::new(sql::ACCOUNTS_BY_KEY)
+                    .push_values(keys, |mut row, key| {
+                        row.push_bind(key.gateway.as_str()).push_bind(key.epoch.to_string());
+                    })
+                    .push(sql::ACCOUNTS_BY_KEY_OF_BUDGET)
+                    .push_bind(id)
+                    .build_query_as::<AccountRecord>()
+                    // The statement depends on the number of keys, so it is not cached.
+                    .persistent(false)
+                    .fetch_all($of.reader())
+                    .await
+            };
+        }
+        accounts(match self {
+            Self::Sqlite(of) => fetch!(Sqlite, of)?,
+            Self::Postgres(of) => fetch!(Postgres, of)?,
+        })
     }
 
     /// All processes.
@@ -401,6 +436,11 @@ impl From<BudgetRecord> for LockedBudget {
 pub(super) fn columns(book: &BookKey) -> [&str; 4] {
     let BookKey { budget, window } = book;
     [&budget.policy, &budget.budget, &budget.subject, window.as_str()]
+}
+
+fn accounts(rows: Vec<AccountRecord>) -> Result<Accounts, Failed> {
+    let accounts: Result<_, Error> = rows.into_iter().map(account).collect();
+    Ok(accounts?)
 }
 
 fn account(record: AccountRecord) -> Result<(ProcessKey, StoredAccount), Error> {

@@ -129,6 +129,7 @@ row!(
         duration_micros: i64,
         request_bytes: i64,
         response_bytes: i64,
+        findings: i64,
     }
 );
 
@@ -277,7 +278,8 @@ async fn insert(
                         .push_bind(totals.cost.as_micros())
                         .push_bind(micros)
                         .push_bind(signed(totals.request_bytes))
-                        .push_bind(signed(totals.response_bytes));
+                        .push_bind(signed(totals.response_bytes))
+                        .push_bind(signed(totals.findings));
                 })
                 .push(sql::INSERT_USAGE_CONFLICT)
                 .build()
@@ -334,7 +336,7 @@ where
     for<'q> i64: Encode<'q, DB> + Type<DB>,
 {
     const KEY: &str = "interval_start, gateway, agent, team, principal, tool, verdict";
-    const SUMMED: &str = "calls, cost, duration_micros, request_bytes, response_bytes";
+    const SUMMED: &str = "calls, cost, duration_micros, request_bytes, response_bytes, findings";
     statement.push(format_args!("{KEY}, {sums} FROM (SELECT "));
     match query.interval.map(UsageInterval::minutes) {
         Some(minutes) => statement.push(format_args!("minute / {minutes} * {minutes}")),
@@ -437,6 +439,7 @@ impl From<GroupRecord> for UsageGroup {
                 duration: Duration::from_micros(unsigned(record.duration_micros)),
                 request_bytes: unsigned(record.request_bytes),
                 response_bytes: unsigned(record.response_bytes),
+                findings: unsigned(record.findings),
             },
         }
     }

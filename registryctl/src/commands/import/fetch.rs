@@ -19,11 +19,6 @@ const MAX_BYTES: usize = 16 << 20;
 const TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_REDIRECTS: usize = 5;
 
-/// Whether an argument is a URL instead of a file.
-pub(super) fn is_url(text: &str) -> bool {
-    text.contains("://")
-}
-
 /// Fetches a document. Messages omit the query of its URL, which may contain a secret.
 pub(super) async fn document(url: &str) -> Result<Source, Failure> {
     let parsed = parse(url)?;

@@ -12,7 +12,8 @@ use super::{
     fetch,
 };
 use crate::{
-    batch::Batch, cli::ImportServerJsonArgs, failure::Failure, input::Source, report::Finding,
+    batch::Batch, cli::ImportServerJsonArgs, failure::Failure, input::Source, live::is_url,
+    report::Finding,
 };
 
 /// An invalid file is rejected with findings.
@@ -20,11 +21,8 @@ pub(super) async fn import(
     session: &Session,
     ImportServerJsonArgs { from, .. }: &ImportServerJsonArgs,
 ) -> Result<Imported, Failure> {
-    let source = if fetch::is_url(from) {
-        fetch::document(from).await?
-    } else {
-        Source::read(Path::new(from))?
-    };
+    let source =
+        if is_url(from) { fetch::document(from).await? } else { Source::read(Path::new(from))? };
     let batch = Batch::from_server_json(source);
     let report = batch.report(Vec::new());
     reject_errors(session.screen, &report)?;

@@ -1,12 +1,18 @@
-//! Removes the addresses of an agent from its card.
+//! Removes the addresses of an agent from its card, its answers and its errors.
 
 use http::Uri;
 use serde_json::Value;
 
+use crate::error::Failure;
+
+/// The replacement of an agent's host in its answers. No host has this name (RFC 6761).
+pub const REPLACEMENT: &str = "agent.invalid";
+
 /// The hosts to remove and their replacement.
-pub(super) struct Hidden {
+#[derive(Debug, Clone)]
+pub struct Hidden {
     hosts: Vec<String>,
-    /// The host and port of the gateway.
+    /// The host and port of the gateway, or [`REPLACEMENT`].
     replacement: String,
 }
 
@@ -30,8 +36,9 @@ fn host(authority: &str) -> &str {
 }
 
 impl Hidden {
-    pub(super) fn new(addresses: &[String], own_url: &str) -> Self {
-        let replacement = authority(own_url).unwrap_or_else(|| "gateway.invalid".to_owned());
+    /// Hides the hosts of addresses, which are URLs or hosts, and writes the host of `own_url`.
+    pub fn new(addresses: &[String], own_url: &str) -> Self {
+        let replacement = authority(own_url).unwrap_or_else(|| REPLACEMENT.to_owned());
         let own_host = host(&replacement);
         let authorities = addresses.iter().filter_map(|address| authority(address));
         // The agent and the gateway may share a host; then only the agent's port is hidden.
@@ -46,7 +53,7 @@ impl Hidden {
 
     /// Removes links to the hosts with their members and items, and replaces the hosts in other
     /// texts.
-    pub(super) fn remove_from(&self, value: &mut Value) {
+    pub fn remove_from(&self, value: &mut Value) {
         match value {
             Value::Object(members) => {
                 members.retain(|name, value| !self.is_in(name) && !self.is_link(value));
@@ -58,12 +65,40 @@ impl Hidden {
                     self.remove_from(item);
                 }
             }
-            Value::String(text) => {
-                if let Some(replaced) = self.replaced(text) {
-                    *text = replaced;
-                }
-            }
+            Value::String(text) => self.replace_in_text(text),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Replaces the hosts in all texts and in names of members.
+    pub fn replace_in(&self, value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                if members.keys().any(|name| self.is_in(name)) {
+                    let renamed = std::mem::take(members).into_iter();
+                    let renamed =
+                        renamed.map(|(name, value)| (self.replaced(&name).unwrap_or(name), value));
+                    *members = renamed.collect();
+                }
+                members.values_mut().for_each(|value| self.replace_in(value));
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.replace_in(item)),
+            Value::String(text) => self.replace_in_text(text),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Replaces the hosts in the texts of an error.
+    pub fn replace_in_failure(&self, failure: &mut Failure) {
+        self.replace_in_text(&mut failure.message);
+        failure.reason.iter_mut().for_each(|reason| self.replace_in_text(reason));
+        failure.metadata.values_mut().for_each(|value| self.replace_in_text(value));
+        failure.details.iter_mut().for_each(|detail| self.replace_in(detail));
+    }
+
+    fn replace_in_text(&self, text: &mut String) {
+        if let Some(replaced) = self.replaced(text) {
+            *text = replaced;
         }
     }
 
