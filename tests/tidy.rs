@@ -296,8 +296,8 @@ const LAYERS: &[Layers] = &[
     Layers {
         sources: "registry-server/src/",
         order: "
-            clock cors flags host metrics peer telemetry
-            store checkpoint_key access connections
+            clock cors flags host key_file metrics peer telemetry
+            store approval_key checkpoint_key access connections
             feed registrar relay
             app grpc http gate config server
             recovery keys tokens

@@ -71,3 +71,11 @@ CREATE TABLE approval_grants (
 
 CREATE INDEX approval_grants_of_caller ON approval_grants (caller);
 CREATE INDEX approval_grants_ended ON approval_grants (ends_at);
+
+-- The fingerprint of the key file, which all servers share. It has one row after the first start.
+CREATE TABLE approval_key (
+    only_row    INTEGER NOT NULL DEFAULT 1,
+    fingerprint TEXT    NOT NULL,
+    CONSTRAINT approval_key_pkey PRIMARY KEY (only_row),
+    CONSTRAINT approval_key_one_row CHECK (only_row = 1)
+) STRICT;

@@ -39,7 +39,7 @@ pub use self::ledger::{
     Posting, RecallListener, RecallNotice, Reclaim, ReclaimFailure, Reclaimed, SeenState,
     UsageAges, UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery,
 };
-pub use approvals::{ApprovalContext, ApprovalQuery};
+pub use approvals::{ApprovalContext, ApprovalQuery, GrantQuery};
 pub use audit::{Finding, Findings, Progress, ServedState};
 pub use backend::HeadLock;
 use backend::{Backend, execute};

@@ -39,6 +39,10 @@ row!(
     IdRecord { id: String }
 );
 row!(
+    /// The fingerprint of the key.
+    KeyRecord { fingerprint: String }
+);
+row!(
     /// A number of rows.
     CountRecord { count: i64 }
 );
@@ -53,6 +57,17 @@ pub struct ApprovalQuery<'a> {
     /// Only requests after this one.
     pub after: Option<RequestId>,
     /// Maximum number of requests.
+    pub limit: usize,
+}
+
+/// Selects standing grants, in the order of their origins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrantQuery {
+    /// Only grants after this one.
+    pub after: Option<RequestId>,
+    /// Only grants that end later.
+    pub now: Timestamp,
+    /// Maximum number of grants.
     pub limit: usize,
 }
 
@@ -91,7 +106,7 @@ impl Store {
         self.within(OPERATION_TIMEOUT, find(&self.backend, id)).await
     }
 
-    /// Lists requests.
+    /// Lists requests without their previews.
     pub async fn approvals(&self, query: ApprovalQuery<'_>) -> Result<Vec<Request>, Error> {
         self.within(OPERATION_TIMEOUT, list(&self.backend, query)).await
     }
@@ -121,6 +136,21 @@ impl Store {
     /// Lists the standing grants of a caller.
     pub async fn standing_grants(&self, caller: &Principal) -> Result<Vec<StandingGrant>, Error> {
         self.within(OPERATION_TIMEOUT, grants(&self.backend, caller)).await
+    }
+
+    /// Lists the standing grants of all callers.
+    pub async fn all_grants(&self, query: GrantQuery) -> Result<Vec<StandingGrant>, Error> {
+        self.within(OPERATION_TIMEOUT, all_grants(&self.backend, query)).await
+    }
+
+    /// Finds a standing grant.
+    pub async fn standing_grant(&self, origin: RequestId) -> Result<Option<StandingGrant>, Error> {
+        self.within(OPERATION_TIMEOUT, find_grant(&self.backend, origin)).await
+    }
+
+    /// The fingerprint of the key of approvals. Stores `ours` if the database has none.
+    pub async fn approval_key(&self, ours: &str) -> Result<String, Error> {
+        self.within(OPERATION_TIMEOUT, known_key(&self.backend, ours)).await
     }
 
     /// Ends a standing grant.
@@ -448,6 +478,40 @@ async fn grants(backend: &Backend, caller: &Principal) -> Result<Vec<StandingGra
     let rows: Result<Vec<DocumentRecord>, _> =
         run!(Backend(backend), DocumentRecord, sql::GRANTS_OF_CALLER, [caller.as_str()], fetch_all);
     rows.map_err(|e| backend.explain(&e))?.into_iter().map(grant).collect()
+}
+
+async fn all_grants(backend: &Backend, query: GrantQuery) -> Result<Vec<StandingGrant>, Error> {
+    let after = query.after.map(|id| id.to_string()).unwrap_or_default();
+    let rows: Result<Vec<DocumentRecord>, _> = run!(
+        Backend(backend),
+        DocumentRecord,
+        sql::LIST_GRANTS,
+        [after.as_str(), SqlTimestamp(query.now), signed(query.limit)],
+        fetch_all
+    );
+    rows.map_err(|e| backend.explain(&e))?.into_iter().map(grant).collect()
+}
+
+async fn find_grant(backend: &Backend, origin: RequestId) -> Result<Option<StandingGrant>, Error> {
+    let origin = origin.to_string();
+    let row: Result<Option<DocumentRecord>, _> =
+        run!(Backend(backend), DocumentRecord, sql::FIND_GRANT, [origin.as_str()], fetch_optional);
+    row.map_err(|e| backend.explain(&e))?.map(grant).transpose()
+}
+
+async fn known_key(backend: &Backend, ours: &str) -> Result<String, Error> {
+    if let Some(known) = read_key(backend).await? {
+        return Ok(known);
+    }
+    // With several servers, the first one stores its key.
+    execute!(backend, sql::FIRST_KEY, [ours])?;
+    Ok(read_key(backend).await?.unwrap_or_else(|| ours.to_owned()))
+}
+
+async fn read_key(backend: &Backend) -> Result<Option<String>, Error> {
+    let row: Result<Option<KeyRecord>, _> =
+        run!(Backend(backend), KeyRecord, sql::KEY, [], fetch_optional);
+    Ok(row.map_err(|e| backend.explain(&e))?.map(|row| row.fingerprint))
 }
 
 async fn due(backend: &Backend, now: Timestamp) -> Result<Vec<RequestId>, Error> {

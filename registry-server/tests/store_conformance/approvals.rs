@@ -13,7 +13,7 @@ use registry_core::{
     entity::policy::{Approval, ApprovalCondition, Approver},
 };
 use registry_server::store::{
-    ApprovalContext, ApprovalQuery, GenerationCause, LedgerFailure, SeenState, Store,
+    ApprovalContext, ApprovalQuery, GenerationCause, GrantQuery, LedgerFailure, SeenState, Store,
 };
 
 use crate::Fixture;
@@ -144,10 +144,18 @@ pub(crate) async fn standing_grant_approves_until_its_end(fixture: &Fixture) {
     let wish = StandingWish { scope: GrantScope::Tool, until: at(600) };
     decide(&store, first.id, &Choice::Approve { standing: Some(wish) }, at(0)).await;
     assert_eq!(store.standing_grants(&account("caller")).await.unwrap().len(), 1);
+    let listed = async |after, now| {
+        let query = GrantQuery { after, now, limit: 9 };
+        store.all_grants(query).await.unwrap().len()
+    };
+    assert_eq!(listed(None, at(1)).await, 1);
+    assert_eq!((listed(Some(first.id), at(1)).await, listed(None, at(600)).await), (0, 0));
     let granted = open(&store, 2, "b", at(1)).await;
     assert_eq!((granted.state, granted.granted_by), (State::Approved, Some(first.id)));
     assert_eq!(open(&store, 3, "c", at(600)).await.state, State::Pending);
+    assert!(store.standing_grant(first.id).await.unwrap().is_some());
     store.revoke_grant(first.id).await.unwrap();
+    assert_eq!(store.standing_grant(first.id).await.unwrap(), None);
     assert_eq!(open(&store, 4, "d", at(2)).await.state, State::Pending);
 }
 

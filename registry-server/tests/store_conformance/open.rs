@@ -110,7 +110,7 @@ async fn left_earlier(
 fn without_approvals(fixture: &Fixture) -> String {
     let tables =
         "DROP TABLE approval_grants; DROP TABLE approval_steps; DROP TABLE approval_rounds;
-                  DROP TABLE approval_requests;";
+                  DROP TABLE approval_requests; DROP TABLE approval_key;";
     match fixture {
         Fixture::Sqlite(_) => tables.to_owned(),
         Fixture::Postgres(_) => format!("{tables} DROP TABLE approval_lock;"),

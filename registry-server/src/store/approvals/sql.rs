@@ -18,9 +18,9 @@ pub(super) const OF_CALLER: &str =
 /// Locks the requests of a caller: $1 caller.
 pub(super) const POSTGRES_LOCK_OF_CALLER: &str = "SELECT document, preview, generation FROM approval_requests WHERE caller = $1 ORDER BY id FOR UPDATE";
 
-/// A page of requests: $1 previous id or empty, $2 state or empty, $3 caller or empty, $4 limit.
+/// A page of requests without previews: $1 previous id or empty, $2 state or empty, $3 caller or empty, $4 limit.
 pub(super) const LIST: &str = "
-    SELECT document, preview, generation FROM approval_requests
+    SELECT document, CAST(NULL AS text) AS preview, generation FROM approval_requests
     WHERE id > $1 AND ($2 = '' OR state = $2) AND ($3 = '' OR caller = $3)
     ORDER BY id LIMIT $4";
 
@@ -80,6 +80,15 @@ pub(super) const GRANTS_OF_CALLER: &str = "
     SELECT document FROM approval_grants
     WHERE caller = $1 AND generation = (SELECT generation FROM ledger) ORDER BY ends_at, origin";
 
+/// A page of the standing grants in the current generation: $1 previous origin or empty, $2 now, $3 limit.
+pub(super) const LIST_GRANTS: &str = "
+    SELECT document FROM approval_grants
+    WHERE origin > $1 AND ends_at > $2 AND generation = (SELECT generation FROM ledger)
+    ORDER BY origin LIMIT $3";
+
+/// A standing grant: $1 origin.
+pub(super) const FIND_GRANT: &str = "SELECT document FROM approval_grants WHERE origin = $1";
+
 /// Deletes a standing grant: $1 origin.
 pub(super) const DELETE_GRANT: &str = "DELETE FROM approval_grants WHERE origin = $1";
 
@@ -99,3 +108,10 @@ pub(super) const ERASE_PREVIEWS: &str =
 
 /// Deletes the requests that ended until $1.
 pub(super) const DELETE_ENDED: &str = "DELETE FROM approval_requests WHERE ended_at <= $1";
+
+/// Stores the fingerprint of the first key: $1 fingerprint.
+pub(super) const FIRST_KEY: &str =
+    "INSERT INTO approval_key (fingerprint) VALUES ($1) ON CONFLICT DO NOTHING";
+
+/// The fingerprint of the key.
+pub(super) const KEY: &str = "SELECT fingerprint FROM approval_key";
