@@ -17,6 +17,7 @@ pub mod list;
 pub mod page;
 mod read_error;
 pub mod resolve;
+pub mod review;
 pub mod sbom;
 pub mod search;
 pub mod settings;

@@ -327,7 +327,8 @@ impl Ledger {
         Err(Error::UnknownGeneration(*generation))
     }
 
-    fn seen(&self) -> SeenState {
+    /// The newest state of the ledger that this server has seen.
+    pub(super) fn seen(&self) -> SeenState {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -336,7 +337,12 @@ impl Ledger {
         *seen = new.max(*seen);
     }
 
-    async fn start_generation(&self, cause: GenerationCause) -> Result<(), Error> {
+    /// The time of the database.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(super) async fn start_generation(&self, cause: GenerationCause) -> Result<(), Error> {
         let before = self.seen().generation;
         let seen = self.store.start_generation(cause, self.clock.now()).await?;
         self.record_seen(seen);
