@@ -27,6 +27,7 @@ use crate::{
     relay::RelayConfig,
     store::{DatabaseUrl, InvalidDatabaseUrl},
     telemetry::LogFormat,
+    web::WebConfig,
 };
 
 /// File name of the default database in the data directory.
@@ -152,6 +153,10 @@ pub struct Config {
     /// Identity provider (OIDC).
     #[command(flatten)]
     pub oidc: OidcConfig,
+
+    /// Pages for browsers, and their sign-in.
+    #[command(flatten)]
+    pub web: WebConfig,
 
     /// Namespace that the MCP registry API adds to servers without one
     ///

@@ -25,6 +25,7 @@ pub mod relay;
 pub mod server;
 pub mod store;
 pub mod telemetry;
+pub mod web;
 
 pub use config::Config;
 pub use server::Server;

@@ -148,6 +148,7 @@ fn code(error: &Error) -> u8 {
         | Error::Tls(_)
         | Error::Oidc(_)
         | Error::Webhook(_)
+        | Error::Web(_)
         | Error::CheckpointKey(_)
         | Error::Relay(_) => USAGE,
         Error::Admin { .. } | Error::Reflection(_) | Error::Transport(_) | Error::Writer(_) => {

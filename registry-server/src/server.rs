@@ -26,6 +26,7 @@ use crate::{
         export::Export,
         gateways::Gateways,
         ledger::{self, GatewayLedger, Ledger, UpstreamLedger},
+        review::Reviews,
         sbom,
         search::Searcher,
     },
@@ -37,6 +38,7 @@ use crate::{
     gate, grpc, http, metrics, registrar,
     relay::{self, Relay},
     store::{self, FileLock, Store},
+    web,
 };
 
 /// Maximum concurrent document validations of the MCP registry API.
@@ -76,6 +78,9 @@ pub enum Error {
     /// An unusable webhook of alerts.
     #[error(transparent)]
     Webhook(#[from] ledger::InvalidWebhook),
+    /// Pages that cannot be served.
+    #[error(transparent)]
+    Web(#[from] web::Error),
     /// An admin address that cannot be bound.
     #[error("cannot listen on {address}: {source}; {} (--admin-listen)", listen_remedy(.source))]
     Admin {
@@ -100,6 +105,7 @@ pub struct Server {
     app: Arc<App>,
     writer: JoinHandle<()>,
     fleet_writer: FleetWriter,
+    pages: Option<web::Pages>,
     config: ServeConfig,
     tls: Option<Acceptor>,
     admin: Option<TcpListener>,
@@ -133,6 +139,8 @@ impl Server {
         let hub = Arc::new(Hub::new(catalog, &config.feed, signer));
         hub.load_recent(&store).await?;
         let ledger = open_ledger(&config, relay.as_ref(), &store, &hub, &clock).await?;
+        let reviews = Reviews::new(&ledger, store.clone(), hub.clone());
+        let pages = Box::pin(web::Pages::open(&config.web, &config.oidc, reviews)).await?;
         let parts = registrar::Parts {
             store: store.clone(),
             hub: hub.clone(),
@@ -173,7 +181,8 @@ impl Server {
         let fleet_writer = FleetWriter::start(app.feed.clone());
         app.feed.start_retention();
         app.ledger.start(app.draining.clone());
-        Ok(Self { app, writer, fleet_writer, config: config.serve, tls, admin, _lock: lock })
+        let config = config.serve;
+        Ok(Self { app, writer, fleet_writer, pages, config, tls, admin, _lock: lock })
     }
 
     /// Line for standard output that announces the address.
@@ -197,7 +206,11 @@ impl Server {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), Error> {
         let (services, health) = grpc::router(&self.app, self.limits()).await?;
-        let routes = layers::join(services, http::router(self.app.clone()));
+        let mut routes = http::router(self.app.clone());
+        if let Some(pages) = self.pages.take() {
+            routes = routes.merge(pages.router(self.app.access.clone(), self.app.clock.clone()));
+        }
+        let routes = layers::join(services, routes);
         let routes = layers::trace(gate::layer(routes, self.app.access.clone()));
         let refuse = CancellationToken::new();
         let limits = connections::Limits {

@@ -89,7 +89,18 @@ const TABLE: &[(&str, Requirement)] = &[
     ("/livez", Requirement::None),
     ("/readyz", Requirement::None),
     ("/registry.json", FOLLOW),
+    // The pages of people authenticate by their own sessions.
+    ("/sign-in", Requirement::None),
+    ("/sign-in/oidc", Requirement::None),
+    ("/sign-in/callback", Requirement::None),
+    ("/sign-in/token", Requirement::None),
+    ("/sign-out", Requirement::None),
+    ("/approvals", Requirement::None),
+    ("/approvals/style.css", Requirement::None),
 ];
+
+/// Path prefix of the pages of approval requests.
+const APPROVALS: &str = "/approvals/";
 
 /// Path prefix of the MCP registry API. Some of its clients cannot send a token.
 pub(crate) const MCP_REGISTRY: &str = "/v0.1/";
@@ -109,7 +120,9 @@ pub(crate) fn requirement(method: &Method, path: &str, is_mcp_public: bool) -> O
             (false, _) => WRITE,
         });
     }
-    TABLE.iter().find(|(known, _)| *known == path).map(|(_, requirement)| *requirement)
+    let entry = TABLE.iter().find(|(known, _)| *known == path);
+    let is_page = || path.starts_with(APPROVALS).then_some(Requirement::None);
+    entry.map(|(_, requirement)| *requirement).or_else(is_page)
 }
 
 /// Returns the path if it is in the table. Metrics use it as a label, which bounds the label's values.
