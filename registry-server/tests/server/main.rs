@@ -9,6 +9,7 @@ mod follower;
 mod harness;
 mod ledger;
 mod lost_answer;
+mod pages;
 mod postgres;
 mod property;
 mod read;
