@@ -51,6 +51,11 @@ struct Site {
 
 impl Site {
     async fn start() -> Self {
+        Self::at(PUBLIC).await
+    }
+
+    /// Starts with another public URL.
+    async fn at(public: &str) -> Self {
         let open = TestServer::start().await;
         let entities = [&*POLICY, &*DEFINITION].map(|document| register(document.entity().into()));
         let mut client = open.registry().await;
@@ -65,7 +70,7 @@ impl Site {
             ["--oidc-issuer", &provider.issuer],
             ["--oidc-audience", "registry"],
             ["--oidc-jwks-url", &keys],
-            ["--public-url", PUBLIC],
+            ["--public-url", public],
             ["--sign-in-client-id", CLIENT],
             ["--sign-in-client-secret-file", secret.to_str().unwrap()],
         ];
@@ -600,6 +605,22 @@ async fn link_of_other_site_opens_page_of_session() {
     assert!(answer.body.contains(&format!("content=\"0; url={}\"", page(id))));
     assert!(!answer.body.contains("amount"), "the request itself is not shown");
     assert_eq!(browser.get(&page(id)).await.status, 200);
+}
+
+/// Reads the public URL from standard input, and stops at its end. Writes the address and the ids of requests.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it serves the tests in tests/browser"]
+async fn pages_serve_browser_tests() {
+    let read = || std::io::stdin().lines().next().transpose();
+    let public = tokio::task::spawn_blocking(read).await.unwrap().unwrap().unwrap();
+    let site = Site::at(&public).await;
+    let mut ids = Vec::new();
+    for id in 1..=4 {
+        ids.push(site.request(id, |wanted| wanted.binding.agent = Some("a".repeat(100))).await);
+    }
+    let address = site.server.address;
+    println!("\n{}", json!({ "address": address.to_string(), "requests": ids }));
+    tokio::task::spawn_blocking(read).await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
