@@ -135,7 +135,7 @@ impl Site {
         browser
     }
 
-    /// Completes a sign-in whose ID token has another claim.
+    /// Completes a sign-in with another claim in the ID token.
     async fn sign_in_with(&self, claim: &str, value: serde_json::Value) -> Answer {
         self.provider.change(claim, value);
         let mut browser = self.browser();
