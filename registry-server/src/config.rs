@@ -21,6 +21,7 @@ pub use command::{CheckpointKeyCommand, Command, LedgerCommand, TokenCommand};
 use crate::{
     access::{AccessConfig, OidcConfig},
     app::ledger::LedgerConfig,
+    approval_key,
     connections::{ServeConfig, TlsConfig},
     feed::FeedConfig,
     registrar::RegistrarConfig,
@@ -282,6 +283,11 @@ impl Config {
             Some(path) => Ok(path.clone()),
             None => self.in_data_dir(CHECKPOINT_KEY),
         }
+    }
+
+    /// Path of the key of approvals, next to the checkpoint key.
+    pub fn approval_key(&self) -> Result<PathBuf, InvalidConfig> {
+        Ok(self.checkpoint_key()?.with_file_name(approval_key::FILE))
     }
 
     /// A path in the data directory. Creates the directory if it is missing.

@@ -19,6 +19,7 @@ use crate::{
     app::{
         App,
         apply::Writes,
+        approvals::{Approvals, GatewayApprovals, UpstreamApprovals},
         audit::{Auditor, Key},
         catalogs::Catalogs,
         component_users,
@@ -26,11 +27,10 @@ use crate::{
         export::Export,
         gateways::Gateways,
         ledger::{self, GatewayLedger, Ledger, UpstreamLedger},
-        review::Reviews,
         sbom,
         search::Searcher,
     },
-    checkpoint_key,
+    approval_key, checkpoint_key,
     clock::Clock,
     config::{Authentication, Config, InvalidConfig},
     connections::{self, AdminListen, ServeConfig, listen_remedy},
@@ -69,6 +69,9 @@ pub enum Error {
     /// An unusable checkpoint key.
     #[error(transparent)]
     CheckpointKey(#[from] checkpoint_key::Error),
+    /// An unusable key of approvals.
+    #[error(transparent)]
+    ApprovalKey(#[from] approval_key::Error),
     /// A relay that cannot start.
     #[error(transparent)]
     Relay(#[from] relay::Error),
@@ -138,9 +141,9 @@ impl Server {
         metrics::loaded(&catalog);
         let hub = Arc::new(Hub::new(catalog, &config.feed, signer));
         hub.load_recent(&store).await?;
-        let ledger = open_ledger(&config, relay.as_ref(), &store, &hub, &clock).await?;
-        let reviews = Reviews::new(&ledger, store.clone(), hub.clone());
-        let pages = Box::pin(web::Pages::open(&config.web, &config.oidc, reviews)).await?;
+        let opening = open_ledger(&config, relay.as_ref(), &hub, &store, &clock, &draining);
+        let (ledger, approvals) = Box::pin(opening).await?;
+        let pages = Box::pin(web::Pages::open(&config.web, &config.oidc, &approvals)).await?;
         let parts = registrar::Parts {
             store: store.clone(),
             hub: hub.clone(),
@@ -159,6 +162,7 @@ impl Server {
             draining.clone(),
         ));
         let app = Arc::new(App {
+            approvals,
             ledger,
             search: Searcher::start(hub.clone()),
             writes: Writes::new(registrar.clone(), hub.clone()),
@@ -325,25 +329,35 @@ async fn open_key(config: &Config, store: &Store) -> Result<Arc<Ed25519KeyPair>,
     Ok(key)
 }
 
-/// Opens the ledger of budgets. A relay uses that of its upstream registry.
+/// Opens the ledger of budgets and the approvals. A relay uses those of its upstream registry.
 async fn open_ledger(
     config: &Config,
     relay: Option<&Relay>,
-    store: &Store,
     hub: &Arc<Hub>,
+    store: &Store,
     clock: &Arc<dyn Clock>,
-) -> Result<GatewayLedger, Error> {
+    draining: &CancellationToken,
+) -> Result<(GatewayLedger, GatewayApprovals), Error> {
     if let Some(relay) = relay {
-        let follower = relay.follower().clone();
-        return Ok(GatewayLedger::Upstream(Arc::new(UpstreamLedger::new(follower))));
+        let ledger = UpstreamLedger::new(relay.follower().clone());
+        let approvals = UpstreamApprovals::new(relay.follower().clone());
+        return Ok((
+            GatewayLedger::Upstream(Arc::new(ledger)),
+            GatewayApprovals::Upstream(Arc::new(approvals)),
+        ));
     }
-    let (store, hub, clock) = (store.clone(), hub.clone(), clock.clone());
-    let opened = Ledger::open(store, hub, clock, config.ledger.clone()).await;
+    let file = config.approval_key()?;
+    let key = approval_key::open(&file)?;
+    approval_key::register_or_compare(store, &file, &key).await?;
+    let (hub, store, clock) = (hub.clone(), store.clone(), clock.clone());
+    let opened = Ledger::open(store.clone(), hub.clone(), clock, config.ledger.clone()).await;
     let ledger = opened.map_err(|error| match error {
         ledger::OpenError::Store(error) => Error::Store(error),
         ledger::OpenError::Webhook(error) => Error::Webhook(error),
     })?;
-    Ok(GatewayLedger::Own(Arc::new(ledger)))
+    let ledger = Arc::new(ledger);
+    let approvals = Approvals::start(ledger.clone(), hub, store, &key, draining);
+    Ok((GatewayLedger::Own(ledger), GatewayApprovals::Own(approvals)))
 }
 
 /// Connects a relay to its upstream registry; `None` without `--follow`.

@@ -44,7 +44,7 @@ use self::{
     pending::PendingSignIns,
     problem::Problem,
     provider::Provider,
-    sessions::{Person, Sessions},
+    sessions::Sessions,
 };
 pub use self::{
     provider::InvalidSignIn,
@@ -52,8 +52,8 @@ pub use self::{
     settings::{PublicUrl, WebConfig},
 };
 use crate::{
-    access::{Access, OidcConfig},
-    app::review::Reviews,
+    access::{Access, Method, OidcConfig, Principal},
+    app::approvals::{Approvals, GatewayApprovals, Viewer},
     clock::Clock,
 };
 
@@ -75,7 +75,7 @@ pub struct Pages {
     public: PublicUrl,
     provider: Option<Provider>,
     forms: FormKey,
-    reviews: Reviews,
+    approvals: Arc<Approvals>,
 }
 
 impl Pages {
@@ -83,20 +83,23 @@ impl Pages {
     pub async fn open(
         config: &WebConfig,
         oidc: &OidcConfig,
-        reviews: Option<Reviews>,
+        approvals: &GatewayApprovals,
     ) -> Result<Option<Self>, Error> {
-        let (Some(public), Some(reviews)) = (config.public_url.clone(), reviews) else {
+        let (Some(public), GatewayApprovals::Own(approvals)) =
+            (config.public_url.clone(), approvals)
+        else {
             return Ok(None);
         };
         let provider = Provider::open(config, &public, oidc).await?;
-        Ok(Some(Self { public, provider, forms: FormKey::generate()?, reviews }))
+        let (forms, approvals) = (FormKey::generate()?, approvals.clone());
+        Ok(Some(Self { public, provider, forms, approvals }))
     }
 
     /// The routes of the pages.
     pub fn router(self, access: Arc<Access>, clock: Arc<dyn Clock>) -> Router {
-        let Self { public, provider, forms, reviews } = self;
+        let Self { public, provider, forms, approvals } = self;
         let (sessions, pending) = (Sessions::default(), PendingSignIns::default());
-        let web = Web { public, provider, forms, access, clock, reviews, sessions, pending };
+        let web = Web { public, provider, forms, access, clock, approvals, sessions, pending };
         Router::new()
             .route("/sign-in", get(sign_in::show))
             .route("/sign-in/oidc", get(sign_in::begin))
@@ -130,7 +133,7 @@ struct Web {
     forms: FormKey,
     access: Arc<Access>,
     clock: Arc<dyn Clock>,
-    reviews: Reviews,
+    approvals: Arc<Approvals>,
     sessions: Sessions,
     pending: PendingSignIns,
 }
@@ -138,7 +141,13 @@ struct Web {
 /// A session of a request.
 struct Session {
     key: Digest,
-    person: Person,
+    principal: Principal,
+}
+
+impl Session {
+    fn viewer(&self) -> Viewer {
+        Viewer::new(&self.principal)
+    }
 }
 
 async fn protect(mut response: Response) -> Response {
@@ -163,12 +172,12 @@ impl Web {
     /// The session of a request.
     fn session(&self, headers: &HeaderMap) -> Option<Session> {
         let id = self.cookies().read(headers, Cookie::Session)?;
-        let (key, person) = self.sessions.find(id, self.now())?;
-        if person.token.as_ref().is_some_and(|token| !self.access.tokens.is_active(token)) {
+        let (key, principal) = self.sessions.find(id, self.now())?;
+        if matches!(&principal.method, Method::Token(id) if !self.access.tokens.is_active(id)) {
             self.sessions.end(&key);
             return None;
         }
-        Some(Session { key, person })
+        Some(Session { key, principal })
     }
 
     /// Rejects a form of another site.
@@ -199,7 +208,7 @@ impl Web {
     fn page(&self, session: &Session, title: impl Into<String>, content: Html) -> Page {
         let mut header = Html::default();
         header.markup("<form method=\"post\" action=\"/sign-out\">\n<span>Signed in as ");
-        header.text(&session.person.name).markup("</span>\n");
+        header.text(&session.principal.name).markup("</span>\n");
         header.markup("<input type=\"hidden\" name=\"form\" value=\"");
         header.text(self.forms.token(&session.key, Form::SignOut));
         header.markup("\">\n<button>Sign out</button>\n</form>\n");

@@ -15,11 +15,9 @@ use crate::{
 pub type ApprovalFuture<'a, T, E> =
     Pin<Box<dyn Future<Output = Result<Result<T, E>, ApprovalsError>> + Send + 'a>>;
 
-/// The requests of approvals. The registry implements it over its database, a gateway without a
-/// registry in a file, and a relay by forwarding.
+/// The requests of approvals, as gateways use them: those of a registry, or of a file without one.
 ///
-/// `gateway` is the principal that authentication proved. All messages can be repeated after a lost
-/// answer.
+/// `gateway` is the principal of the gateway. All messages can be repeated after a lost answer.
 pub trait Approvals: fmt::Debug + Send + Sync {
     /// Finds or creates the request of a call.
     fn open<'a>(

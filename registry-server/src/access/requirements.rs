@@ -33,9 +33,13 @@ const FLEET: Requirement =
     Requirement::AnyRole(Roles::new(&[Role::Auditor, Role::Governor, Role::Admin]));
 /// Governors change limits, and close the accounts of lost gateways.
 const GOVERN: Requirement = Requirement::AnyRole(Roles::new(&[Role::Governor, Role::Admin]));
-/// Only gateways spend and count calls. Relays forward their reports.
+/// Only gateways spend, count calls and use approvals. Relays forward their messages.
 const SPEND: Requirement =
     Requirement::AnyRole(Roles::new(&[Role::Gateway, Role::Relay, Role::Admin]));
+/// People decide about calls. Validation decides which calls a person may decide about.
+const DECIDE: Requirement = Requirement::AnyRole(Roles::new(&[Role::Approver, Role::Admin]));
+const GRANTS: Requirement =
+    Requirement::AnyRole(Roles::new(&[Role::Approver, Role::Governor, Role::Admin]));
 const ADMIN: Requirement = Requirement::AnyRole(Roles::new(&[Role::Admin]));
 /// Gateways follow the log, and so do users who export or watch it.
 const FOLLOW: Requirement = Requirement::AnyRole(Roles::ALL);
@@ -77,6 +81,19 @@ const TABLE: &[(&str, Requirement)] = &[
     ("/registry.v1.LedgerService/ReclaimBudget", GOVERN),
     ("/registry.v1.UsageService/ReportUsage", SPEND),
     ("/registry.v1.UsageService/QueryUsage", FLEET),
+    ("/registry.v1.ApprovalService/GetArgumentsKey", SPEND),
+    ("/registry.v1.ApprovalService/RequestApproval", SPEND),
+    ("/registry.v1.ApprovalService/ConfirmApproval", SPEND),
+    ("/registry.v1.ApprovalService/WithdrawApproval", SPEND),
+    ("/registry.v1.ApprovalService/ClaimApproval", SPEND),
+    ("/registry.v1.ApprovalService/ReportApprovalOutcome", SPEND),
+    // Callers without a role see and cancel their own requests.
+    ("/registry.v1.ApprovalService/ListApprovals", Requirement::Authenticated),
+    ("/registry.v1.ApprovalService/GetApproval", Requirement::Authenticated),
+    ("/registry.v1.ApprovalService/DecideApproval", DECIDE),
+    ("/registry.v1.ApprovalService/CancelApproval", Requirement::Authenticated),
+    ("/registry.v1.ApprovalService/ListStandingGrants", GRANTS),
+    ("/registry.v1.ApprovalService/RevokeStandingGrant", GRANTS),
     ("/registry.v1.AccessService/CreateToken", ADMIN),
     ("/registry.v1.AccessService/ListTokens", ADMIN),
     ("/registry.v1.AccessService/RevokeToken", ADMIN),

@@ -18,6 +18,7 @@ use super::{
     problem::Problem,
     target::Target,
 };
+use crate::{access::Role, app::approvals::DecisionWanted};
 
 /// Maximum indentation levels of a preview, which bounds the size of its page.
 const MAX_LEVELS: usize = 16;
@@ -32,7 +33,7 @@ pub(super) async fn show(
     let Some(session) = web.session(&headers) else {
         return Ok(sign_in(&headers, Target(Some(id))));
     };
-    let request = web.reviews.find(&session.person.decider, id).await?;
+    let request = web.approvals.show(&session.viewer(), id).await?.request;
     let title = format!("Approval of {}", request.binding.resource);
     Ok(web.page(&session, title, render(&web, &session, &request)).respond(StatusCode::OK))
 }
@@ -47,8 +48,8 @@ pub(super) async fn decide(
     let session = web.session_of_form(&headers)?;
     let id = id.parse::<RequestId>().map_err(|_| Problem::not_found())?;
     let fields = Fields::parse(&body);
-    let choice = read_choice(&fields)?;
-    decide_one(&web, &session, id, fields.one("form"), &choice, false).await?;
+    let wanted = DecisionWanted { id, choice: read_choice(&fields)?, is_batch: false };
+    decide_one(&web, &session, fields.one("form"), &wanted).await?;
     // The path has letters and digits only.
     let path = HeaderValue::try_from(Target(Some(id)).to_string());
     let path = path.unwrap_or(HeaderValue::from_static("/approvals"));
@@ -163,7 +164,7 @@ fn add_decisions(content: &mut Html, decisions: &[Decision]) {
 
 fn add_forms(content: &mut Html, web: &Web, session: &Session, request: &Request) {
     content.markup("<h2>Decide</h2>\n");
-    if !session.person.decider.is_approver {
+    if !session.principal.roles.has(Role::Approver) && !session.principal.is_admin() {
         content.markup("<p>The role <code>approver</code> is required.</p>\n");
         return;
     }

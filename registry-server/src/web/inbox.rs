@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use approval::{Choice, Request, RequestId, State as RequestState};
+use approval::{Request, RequestId, State as RequestState};
 use axum::{
     body::Bytes,
     extract::{RawQuery, State},
@@ -19,7 +19,13 @@ use super::{
     sign_in::forward,
     target::Target,
 };
-use crate::app::review::{self, PAGE, Place};
+use crate::app::{
+    approvals::{ApprovalsWanted, DecisionChoice, DecisionWanted},
+    page::PageRequest,
+};
+
+/// Maximum number of requests in one page.
+const PAGE: usize = 50;
 
 /// Shows the requests that the person may see.
 pub(super) async fn show(
@@ -30,12 +36,9 @@ pub(super) async fn show(
     let target = Target(None);
     let Some(session) = web.session(&headers) else { return Ok(sign_in(&headers, target)) };
     let query = query.unwrap_or_default();
-    let place = read_place(&Fields::parse(query.as_bytes()));
-    let page = web.reviews.list(&session.person.decider, place).await?;
+    let start = Place::read(&Fields::parse(query.as_bytes()));
+    let Listed { pending, others, next } = Box::pin(list(&web, &session, start)).await?;
     let now = web.now();
-    let is_pending = |request: &&Request| request.state_at(now) == RequestState::Pending;
-    let (pending, ended): (Vec<&Request>, Vec<&Request>) =
-        page.requests.iter().partition(is_pending);
     let mut content = Html::default();
     content.markup("<h2>Pending</h2>\n");
     if pending.is_empty() {
@@ -43,18 +46,18 @@ pub(super) async fn show(
     } else {
         add_pending(&mut content, &web, &session, &pending);
     }
-    if !ended.is_empty() {
+    if !others.is_empty() {
         content.markup("<h2>Decided and ended</h2>\n<ul class=\"requests\">\n");
-        for request in ended {
+        for request in &others {
             content.markup("<li>\n");
             add_summary(&mut content, request, now);
             content.markup("</li>\n");
         }
         content.markup("</ul>\n");
     }
-    if let Some(next) = page.next {
+    if let Some(next) = next {
         content.markup("<nav aria-label=\"Pages\"><a rel=\"next\" href=\"/approvals?");
-        content.text(write_place(next)).markup("\">Next page</a></nav>\n");
+        content.text(next.query()).markup("\">Next page</a></nav>\n");
     }
     Ok(web.page(&session, "Approvals", content).respond(StatusCode::OK))
 }
@@ -74,7 +77,8 @@ pub(super) async fn decide(
     for (id, token) in selected {
         content.markup("<li><a href=\"").text(Target(Some(id))).markup("\">").text(id);
         content.markup("</a>: ");
-        match decide_one(&web, &session, id, token, &choice, true).await {
+        let wanted = DecisionWanted { id, choice: choice.clone(), is_batch: true };
+        match decide_one(&web, &session, token, &wanted).await {
             Ok(request) => content.text(request.state),
             Err(problem) => content.text(problem),
         };
@@ -88,15 +92,13 @@ pub(super) async fn decide(
 pub(super) async fn decide_one(
     web: &Web,
     session: &Session,
-    id: RequestId,
     token: Option<&str>,
-    choice: &Choice,
-    is_batch: bool,
+    wanted: &DecisionWanted,
 ) -> Result<Request, Problem> {
-    let decider = &session.person.decider;
-    let shown = web.reviews.find(decider, id).await?;
-    web.check_token(token, session, Form::Decision(&shown))?;
-    Ok(web.reviews.decide(decider, id, choice, is_batch).await?)
+    let viewer = session.viewer();
+    let shown = Box::pin(web.approvals.show(&viewer, wanted.id)).await?;
+    web.check_token(token, session, Form::Decision(&shown.request))?;
+    Ok(Box::pin(web.approvals.decide(&viewer, wanted)).await?)
 }
 
 /// The response to a request without a session.
@@ -112,11 +114,11 @@ pub(super) fn sign_in(headers: &HeaderMap, target: Target) -> Response {
 }
 
 /// The choice of a form. A missing reason of a denial is rejected later.
-pub(super) fn read_choice(fields: &Fields<'_>) -> Result<Choice, Problem> {
+pub(super) fn read_choice(fields: &Fields<'_>) -> Result<DecisionChoice, Problem> {
     let reason = || fields.one("reason").unwrap_or_default().trim().replace("\r\n", "\n");
     match fields.one("choice") {
-        Some("approve") => Ok(Choice::Approve { standing: None }),
-        Some("deny") => Ok(Choice::Deny { reason: reason() }),
+        Some("approve") => Ok(DecisionChoice::Approve),
+        Some("deny") => Ok(DecisionChoice::Deny { reason: reason() }),
         _ => Err(Problem::invalid_form("The form has no choice. Use one of its buttons.")),
     }
 }
@@ -134,20 +136,65 @@ fn read_selected<'a>(fields: &'a Fields<'_>) -> Result<Vec<(RequestId, Option<&'
     }
 }
 
-fn read_place(fields: &Fields<'_>) -> Place {
-    let after = fields.one("after").and_then(|id| id.parse().ok());
-    Place { is_past_pending: fields.one("list") == Some("ended"), after }
+/// The requests of one page.
+#[derive(Default)]
+struct Listed {
+    pending: Vec<Request>,
+    others: Vec<Request>,
+    next: Option<Place>,
 }
 
-fn write_place(place: Place) -> String {
-    let list = if place.is_past_pending { "ended" } else { "pending" };
-    match place.after {
-        None => format!("list={list}"),
-        Some(after) => format!("list={list}&after={after}"),
+/// The place of a page: first those of the pending requests, then those of the others.
+struct Place {
+    is_past_pending: bool,
+    token: String,
+}
+
+impl Place {
+    fn read(fields: &Fields<'_>) -> Self {
+        let token = fields.one("page").unwrap_or_default().to_owned();
+        Self { is_past_pending: fields.one("list") == Some("others"), token }
+    }
+
+    fn query(&self) -> String {
+        let list = if self.is_past_pending { "others" } else { "pending" };
+        format!("list={list}&page={}", self.token)
+    }
+
+    /// The page of requests in this list, and the place of the next one.
+    async fn requests(
+        self,
+        web: &Web,
+        session: &Session,
+    ) -> Result<(Vec<Request>, Option<Self>), Problem> {
+        let state = (!self.is_past_pending).then_some(RequestState::Pending);
+        let query: &[u8] = if self.is_past_pending { b"others" } else { b"pending" };
+        let request = PageRequest::new(PAGE, self.token, "approval pages", query);
+        let wanted = ApprovalsWanted { state, own: false };
+        let page = web.approvals.list(&session.viewer(), wanted, &request).await?;
+        let (is_past_pending, token) = (self.is_past_pending, page.next_page_token);
+        let next = (!token.is_empty()).then_some(Self { is_past_pending, token });
+        Ok((page.items, next))
     }
 }
 
-fn add_pending(content: &mut Html, web: &Web, session: &Session, pending: &[&Request]) {
+async fn list(web: &Web, session: &Session, start: Place) -> Result<Listed, Problem> {
+    let mut listed = Listed::default();
+    let mut place = start;
+    if !place.is_past_pending {
+        (listed.pending, listed.next) = place.requests(web, session).await?;
+        if listed.next.is_some() {
+            return Ok(listed);
+        }
+        place = Place { is_past_pending: true, token: String::new() };
+    }
+    (listed.others, listed.next) = place.requests(web, session).await?;
+    let now = web.now();
+    listed.others.retain(|request| request.state_at(now) != RequestState::Pending);
+    Ok(listed)
+}
+
+fn add_pending(content: &mut Html, web: &Web, session: &Session, pending: &[Request]) {
     let now = web.now();
     content.markup("<form method=\"post\" action=\"/approvals\">\n<ul class=\"requests\">\n");
     for request in pending {

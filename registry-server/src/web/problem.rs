@@ -9,7 +9,7 @@ use super::{
     html::{Html, Page},
     secret::RandomFailed,
 };
-use crate::{access::Denied, app::review};
+use crate::{access::Denied, app::approvals};
 
 /// A failed request.
 #[derive(Debug)]
@@ -61,11 +61,6 @@ impl Problem {
                        an operator for the reason in the log of the server.";
         Self::new(StatusCode::BAD_GATEWAY, message)
     }
-
-    /// A valid sign-in that has no rights here.
-    pub(super) fn no_person() -> Self {
-        Self::new(StatusCode::FORBIDDEN, "This credential cannot start a session.")
-    }
 }
 
 impl fmt::Display for Problem {
@@ -89,12 +84,17 @@ impl From<Denied> for Problem {
     }
 }
 
-impl From<review::Error> for Problem {
-    fn from(error: review::Error) -> Self {
+impl From<approvals::Error> for Problem {
+    fn from(error: approvals::Error) -> Self {
         let status = match &error {
-            review::Error::NotFound => StatusCode::NOT_FOUND,
-            review::Error::Rejected(_) => StatusCode::CONFLICT,
-            review::Error::Ledger(_) | review::Error::Store(_) => {
+            approvals::Error::UnknownRequest(_) | approvals::Error::UnknownGrant(_) => {
+                StatusCode::NOT_FOUND
+            }
+            approvals::Error::Decide(_) | approvals::Error::Cancel(_) => StatusCode::CONFLICT,
+            approvals::Error::Page(_) => StatusCode::BAD_REQUEST,
+            approvals::Error::Relay(_)
+            | approvals::Error::Encryption
+            | approvals::Error::Ledger(_) => {
                 tracing::warn!(%error, "cannot serve the pages of approval requests");
                 let message = "The registry cannot read its database now. Try again later.";
                 return Self::new(StatusCode::SERVICE_UNAVAILABLE, message);

@@ -4,14 +4,14 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
-use approval::Decider;
 use registry_core::{Digest, Timestamp};
 
 use super::secret::{RandomFailed, random_text};
+use crate::access::Principal;
 
 /// A session without a request ends after this time.
 const IDLE: Duration = Duration::from_mins(30);
@@ -20,22 +20,9 @@ const LIFETIME: Duration = Duration::from_hours(8);
 /// Maximum number of sessions. Above it, the least recently used one of the same account is removed, else of all.
 const SESSIONS: usize = 1_000;
 
-/// A person that has signed in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Person {
-    /// The account and its rights.
-    pub(super) decider: Decider,
-    /// The name of the principal.
-    pub(super) name: Arc<str>,
-    /// The id of the API token that was exchanged. Its revocation ends the session.
-    pub(super) token: Option<Arc<str>>,
-    /// The expiry of the token.
-    pub(super) until: Option<Timestamp>,
-}
-
 #[derive(Debug)]
 struct Session {
-    person: Person,
+    principal: Principal,
     started_at: Timestamp,
     used_at: Timestamp,
 }
@@ -44,7 +31,7 @@ impl Session {
     fn is_over(&self, now: Timestamp) -> bool {
         now.since(self.used_at) >= IDLE
             || now.since(self.started_at) >= LIFETIME
-            || self.person.until.is_some_and(|until| until <= now)
+            || self.principal.until.is_some_and(|until| until <= now)
     }
 }
 
@@ -56,7 +43,7 @@ impl Sessions {
     /// Starts a session with a new id, and returns the id. `earlier` is the id that the browser had.
     pub(super) fn start(
         &self,
-        person: Person,
+        principal: Principal,
         earlier: Option<&str>,
         now: Timestamp,
     ) -> Result<String, RandomFailed> {
@@ -70,21 +57,20 @@ impl Sessions {
             sessions.retain(|_, session| !session.is_over(now));
         }
         if sessions.len() >= SESSIONS {
-            let account = &person.decider.principal;
-            let rank = |session: &Session| {
-                (!session.person.decider.principal.is_account(account), session.used_at)
-            };
+            let account = principal.rate_key();
+            let rank =
+                |session: &Session| (session.principal.rate_key() != account, session.used_at);
             let last = sessions.iter().min_by_key(|(_, session)| rank(session));
             if let Some(last) = last.map(|(key, _)| *key) {
                 sessions.remove(&last);
             }
         }
-        sessions.insert(key(&id), Session { person, started_at: now, used_at: now });
+        sessions.insert(key(&id), Session { principal, started_at: now, used_at: now });
         Ok(id)
     }
 
-    /// Finds the session of an id, and records the use. Returns its key and its person.
-    pub(super) fn find(&self, id: &str, now: Timestamp) -> Option<(Digest, Person)> {
+    /// Finds the session of an id, and records the use. Returns its key and its principal.
+    pub(super) fn find(&self, id: &str, now: Timestamp) -> Option<(Digest, Principal)> {
         let key = key(id);
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let session = sessions.get_mut(&key)?;
@@ -93,7 +79,7 @@ impl Sessions {
             return None;
         }
         session.used_at = now;
-        Some((key, session.person.clone()))
+        Some((key, session.principal.clone()))
     }
 
     /// Ends a session.
@@ -109,14 +95,14 @@ fn key(id: &str) -> Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::web::testing::person;
+    use crate::web::testing::principal;
 
     fn minutes(count: i64) -> Timestamp {
         Timestamp::from_millis(count * 60_000)
     }
 
     fn start(sessions: &Sessions, name: &str, now: Timestamp) -> String {
-        sessions.start(person(name), None, now).unwrap()
+        sessions.start(principal(name), None, now).unwrap()
     }
 
     #[test]
@@ -129,7 +115,7 @@ mod tests {
         assert_eq!(sessions.find(&idle, minutes(29)), None, "an ended session does not return");
         for now in (20..480).step_by(20) {
             let found = sessions.find(&used, minutes(now));
-            assert_eq!(found.map(|(_, person)| person), Some(person("bob")), "{now}");
+            assert_eq!(found.map(|(_, principal)| principal), Some(principal("bob")), "{now}");
         }
         assert_eq!(sessions.find(&used, minutes(480)), None);
     }
@@ -138,7 +124,7 @@ mod tests {
     fn session_ends_with_its_token() {
         let sessions = Sessions::default();
         let until = Some(minutes(10));
-        let id = sessions.start(Person { until, ..person("ann") }, None, minutes(0)).unwrap();
+        let id = sessions.start(Principal { until, ..principal("ann") }, None, minutes(0)).unwrap();
         assert!(sessions.find(&id, minutes(9)).is_some());
         assert_eq!(sessions.find(&id, minutes(10)), None);
     }
@@ -147,10 +133,10 @@ mod tests {
     fn sign_in_replaces_the_earlier_session() {
         let sessions = Sessions::default();
         let first = start(&sessions, "ann", minutes(0));
-        let second = sessions.start(person("ann"), Some(&first), minutes(1)).unwrap();
+        let second = sessions.start(principal("ann"), Some(&first), minutes(1)).unwrap();
         assert_ne!(first, second);
         assert_eq!(sessions.find(&first, minutes(1)), None);
-        let fixed = sessions.start(person("ann"), Some("chosen"), minutes(1)).unwrap();
+        let fixed = sessions.start(principal("ann"), Some("chosen"), minutes(1)).unwrap();
         assert_ne!(fixed, "chosen");
         assert_eq!(sessions.find("chosen", minutes(1)), None);
     }

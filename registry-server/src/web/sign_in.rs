@@ -20,12 +20,10 @@ use super::{
     html::{Html, Page},
     pending::SignIn,
     problem::Problem,
-    sessions::Person,
     target::Target,
 };
 use crate::{
-    access::{Denied, Method, Principal},
-    app::review,
+    access::{Denied, Principal},
     peer::Peer,
 };
 
@@ -97,7 +95,7 @@ pub(super) async fn finish(
     };
     let verified = Box::pin(verified).await;
     let principal = verified.map_err(|reason| failed(&reason, address))?;
-    start(&web, &principal, &headers, sign_in.target)
+    start(&web, principal, &headers, sign_in.target)
 }
 
 /// Exchanges an API token for a session.
@@ -113,7 +111,7 @@ pub(super) async fn exchange(
     let address = address(&extensions);
     let principal = web.access.exchange(token, address).await;
     let principal = principal.inspect_err(|denied| log_denied(denied, address))?;
-    start(&web, &principal, &headers, Target::read(&fields))
+    start(&web, principal, &headers, Target::read(&fields))
 }
 
 /// Ends a session.
@@ -125,7 +123,7 @@ pub(super) async fn sign_out(
     let session = web.session_of_form(&headers)?;
     web.check_token(Fields::parse(&body).one("form"), &session, Form::SignOut)?;
     web.sessions.end(&session.key);
-    let principal = &*session.person.name;
+    let principal = &*session.principal.name;
     tracing::info!(target: "audit", event = "signed_out", principal);
     let cookie = web.cookies().clear(Cookie::Session);
     let location = HeaderValue::from_static("/sign-in");
@@ -136,21 +134,15 @@ pub(super) async fn sign_out(
 /// is therefore a page that opens the next one.
 fn start(
     web: &Web,
-    principal: &Principal,
+    principal: Principal,
     headers: &HeaderMap,
     target: Target,
 ) -> Result<Response, Problem> {
-    let decider = review::decider(principal).ok_or_else(Problem::no_person)?;
-    let token = match &principal.method {
-        Method::Token(id) => Some(id.clone()),
-        _ => None,
-    };
-    let (name, until) = (principal.name.clone(), principal.until);
+    let (name, method) = (principal.name.clone(), principal.method.to_string());
+    let address = principal.address_text();
     let earlier = web.cookies().read(headers, Cookie::Session);
-    let person = Person { decider, name, token, until };
-    let id = web.sessions.start(person, earlier, web.now())?;
-    let (method, address) = (principal.method.to_string(), principal.address_text());
-    let principal = &*principal.name;
+    let id = web.sessions.start(principal, earlier, web.now())?;
+    let principal = &*name;
     tracing::info!(target: "audit", event = "signed_in", principal, method, address);
     let mut response = forward("Signed in", target).respond(StatusCode::OK);
     let cookies = response.headers_mut();

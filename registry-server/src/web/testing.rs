@@ -1,27 +1,22 @@
-//! People and requests of tests.
+//! Principals and requests of tests.
 
 use std::{collections::BTreeSet, num::NonZeroU32};
 
-use approval::{Binding, Decider, Demand, Principal, Request, RequestId, SignIn, State};
+use approval::{Binding, Demand, Principal as Account, Request, RequestId, State};
 use registry_core::{
     Digest, Timestamp,
     entity::policy::{Approval, ApprovalCondition, Approver},
 };
 
-use super::sessions::Person;
+use crate::access::{Method, Principal};
 
-pub(super) fn account(subject: &str) -> Principal {
-    Principal { issuer: "https://id.example".to_owned(), subject: subject.to_owned(), person: None }
+fn account(subject: &str) -> Account {
+    Account { issuer: "https://id.example".to_owned(), subject: subject.to_owned(), person: None }
 }
 
-pub(super) fn person(name: &str) -> Person {
-    let decider = Decider {
-        principal: account(name),
-        team: Some("finance".to_owned()),
-        is_approver: true,
-        sign_in: SignIn::Oidc,
-    };
-    Person { decider, name: name.into(), token: None, until: None }
+pub(super) fn principal(name: &str) -> Principal {
+    let method = Method::Oidc("https://id.example".into());
+    Principal { method, subject: Some(name.into()), ..Principal::local(name) }
 }
 
 /// A pending request.

@@ -14,11 +14,14 @@ use registry_core::{
     Digest, Document, Kind,
     entity::policy::{Approval, ApprovalCondition, Approver},
 };
+use registry_proto::v1::{
+    self, approval_service_client::ApprovalServiceClient, request_approval_response::Outcome,
+};
 use registry_server::{
     access::{NewToken, Principal, Role, Roles, Scopes},
     app::tokens,
     clock::{Clock as _, SystemClock},
-    store::{ApprovalContext, DatabaseUrl, SeenState, Store},
+    store::{DatabaseUrl, Store},
 };
 use reqwest::Url;
 use serde_json::json;
@@ -47,6 +50,8 @@ struct Site {
     server: TestServer,
     store: Store,
     provider: Arc<Provider>,
+    /// The API token of a gateway.
+    gateway: String,
 }
 
 impl Site {
@@ -77,7 +82,8 @@ impl Site {
         let url = DatabaseUrl::sqlite(directory.path().join("registry.db"));
         let server = TestServer::on(directory, flags.as_flattened()).await;
         let store = Store::open(&url).await.unwrap();
-        Self { server, store, provider }
+        let (gateway, _) = create_token(&store, "gateway", Role::Gateway).await;
+        Self { server, store, provider, gateway }
     }
 
     fn browser(&self) -> Browser {
@@ -86,27 +92,19 @@ impl Site {
 
     /// An API token of a person, and its id.
     async fn token(&self, name: &str) -> (String, String) {
-        let wanted = NewToken {
-            name: name.to_owned(),
-            team: "finance".to_owned(),
-            roles: Roles::new(&[Role::Approver]),
-            scopes: Scopes::default(),
-            expires_at: None,
-        };
-        let by = Principal::local("root");
-        let (secret, stored) =
-            tokens::create(&self.store, &by, wanted, SystemClock.now()).await.unwrap();
-        (secret.expose().to_owned(), stored.id)
+        create_token(&self.store, name, Role::Approver).await
     }
 
-    /// Stores a pending request.
+    /// Requests an approval as a gateway.
     async fn request(&self, id: u128, change: impl FnOnce(&mut Wanted)) -> RequestId {
         let mut wanted = wanted(id);
         change(&mut wanted);
-        let seen = SeenState { generation: 0, counter: 0 };
-        let context = ApprovalContext { seen, now: SystemClock.now() };
-        let opened = self.store.open_approval(&wanted, context).await.unwrap().unwrap();
-        assert_eq!(opened.value.state, State::Pending);
+        let mut request = tonic::Request::new(message(&wanted));
+        let credential = format!("Bearer {}", self.gateway).parse().unwrap();
+        request.metadata_mut().insert("authorization", credential);
+        let mut client = ApprovalServiceClient::new(self.server.channel().await);
+        let answer = client.request_approval(request).await.unwrap().into_inner();
+        assert!(matches!(answer.outcome, Some(Outcome::Approval(_))), "{answer:?}");
         wanted.id
     }
 
@@ -145,6 +143,40 @@ impl Site {
         assert!(answer.status == 200 || !browser.cookies.contains_key(SESSION));
         answer
     }
+}
+
+async fn create_token(store: &Store, name: &str, role: Role) -> (String, String) {
+    let wanted = NewToken {
+        name: name.to_owned(),
+        team: "finance".to_owned(),
+        roles: Roles::new(&[role]),
+        scopes: Scopes::default(),
+        expires_at: None,
+    };
+    let by = Principal::local("root");
+    let (secret, stored) = tokens::create(store, &by, wanted, SystemClock.now()).await.unwrap();
+    (secret.expose().to_owned(), stored.id)
+}
+
+fn message(wanted: &Wanted) -> v1::RequestApprovalRequest {
+    let Wanted { id, binding, preview, .. } = wanted.clone();
+    let Account { issuer, subject, person } = binding.caller;
+    let demands = binding.demands.into_iter().map(|demand| v1::ApprovalDemand {
+        policy: demand.policy,
+        digest: demand.digest.to_string(),
+        rule: Some((&demand.rule).into()),
+    });
+    let call = v1::ApprovedCall {
+        caller: Some(v1::ApprovalAccount { issuer, subject, person: person.unwrap_or_default() }),
+        agent: binding.agent.unwrap_or_default(),
+        resource: binding.resource,
+        version: binding.version,
+        definition_digest: binding.definition.to_string(),
+        arguments_digest: binding.arguments.to_string(),
+        demands: demands.collect(),
+    };
+    let id = id.to_string();
+    v1::RequestApprovalRequest { id, call: Some(call), preview, ..Default::default() }
 }
 
 fn wanted(id: u128) -> Wanted {

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Request, State, after,
-    grant::GrantScope,
+    grant::{GrantScope, StandingGrant},
     transition::{Actor, Changed},
 };
 use crate::{
-    binding::{Demand, Indistinct, Principal},
+    binding::{Binding, Demand, Indistinct, Principal},
     limits::{GRANTS_PER_CALLER, TEXT_BYTES},
 };
 
@@ -202,8 +202,7 @@ impl Request {
 
     /// Whether a principal may see the request: the caller, and people that may decide about it.
     pub fn is_visible_to(&self, viewer: &Decider) -> bool {
-        let is_caller = self.binding.caller.is_account(&viewer.principal);
-        is_caller || self.demands_of_people().any(|demand| check_selected(demand, viewer).is_ok())
+        self.binding.is_visible_to(viewer)
     }
 
     /// Whether all demands are met.
@@ -223,7 +222,7 @@ impl Request {
     }
 
     fn demands_of_people(&self) -> impl Iterator<Item = &Demand> {
-        self.binding.demands.iter().filter(|demand| !demand.rule.is_confirmation())
+        self.binding.demands_of_people()
     }
 
     /// The approvals that count for a demand.
@@ -316,6 +315,24 @@ impl Request {
             }
         }
         Ok(())
+    }
+}
+
+impl Binding {
+    fn demands_of_people(&self) -> impl Iterator<Item = &Demand> {
+        self.demands.iter().filter(|demand| !demand.rule.is_confirmation())
+    }
+
+    fn is_visible_to(&self, viewer: &Decider) -> bool {
+        let is_caller = self.caller.is_account(&viewer.principal);
+        is_caller || self.demands_of_people().any(|demand| check_selected(demand, viewer).is_ok())
+    }
+}
+
+impl StandingGrant {
+    /// Whether a principal may see the grant: the caller, and people that may decide about its call.
+    pub fn is_visible_to(&self, viewer: &Decider) -> bool {
+        self.binding.is_visible_to(viewer)
     }
 }
 

@@ -12,6 +12,7 @@ use registry_core::{
 };
 use serde_json::Value;
 
+pub use self::approval::{InvalidApproval, policy_approval};
 use super::{Texts, list, object};
 use crate::v1;
 
