@@ -44,8 +44,8 @@ pub enum Error {
     #[error(
         "the approval key {path:?} does not match this registry: its fingerprint is {actual}, expected \
          {expected}. Copy the file of another server of this database, or restore it from a backup. If \
-         the key is lost, delete the row of the table approval_key: the arguments of stored requests \
-         are then unreadable, and approved calls must be requested again"
+         the key is lost, run `registry-server checkpoint-key replace` and restart the servers: the \
+         arguments of stored requests are then unreadable, and approved calls must be requested again"
     )]
     Other {
         /// The file.
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn database_rejects_second_key() {
+    async fn database_rejects_other_key_until_replacement() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(FILE);
         let url = DatabaseUrl::sqlite(directory.path().join("registry.db"));
@@ -155,5 +155,7 @@ mod tests {
         };
         assert!(compare(1).await.is_ok() && compare(1).await.is_ok());
         assert!(matches!(compare(2).await, Err(Error::Other { .. })));
+        store.replace_checkpoint_key("another checkpoint key").await.unwrap();
+        assert!(compare(2).await.is_ok() && compare(1).await.is_err());
     }
 }

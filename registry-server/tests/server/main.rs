@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod apply;
+mod approvals;
 mod crowd;
 mod fleet;
 mod follower;
