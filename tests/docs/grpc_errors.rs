@@ -345,7 +345,7 @@ const REASONS: &[[&str; 4]] = &[
     ],
     [
         "TOO_MANY_GRANTS",
-        "RESOURCE_EXHAUSTED",
+        "FAILED_PRECONDITION",
         "the requester has 20 standing grants",
         "revoke one, or approve this call only",
     ],

@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use approval::{
     Actor, Binding, CancelError, Canceller, Changed, Claim, ConfirmError, ConsumeError, Current,
     DecideError, Demand, OpenError, Principal, Recorded, Request, RequestId, SettleError,
-    Settlement, Transition, Wanted,
+    Settlement, State, Transition, Wanted,
 };
 use registry_core::{Catalog, Entity, Key, Kind, Name, Timestamp};
 use tokio::time::sleep;
@@ -323,7 +323,7 @@ impl Cause {
 
 fn audit(step: &Transition) {
     let Cause { kind, actor } = Cause::of(&step.by);
-    let from = step.from.map_or("", |state| state.as_str());
+    let from = step.from.map_or("", State::as_str);
     let (request, to) = (step.request, step.to.as_str());
     tracing::info!(target: "audit", event = "approval", %request, from, to, cause = kind, actor);
     if step.from != Some(step.to) {

@@ -29,6 +29,9 @@ pub(crate) enum ApprovalsCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ListApprovalsArgs {
     /// Only requests in this state
+    ///
+    /// The states are pending, approved, consumed, succeeded, failed, unknown, denied, expired,
+    /// cancelled, superseded and invalid.
     #[arg(
         long,
         value_enum,

@@ -46,8 +46,8 @@ async fn list(session: &Session, args: ListApprovalsArgs) -> Result<(), Failure>
     let client = session.connect().await?;
     let mut approvals = Vec::new();
     loop {
-        let page = client.answer(client.approvals().list_approvals(request(wanted.clone())));
-        let page = page.await?;
+        let page =
+            client.answer(client.approvals().list_approvals(request(wanted.clone()))).await?;
         approvals.extend(page.approvals.into_iter().map(ApprovalView::from));
         if page.next_page_token.is_empty() {
             break;
@@ -95,8 +95,8 @@ fn print(session: &Session, Shown { approval, steps }: &Shown) -> Result<(), Fai
     screen.line("")?;
     match &approval.arguments {
         Some(arguments) => {
-            let text = serde_json::to_string_pretty(arguments).unwrap_or_default();
-            screen.line(&format!("arguments, redacted: {}", printable_lines(&text)))?;
+            let text = printable_lines(arguments.get());
+            screen.line(&format!("arguments, redacted: {text}"))?;
         }
         None => screen.line("arguments: erased, or not visible to you")?,
     }
@@ -193,8 +193,8 @@ async fn grants(session: &Session) -> Result<(), Failure> {
     let mut wanted = v1::ListStandingGrantsRequest { page_size: PAGE_SIZE, ..Default::default() };
     let mut grants = Vec::new();
     loop {
-        let page = client.answer(client.approvals().list_standing_grants(request(wanted.clone())));
-        let page = page.await?;
+        let page =
+            client.answer(client.approvals().list_standing_grants(request(wanted.clone()))).await?;
         grants.extend(page.grants.into_iter().map(GrantView::from));
         if page.next_page_token.is_empty() {
             break;

@@ -2,7 +2,7 @@
 
 use registry_proto::v1;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::time_text as time;
 
@@ -24,8 +24,8 @@ pub(crate) struct ApprovalView {
     pub(crate) grant: Option<String>,
     pub(crate) decisions: Vec<DecisionView>,
     pub(crate) rounds: Vec<RoundView>,
-    /// The redacted arguments. `None`: erased or hidden.
-    pub(crate) arguments: Option<Value>,
+    /// The redacted arguments, with all digits of their numbers. `None`: erased or hidden.
+    pub(crate) arguments: Option<Box<RawValue>>,
 }
 
 /// A call that needs an approval.
@@ -117,7 +117,7 @@ impl From<v1::Approval> for ApprovalView {
             grant: present(approval.grant_id),
             decisions: approval.decisions.into_iter().map(DecisionView::from).collect(),
             rounds: approval.rounds.into_iter().map(RoundView::from).collect(),
-            arguments: approval.preview.and_then(|text| serde_json::from_str(&text).ok()),
+            arguments: approval.preview.and_then(|text| RawValue::from_string(text).ok()),
         }
     }
 }

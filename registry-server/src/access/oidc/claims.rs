@@ -13,7 +13,7 @@ use crate::access::{
 
 /// Maximum bytes of the name of a principal or team.
 const NAME_BYTES: usize = 128;
-/// Maximum bytes of the claim `sub`, as in OpenID Connect Core 1.0.
+/// Maximum bytes of the claim `sub` by its specification, and of a human.
 const SUBJECT_BYTES: usize = 255;
 
 /// Mapping of claims.

@@ -97,7 +97,7 @@ impl Viewer {
             _ => (TOKENS.to_owned(), name, SignIn::Token),
         };
         let person = principal.person.as_ref().filter(|_| sign_in == SignIn::Oidc);
-        let person = person.map(|person| person.to_string());
+        let person = person.map(ToString::to_string);
         Self {
             decider: Decider {
                 principal: Account { issuer, subject, person },

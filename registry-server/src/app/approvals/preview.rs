@@ -20,7 +20,7 @@ impl PreviewKey {
         let mut text = preview.as_bytes().to_vec();
         let id = id.to_string();
         let nonce = self.cipher()?.seal_in_place_append_tag(Aad::from(id.as_bytes()), &mut text);
-        Some(BASE64.encode([nonce.ok()?.as_ref(), text.as_slice()].concat()))
+        Some(encoded(nonce.ok()?.as_ref(), &text))
     }
 
     /// Decrypts the preview of a request. `None`: another key or another request.
@@ -37,6 +37,10 @@ impl PreviewKey {
     fn cipher(&self) -> Option<RandomizedNonceKey> {
         RandomizedNonceKey::new(&AES_256_GCM, &self.0).ok()
     }
+}
+
+fn encoded(nonce: &[u8], sealed: &[u8]) -> String {
+    BASE64.encode([nonce, sealed].concat())
 }
 
 #[cfg(test)]

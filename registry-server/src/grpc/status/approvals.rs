@@ -49,6 +49,6 @@ fn decision_refusal(error: DecideError) -> Refusal {
         DecideError::StandingEnd(latest) => {
             say(Code::FailedPrecondition, "GRANT_NOT_PERMITTED").with("latestEnd", &latest)
         }
-        DecideError::TooManyGrants => say(Code::ResourceExhausted, "TOO_MANY_GRANTS"),
+        DecideError::TooManyGrants => say(Code::FailedPrecondition, "TOO_MANY_GRANTS"),
     }
 }
