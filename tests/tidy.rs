@@ -163,7 +163,7 @@ const DEPENDENCIES: [(&str, &[&str]); 34] = [
     ("metric-table", &[]),
     ("reference-pages", &["metric-table"]),
     ("registry-fixtures", &["registry-core"]),
-    ("gateway-testkit", &[]),
+    ("gateway-testkit", &["a2a-grpc"]),
     (
         "registry-server",
         &[

@@ -34,14 +34,19 @@ fuzz_target!(|input: (&str, &[u8])| {
         }
         for operation in Operation::ALL {
             let _ = grpc::read_call(operation.name(), body);
+            let _ = grpc::answer_bytes(operation, body);
+            let _ = grpc::read_answer(operation, body, &grpc::success());
             let _ = rpc::read_answer(version, operation, 1, body, limits);
             let request = Request::new(operation, serde_json::Map::new());
             let _ = rest::read_answer(version, &request, 200, body, limits);
         }
-        for dialect in [Dialect::json_rpc(version), Dialect::http_json(version)] {
+        let dialects = [Dialect::json_rpc(version), Dialect::http_json(version), Dialect::grpc()];
+        for dialect in dialects {
             let mut reader = EventReader::new(dialect, 1, limits);
             if reader.push(body).is_ok() {
                 while let Some(event) = reader.next_event() {
+                    let Ok(event) = event else { break };
+                    let _ = reader.parsed_bytes(&event);
                     let _ = reader.read(&event);
                 }
             }

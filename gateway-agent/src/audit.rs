@@ -28,6 +28,7 @@ use registry_core::{Amount, Catalog, Key, Kind, Revision};
 pub use self::metric::{Gauge, GaugeGuard, count_list, count_rejection};
 pub use self::origin::origin;
 pub use self::parent::AuditParent;
+use self::verdicts::StoredVerdicts;
 use crate::{
     freshness::{Freshness, StalenessLevel},
     identity::Caller,
@@ -89,6 +90,7 @@ pub struct CallRecord {
     /// The verdicts of policies.
     policies: Option<Arc<str>>,
     policy_denial: Option<&'static str>,
+    stored: Arc<StoredVerdicts>,
     /// The policy of the price: `NAME@VERSION`.
     price_policy: Option<Box<str>>,
     /// The price that the call reserves.
@@ -140,6 +142,7 @@ impl CallRecord {
             denial: None,
             policies: None,
             policy_denial: None,
+            stored: Arc::default(),
             price_policy: None,
             price: None,
             charged: None,
@@ -284,6 +287,11 @@ impl CallRecord {
     /// Sets the id of a denied call.
     pub fn set_invocation(&mut self, id: &str) {
         self.invocation = Some(id.into());
+    }
+
+    /// The revision of the catalog at the start of the call.
+    pub(crate) fn revision(&self) -> Revision {
+        self.revision
     }
 
     /// The registered agent that calls.
@@ -438,6 +446,7 @@ impl CallRecord {
         let tool = self.served.as_ref().map(|served| served.key());
         let server = self.server();
         let context = self.span.context();
+        let stored = self.stored.text();
         let age = self.freshness.and_then(|freshness| freshness.age);
         tracing::info!(
             target: "audit",
@@ -466,6 +475,7 @@ impl CallRecord {
             era = self.era.as_str(),
             permit = &*self.permit(),
             policies = self.policies.as_deref(),
+            stored_policies = stored.as_deref(),
             invocation = self.invocation.as_deref(),
             price = self.price.map(tracing::field::display),
             price_policy = self.price_policy.as_deref(),

@@ -1,15 +1,16 @@
-//! `--check`: compares the targets with the catalog of the registry file or cache, and checks the
-//! policies of a registry file. It does not contact the registry.
+//! `--check`: compares the targets and the agents of API keys with the catalog of the registry file
+//! or cache, and checks the policies of a registry file. It does not contact the registry.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use gateway_upstream::Routing;
-use registry_core::Diagnostic;
+use registry_core::{Catalog, Diagnostic};
 
 use crate::{
     cache::Cache,
     config::Config,
     findings::{self, Finding},
+    identity::{self, Identity, settings::ApiKeyConfig},
     source::{self, ContentRejected, LoadError, LoadedFile, Source},
 };
 
@@ -21,6 +22,9 @@ pub struct CheckedCatalog {
     pub policies: Vec<Diagnostic>,
     /// The findings about targets, tool names and the scope.
     pub routing: Vec<Finding>,
+    /// The agents of `identity.apiKeys` without a usable version in the catalog: `agent/NAME` or
+    /// `agent/NAME@VERSION`.
+    pub unregistered_agents: BTreeSet<String>,
 }
 
 /// Why no catalog was checked.
@@ -66,5 +70,20 @@ pub fn check(config: &Config) -> Result<CheckedCatalog, CheckError> {
         }
     };
     let routing: Routing = config.targets.iter().map(|target| target.server.clone()).collect();
-    Ok(CheckedCatalog { routing: findings::inspect(&catalog, &routing), policies })
+    let has_registry = !config.registry.source.address.is_discovered();
+    let unregistered_agents = unregistered_agents(&catalog, &config.authentication.api_keys);
+    let routing = findings::inspect(&catalog, &routing, has_registry);
+    Ok(CheckedCatalog { policies, routing, unregistered_agents })
+}
+
+fn unregistered_agents(catalog: &Catalog, keys: &[ApiKeyConfig]) -> BTreeSet<String> {
+    let unregistered = |key: &&ApiKeyConfig| {
+        let found = identity::find_agent(catalog, &key.agent, key.version.as_deref());
+        !matches!(found, Identity::Agent(_))
+    };
+    let shown = |key: &ApiKeyConfig| match &key.version {
+        Some(version) => format!("agent/{}@{version}", key.agent),
+        None => format!("agent/{}", key.agent),
+    };
+    keys.iter().filter(unregistered).map(shown).collect()
 }

@@ -155,8 +155,9 @@ fn list<T: fmt::Display>(names: &BTreeSet<T>) -> String {
     }
 }
 
-/// Returns all findings about a catalog at a gateway with these targets.
-pub fn inspect(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
+/// Returns all findings about a catalog at a gateway with these targets. Without a registry, the targets
+/// define the catalog, and one without a version has not answered yet.
+pub fn inspect(catalog: &Catalog, routing: &Routing, has_registry: bool) -> Vec<Finding> {
     let mut found = shared_names(catalog, routing);
     let (mut served, mut without) = (BTreeSet::new(), BTreeSet::new());
     let mut used = BTreeSet::new();
@@ -188,7 +189,9 @@ pub fn inspect(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
     if !without.is_empty() {
         found.push(Finding::NoTarget { servers: without });
     }
-    found.extend(unused_targets(catalog, routing, &used));
+    if has_registry {
+        found.extend(unused_targets(catalog, routing, &used));
+    }
     let roots = catalog.scope().unmatched_roots(catalog);
     if !roots.is_empty() {
         found.push(Finding::UnmatchedRoots { roots });
@@ -257,13 +260,15 @@ fn shared_names(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
 pub async fn monitor(
     mut catalog: watch::Receiver<Arc<Catalog>>,
     mut definitions: watch::Receiver<Arc<Definitions>>,
+    has_registry: bool,
     stop: CancellationToken,
 ) {
     let mut known = BTreeSet::new();
     loop {
         let now = catalog.borrow_and_update().clone();
         let routing = definitions.borrow_and_update().routing().clone();
-        let inspected = tokio::task::spawn_blocking(move || inspect(&now, &routing)).await;
+        let inspected =
+            tokio::task::spawn_blocking(move || inspect(&now, &routing, has_registry)).await;
         let found: BTreeSet<_> = inspected.unwrap_or_default().into_iter().collect();
         for finding in found.difference(&known) {
             let code = finding.code();
@@ -313,7 +318,7 @@ mod tests {
 
     fn found(entities: Vec<Registered>, targets: &[&str]) -> Vec<String> {
         let routing = targets.iter().map(|target| target.parse().unwrap()).collect();
-        let found = inspect(&catalog(1, entities), &routing);
+        let found = inspect(&catalog(1, entities), &routing, true);
         found.iter().map(|finding| format!("{}: {finding}", finding.code())).collect()
     }
 
@@ -363,7 +368,7 @@ mod tests {
         let scope = Scope::from_roots(&["server/a@*", "server/c@*", "tag:none"]).unwrap();
         let catalog = Catalog::clone(&catalog(1, vec![server("a", &["find"], &[])]));
         let routing = ["server/a@*"].iter().map(|target| target.parse().unwrap()).collect();
-        let found = inspect(&catalog.with_scope(scope.into()), &routing);
+        let found = inspect(&catalog.with_scope(scope.into()), &routing, true);
         let [Finding::UnmatchedRoots { roots }] = &found[..] else { panic!("{found:?}") };
         let roots: Vec<_> = roots.iter().map(ToString::to_string).collect();
         assert_eq!(roots, ["server/c@*", "tag:none"]);
@@ -390,6 +395,13 @@ mod tests {
         assert!(fallback.len() == 1 && fallback[0].starts_with("previous-target"), "{fallback:?}");
         assert_eq!(found(a(), &["server/a@1.0.0", "server/a@*"]), <[&str; 0]>::default());
         assert_eq!(found(Vec::new(), &["server/a@2.0.0"]), <[&str; 0]>::default());
+    }
+
+    #[test]
+    fn silent_target_without_registry_is_no_finding() {
+        let routing = ["server/a@*", "server/b@*"].iter().map(|target| target.parse().unwrap());
+        let catalog = catalog(1, vec![server("a", &["find"], &[])]);
+        assert!(inspect(&catalog, &routing.collect(), false).is_empty());
     }
 
     #[test]

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use gateway_policy::{AgentReference, AuthMethod, CallerIdentity, QuotaKey};
 use gateway_protocol::jsonrpc;
 use http::HeaderMap;
-use registry_core::{Catalog, Key, Kind, Name, Version, scope::Scope};
+use registry_core::{Catalog, Key, Kind, Name, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -196,19 +196,18 @@ pub fn identify(
     Caller { identity, claimed, log_name, auth_method, client }
 }
 
-fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity {
+/// Resolves a claimed agent. Without a version, the newest one counts.
+pub(crate) fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity {
     let Ok(name) = Name::parse(Kind::Agent, name) else { return Identity::Unknown };
     let Some(version) = version else {
-        let newest = catalog.usable_versions(Kind::Agent, &name).into_iter().next();
-        let Some(newest) = newest else {
+        if catalog.usable_versions(Kind::Agent, &name).is_empty() {
             return without_version(catalog, &name, Identity::Retired);
+        }
+        let newest = catalog.preferred_versions(Kind::Agent, &name).into_iter().next();
+        return match newest {
+            Some(newest) => Identity::Agent(newest.document.key().clone()),
+            None => Identity::UnknownVersion,
         };
-        // A version outside of the scope can be newer, with other dependencies and tags.
-        let scope = catalog.scope();
-        let is_newest = **scope == Scope::Everything
-            || newest.is_active() && scope.has_all_versions(Kind::Agent, &name);
-        let key = newest.document.key().clone();
-        return if is_newest { Identity::Agent(key) } else { Identity::UnknownVersion };
     };
     let key = Version::parse(version).map(|version| Key::new(Kind::Agent, name.clone(), version));
     match key.ok().and_then(|key| Some((catalog.find(&key)?, key))) {

@@ -112,7 +112,7 @@ pub(crate) enum Form<'a> {
         /// The pointers of the opaque members.
         opaque: &'a [&'a str],
     },
-    /// An answer or event of an agent without its ids.
+    /// An answer or event of an agent without its sealed ids.
     Answer,
 }
 
@@ -346,8 +346,11 @@ impl Inspection {
         self.check_binary(binary.first.as_deref(), &mut inspected);
         let is_read = |finding: &&Finding| !opaque.contains(&&*finding.pointer);
         let fixed = |finding: &Finding| {
-            // Another name would change the meaning, and another text would not decode.
-            finding.part == Part::Key || binary.wanted.contains(&*finding.pointer)
+            // Another name would change the meaning, another text would not decode, and the next events
+            // of an artifact have its id.
+            finding.part == Part::Key
+                || binary.wanted.contains(&*finding.pointer)
+                || matches!(form, Form::Answer) && is_agent_id(&finding.pointer)
         };
         let findings = found.list.iter().filter(is_read);
         let replaced = self.apply(findings, (place, &fixed), &mut inspected);
@@ -377,6 +380,47 @@ impl Inspection {
         {
             let text = rewrite_text(text, findings, |overlap| self.replacement(overlap));
             inspected.changed = Some(ChangedText { text, finding });
+        }
+        inspected
+    }
+
+    /// Inspects adjacent texts as one, which were inspected alone. Findings in one of them are theirs.
+    /// `place` is the pointer of the changed text.
+    pub(crate) fn adjacent(&self, texts: &[&str], place: &str) -> Inspected {
+        let mut inspected = Inspected::default();
+        let joined = json_string(&texts.concat());
+        let found = match self.find(|inspector| inspector.json(&joined)) {
+            Ok(found) => found,
+            Err(error) => return self.unreadable(&error),
+        };
+        if found.is_empty() {
+            return inspected;
+        }
+        let (mut known, mut start) = (HashSet::new(), 0);
+        for text in texts {
+            let alone = self.find(|inspector| inspector.json(&json_string(text)));
+            let alone = alone.unwrap_or_default().list.into_iter();
+            for Finding { detector, span, .. } in alone.filter(|found| found.inner.is_none()) {
+                known.insert((detector.name(), start + span.start..start + span.end));
+            }
+            start += text.len();
+        }
+        let is_new = |finding: &&Finding| {
+            let place = (finding.detector.name(), finding.span.clone());
+            finding.inner.is_some() || !known.contains(&place)
+        };
+        let findings = found.list.iter().filter(is_new);
+        let replaced = self.apply(findings, (place, &|_: &Finding| false), &mut inspected);
+        self.check_truncated(found.is_truncated, &mut inspected);
+        let Replaced { findings, first } = replaced;
+        if inspected.violation.is_none()
+            && let Some(finding) = first
+        {
+            let text = rewrite_json(&joined, findings, |overlap| self.replacement(overlap));
+            match text.ok().and_then(|text| serde_json::from_str(&text).ok()) {
+                Some(text) => inspected.changed = Some(ChangedText { text, finding }),
+                None => inspected.violation = Some(finding),
+            }
         }
         inspected
     }
@@ -551,10 +595,12 @@ impl Inspection {
 }
 
 impl Inspected {
-    /// Adds the outcome for another part of the message, without its text.
+    /// Adds the outcome for another part of the message, without its text. Keeps the first violations.
     pub(crate) fn merge(&mut self, other: Self) {
         self.violation = self.violation.take().or(other.violation);
-        self.audit.extend(other.audit);
+        if self.audit.is_empty() {
+            self.audit = other.audit;
+        }
         self.actions.extend(other.actions);
     }
 
@@ -579,6 +625,17 @@ impl Inspected {
             Mode::Audit => {}
         }
     }
+}
+
+/// Whether a pointer in an answer of an agent is the id of a message or an artifact.
+fn is_agent_id(pointer: &str) -> bool {
+    let is_id = pointer.ends_with("/messageId") || pointer.ends_with("/artifactId");
+    is_id && !pointer.contains("/parts/") && !pointer.contains("/metadata/")
+}
+
+fn json_string(text: &str) -> String {
+    // A text always serializes.
+    serde_json::to_string(text).unwrap_or_default()
 }
 
 fn start_of(name: &str) -> &str {

@@ -86,10 +86,18 @@ fn check(config: &Config) -> Result<(), ExitError> {
         println!("{}", startup::with_remedy(found));
     }
     match &checked {
-        Ok(found) => found.routing.iter().for_each(|finding| {
-            let level = if finding.is_warning() { "warning" } else { "note" };
-            println!("{level}[{}]: {finding}", finding.code());
-        }),
+        Ok(found) => {
+            for agent in &found.unregistered_agents {
+                println!(
+                    "warning[agent-unregistered]: the catalog has no usable version of {agent}, \
+                     which an API key identifies; correct `identity.apiKeys`, or register the agent"
+                );
+            }
+            for finding in &found.routing {
+                let level = if finding.is_warning() { "warning" } else { "note" };
+                println!("{level}[{}]: {finding}", finding.code());
+            }
+        }
         Err(reason) => println!("warning[not-checked]: tool routing was not checked: {reason}"),
     }
     if errors == 0 {

@@ -186,8 +186,8 @@ pub async fn run(
         push,
         gateway,
     } = Assembly::open(&config).await?;
-    let is_cached = cache.has_catalog();
-    let start = EmbeddedStart::begin((&upstreams, &contracts), is_cached);
+    let origin = CatalogOrigin::at_start(&cache, &config);
+    let start = EmbeddedStart::begin((&upstreams, &contracts), origin);
     let surfaces = Surfaces::start(&gateway, tasks, push);
     let reloader =
         Arc::new(Reloader::new((config.clone(), versions), gateway.clone(), contracts.clone()));
@@ -227,16 +227,16 @@ pub async fn run(
     }
     let max_per_address = config.address_connections.unwrap_or_else(capacity::address_connections);
     let bind = |listener| BoundListener { listener, tls, lanes: lanes.clone(), max_per_address };
-    let origin = describe_catalog(&cache, is_cached);
+    let described = describe_catalog(&cache, origin);
     let kept = (cache, writer);
     let mut running = match entry {
         EntryPoint::Socket(listener) => {
-            RunningGateway::start((bind(listener), origin), callers, kept, stop)?
+            RunningGateway::start((bind(listener), described), callers, kept, stop)?
         }
         EntryPoint::Routes(sender) => RunningGateway::embed((sender, callers), kept, start, stop),
     };
     running.admin = admin.map(|(listener, router)| running.serve_admin(listener, router));
-    running.spawn_monitors(contracts, &upstreams);
+    running.spawn_monitors(&config, contracts, &upstreams);
     let reporting = reporting.start();
     recover_sagas(&gateway.current());
     running.spawn_refreshes(keys, sealer, Arc::clone(&reloader));
@@ -384,7 +384,9 @@ impl Assembly {
         })?;
         let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
         let sealer = Arc::new(keys.open());
-        let tracer = Tracer::start(&config.tracing, &config.name);
+        // Only the admin listener serves recent traces.
+        let recent = config.admin.is_some().then_some(config.tracing.recent);
+        let tracer = Tracer::start(recent, config.tracing.otlp.as_ref(), &config.name);
         let parts = GatewayParts {
             catalog,
             staleness: staleness.clone(),
@@ -585,11 +587,13 @@ impl RunningGateway {
     }
 
     /// Monitors the contracts and findings until the stop.
-    fn spawn_monitors(&self, contracts: Arc<Contracts>, upstreams: &Upstreams) {
+    fn spawn_monitors(&self, config: &Config, contracts: Arc<Contracts>, upstreams: &Upstreams) {
         let (catalog, definitions) = (self.cache.subscribe(), upstreams.definitions());
         tokio::spawn(contracts.monitor(catalog, definitions, self.stop.clone()));
         let (catalog, definitions) = (self.cache.subscribe(), upstreams.definitions());
-        tokio::spawn(findings::monitor(catalog, definitions, self.stop.clone()));
+        let has_registry = !config.registry.source.address.is_discovered();
+        let stop = self.stop.clone();
+        tokio::spawn(findings::monitor(catalog, definitions, has_registry, stop));
     }
 }
 
@@ -599,14 +603,18 @@ struct EmbeddedStart {
     deadline: Instant,
     upstreams: Arc<Upstreams>,
     contracts: Arc<Contracts>,
-    is_cached: bool,
+    origin: CatalogOrigin,
 }
 
 impl EmbeddedStart {
-    fn begin((upstreams, contracts): (&Arc<Upstreams>, &Arc<Contracts>), is_cached: bool) -> Self {
+    fn begin(
+        (upstreams, contracts): (&Arc<Upstreams>, &Arc<Contracts>),
+        origin: CatalogOrigin,
+    ) -> Self {
         let (upstreams, contracts) = (Arc::clone(upstreams), Arc::clone(contracts));
+        let is_cached = origin == CatalogOrigin::Cache;
         let limit = if is_cached { EMBEDDED_RESTART } else { EMBEDDED_START };
-        Self { deadline: Instant::now() + limit, upstreams, contracts, is_cached }
+        Self { deadline: Instant::now() + limit, upstreams, contracts, origin }
     }
 
     /// Sends the routes when the gateway is ready or the deadline passes.
@@ -614,7 +622,7 @@ impl EmbeddedStart {
         let tried = until(|| cache.has_catalog() && self.are_upstreams_tried());
         let _ = timeout_at(self.deadline, tried).await;
         let _ = timeout(EMBEDDED_COMPARISON, until(|| self.are_lists_compared())).await;
-        let catalog = describe_catalog(&cache, self.is_cached);
+        let catalog = describe_catalog(&cache, self.origin);
         tracing::info!("the embedded gateway is ready ({catalog})");
         // If the client has ended, the gateway stops anyway.
         let _ = sender.send(routes);
@@ -646,21 +654,42 @@ fn tool_count(count: usize) -> String {
     if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
 }
 
-/// The catalog at the start: its size, and whether it comes from the cache.
-fn describe_catalog(cache: &Cache, is_cached: bool) -> String {
-    let catalog = cache.current();
-    let tools = catalog.of_kind(Kind::Tool).count();
-    if is_cached {
-        format!("catalog revision {} from cache, {}", catalog.revision(), tool_count(tools))
-    } else if cache.has_catalog() {
-        let discovered = if tools == 0 {
-            "discovering tools".to_owned()
+/// The origin of the catalog at the start.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CatalogOrigin {
+    Cache,
+    /// The tools of servers without a registry.
+    Discovery,
+    /// A registry or its file.
+    Registry,
+}
+
+impl CatalogOrigin {
+    fn at_start(cache: &Cache, config: &Config) -> Self {
+        if cache.has_catalog() {
+            Self::Cache
+        } else if config.registry.source.address.is_discovered() {
+            Self::Discovery
         } else {
-            format!("{} discovered", tool_count(tools))
-        };
-        format!("{discovered}, no cache yet")
-    } else {
-        "0 tools, no cache yet".to_owned()
+            Self::Registry
+        }
+    }
+}
+
+/// The catalog at the start: its size and its origin.
+fn describe_catalog(cache: &Cache, origin: CatalogOrigin) -> String {
+    let catalog = cache.current();
+    let (revision, tools) = (catalog.revision(), catalog.of_kind(Kind::Tool).count());
+    match origin {
+        CatalogOrigin::Cache => {
+            format!("catalog revision {revision} from cache, {}", tool_count(tools))
+        }
+        _ if !cache.has_catalog() => "0 tools, no cache yet".to_owned(),
+        CatalogOrigin::Registry => {
+            format!("catalog revision {revision}, {} registered", tool_count(tools))
+        }
+        CatalogOrigin::Discovery if tools == 0 => "discovering tools, no cache yet".to_owned(),
+        CatalogOrigin::Discovery => format!("{} discovered, no cache yet", tool_count(tools)),
     }
 }
 

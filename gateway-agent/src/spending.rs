@@ -254,6 +254,10 @@ impl Spending {
         for (number, claim) in claims.iter().enumerate() {
             let account = self.spender.account(claim.key(), now);
             let account = account.ok_or_else(|| failed(number, None))?;
+            let settings = claim.settings();
+            if account.settings() != settings {
+                self.spender.add_budget(claim.key(), settings);
+            }
             accounts.push(Charge { account, amount: claim.amount() });
         }
         self.spender.reserve(accounts, now).map_err(|uncovered| {

@@ -15,6 +15,8 @@ pub(crate) struct Registered {
     kind: Kind,
     pub(crate) document: Value,
     state: LifecycleState,
+    /// The revision that registered it.
+    since: Revision,
 }
 
 impl Registered {
@@ -25,10 +27,14 @@ impl Registered {
     pub(crate) fn retired(self) -> Self {
         Self { state: LifecycleState::Retired, ..self }
     }
+
+    pub(crate) fn registered_at(self, revision: u64) -> Self {
+        Self { since: Revision(revision), ..self }
+    }
 }
 
 fn registered(kind: Kind, document: Value) -> Registered {
-    Registered { kind, document, state: LifecycleState::Active }
+    Registered { kind, document, state: LifecycleState::Active, since: Revision(1) }
 }
 
 /// A tool of `server/up@1.0.0` under its own name. `more` is merged into the document, and its
@@ -115,14 +121,14 @@ pub(crate) fn definitions(targets: &[&str]) -> Arc<Definitions> {
 pub(crate) fn catalog(revision: u64, entities: Vec<Registered>) -> Arc<Catalog> {
     let id = RegistryId::new("test");
     let chain = ChainHash::genesis(&id);
-    let records = entities.into_iter().map(|Registered { kind, document, state }| {
+    let records = entities.into_iter().map(|Registered { kind, document, state, since }| {
         let document = Document::parse(kind, &document).unwrap_or_else(|e| panic!("{e:?}"));
         Record {
             document: Arc::new(document),
             owner: "test".into(),
-            registered: Revision(1),
+            registered: since,
             registered_at: Timestamp::from_millis(0),
-            lifecycle: Lifecycle::new(state, Notice::default(), (Revision(1), Timestamp::EPOCH)),
+            lifecycle: Lifecycle::new(state, Notice::default(), (since, Timestamp::EPOCH)),
         }
     });
     Arc::new(Catalog::restore(id, Revision(revision), chain, records))

@@ -21,10 +21,10 @@ use std::{
 
 use gateway_protocol::trace_context::{self, Parent, SpanId, TraceContext, TraceId};
 
-use self::settings::TracingConfig;
 use self::{
     export::Export,
     ring::{Ring, Trace},
+    settings::{OtlpConfig, RecentTraces},
 };
 use crate::clock;
 
@@ -88,14 +88,18 @@ pub struct Tracer {
 impl Tracer {
     /// Starts tracing. An OTLP collector needs a Tokio runtime.
     ///
-    /// `gateway` is the name of the gateway in exported spans.
-    pub fn start(config: &TracingConfig, gateway: &str) -> Arc<Self> {
+    /// Without `recent`, no traces are kept. `gateway` is the name of the gateway in exported spans.
+    pub fn start(
+        recent: Option<RecentTraces>,
+        otlp: Option<&OtlpConfig>,
+        gateway: &str,
+    ) -> Arc<Self> {
         Arc::new(Self {
             keys: RandomState::new(),
             count: AtomicU64::new(0),
             began: (Instant::now(), clock::now()),
-            ring: config.recent.map(Ring::new),
-            export: config.otlp.as_ref().map(|otlp| Export::start(otlp, gateway)),
+            ring: recent.map(Ring::new),
+            export: otlp.map(|otlp| Export::start(otlp, gateway)),
         })
     }
 

@@ -61,7 +61,7 @@ pub enum Audience {
     /// A registered agent, which sees the tools it declares.
     Agent(Key),
     /// Callers without an agent's identity, which see the newest version of every tool with a
-    /// target.
+    /// target. In a scope, only tools with all versions.
     Everyone,
     /// Callers that the policy rejects, which see nothing.
     Nobody,
@@ -416,7 +416,7 @@ impl Views {
     /// tools that callers see.
     fn newest(&self, snapshot: &Snapshot, name: &Name) -> Option<Arc<ServedTool>> {
         let mut undeployed = None;
-        for record in snapshot.catalog.usable_versions(Kind::Tool, name) {
+        for record in snapshot.catalog.preferred_versions(Kind::Tool, name) {
             let served = self.tool_cache.find(snapshot, record.document.key());
             match served.filter(|served| served.missing_target().is_none()) {
                 Some(served) if !served.is_undeployed() => return Some(served),
@@ -512,8 +512,8 @@ impl ToolLookup<'_> {
     /// The newest version of an agent with its own target, else the newest one that uses the target of
     /// a lower version: a registration alone must not change the agent that callers reach.
     pub fn newest_agent(&self, name: &Name) -> Option<Key> {
-        let usable = self.snapshot.catalog.usable_versions(Kind::Agent, name);
-        let keys: Vec<_> = usable.into_iter().map(|record| record.document.key()).collect();
+        let versions = self.snapshot.catalog.preferred_versions(Kind::Agent, name);
+        let keys: Vec<_> = versions.into_iter().map(|record| record.document.key()).collect();
         let has_own_target = |key: &&&Key| {
             self.snapshot.definitions.route(key).is_some_and(|route| !route.is_fallback)
         };

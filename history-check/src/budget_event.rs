@@ -37,6 +37,9 @@ pub struct AccountFigures {
     pub returned: i64,
     /// The reported spending.
     pub settled: i64,
+    /// The spending that budgets never reject.
+    #[serde(default)]
+    pub forced: i64,
     /// Whether the account has no rights any longer.
     pub is_closed: bool,
 }
@@ -53,6 +56,9 @@ pub struct Figures {
     pub in_doubt: i64,
     /// The spending without rights.
     pub overshoot: i64,
+    /// The reported spending that nothing explains.
+    #[serde(default)]
+    pub unexplained: i64,
     /// The rights that operators reclaimed.
     pub reclaimed: i64,
     /// The accounts.

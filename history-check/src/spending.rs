@@ -251,6 +251,12 @@ impl<'a> Spending<'a> {
         accounts.map(AccountFigures::unspent).sum()
     }
 
+    /// Forced spending whose record as overshoot the database may have lost. Claimed rights cover it.
+    pub(crate) fn covered(&self, figures: &Figures) -> i128 {
+        let accounts = figures.accounts.iter().filter(|_| self.loses_transactions);
+        accounts.map(|account| i128::from(account.forced)).sum()
+    }
+
     pub(crate) fn summary(&self) -> SpendingSummary {
         let mut summary = SpendingSummary::default();
         for (book, state) in &self.books {

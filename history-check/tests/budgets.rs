@@ -29,6 +29,7 @@ fn account(gateway: &str, epoch: &str, calls: i64) -> AccountFigures {
         granted: calls * PRICE,
         returned: 0,
         settled: calls * PRICE,
+        forced: 0,
         is_closed: true,
     }
 }

@@ -168,7 +168,7 @@ define_metrics! {
     )
     .labels(&[label(
         "outcome",
-        "accepted, exhausted, recalling, recovering, outside_window, closed, rejected, claim_rejected, generation_rejected",
+        "accepted, exhausted, recalling, recovering, outside_window, closed, rejected, generation_rejected",
     )]);
     LEDGER_RECALLS = Metric::counter(
         "registry_ledger_recalled_accounts_total",
@@ -182,7 +182,7 @@ define_metrics! {
         "registry_ledger_excess_micros_total",
         "Amounts beyond the limits of budgets, in micro-units of the currency",
     )
-    .labels(&[label("term", "overshoot, lost_grants, reclaimed")]);
+    .labels(&[label("term", "overshoot, lost_grants, reclaimed, unexplained")]);
     USAGE_REJECTED = Metric::counter(
         "registry_usage_rejected_rows_total",
         "Invalid rows in reports of usage, which were not added",

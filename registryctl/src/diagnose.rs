@@ -36,7 +36,13 @@ const CAUSES: [(&[&str], &str); 7] = [
         "check the host name in --registry or REGISTRY_URL",
     ),
     (
-        &["unknownissuer", "unknown issuer", "badsignature"],
+        &[
+            "unknownissuer",
+            "unknown issuer",
+            "badsignature",
+            // A trusted CA has the same name and a key of another type.
+            "unsupportedsignaturealgorithmforpublickey",
+        ],
         "the server's certificate is not signed by a trusted CA; pass the CA with --ca-cert FILE",
     ),
     (
@@ -59,12 +65,10 @@ const CAUSES: [(&[&str], &str); 7] = [
 ];
 
 /// Causes of failed connections to live servers, with their remedies.
-const LIVE_CAUSES: [(&str, &str); 6] = [
+const LIVE_CAUSES: [(&str, &str); 4] = [
     ("Auth required", "the server requires credentials; pass --bearer-file or --header"),
     ("invalid HTTP version", "if the server uses TLS, write https:// in its URL"),
     ("InvalidContentType", "if the server does not use TLS, write http:// in its URL"),
-    ("UnknownIssuer", LIVE_CA),
-    ("BadSignature", LIVE_CA),
     (
         "CaUsedAsEndEntity",
         "the server's certificate is a CA certificate; issue one with basicConstraints=CA:FALSE",
@@ -75,6 +79,9 @@ const LIVE_CA: &str = "set SSL_CERT_FILE to the CA bundle (PEM) that verifies th
 
 /// The remedy for a failed connection to a live server, if its cause is known.
 pub(crate) fn live_remedy(reason: &str) -> Option<&'static str> {
+    if registry_tls::is_untrusted_ca(reason) {
+        return Some(LIVE_CA);
+    }
     LIVE_CAUSES.iter().find(|(cause, _)| reason.contains(cause)).map(|(_, remedy)| *remedy)
 }
 
@@ -216,6 +223,10 @@ mod tests {
         );
     }
 
+    /// The reason of rustls if a trusted CA has the name of the issuer and a key of another type.
+    const OTHER_KEY_TYPE: &str = "invalid peer certificate: \
+         UnsupportedSignatureAlgorithmForPublicKeyContext { signature_algorithm_id: [6, 3, 43, \
+         101, 112], public_key_algorithm_id: [6, 9] }";
     /// The reason of hyper when a server closes the connection.
     const CLOSED: &str = "broken pipe";
 
@@ -242,6 +253,7 @@ mod tests {
             ("invalid HTTP version parsed", "https://"),
             ("received corrupt message of type InvalidContentType", "http://"),
             ("invalid peer certificate: UnknownIssuer", "SSL_CERT_FILE"),
+            (OTHER_KEY_TYPE, "SSL_CERT_FILE"),
             ("Auth required", "--bearer-file"),
         ] {
             let text = with_live_remedy(reason.to_owned());
@@ -257,6 +269,7 @@ mod tests {
             ("failed to lookup address information", "check the host name"),
             ("invalid peer certificate: UnknownIssuer", "--ca-cert FILE"),
             ("invalid peer certificate: BadSignature", "--ca-cert FILE"),
+            (OTHER_KEY_TYPE, "--ca-cert FILE"),
             ("invalid peer certificate: NotValidForName", "another name"),
             ("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))", "CA:FALSE"),
             ("received fatal alert: CertificateRequired", "--client-cert"),

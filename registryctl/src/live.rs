@@ -21,6 +21,7 @@ use std::{
 
 pub(crate) use card::{CardKeys, get_card};
 pub(crate) use mcp::{FeatureCounts, list_features, list_tools};
+use registry_core::Kind;
 use registry_import::mcp_servers::{Expanded, McpServer, Transport};
 use tokio::{sync::oneshot, time::timeout};
 
@@ -189,9 +190,9 @@ impl Target {
         bearer.chain(own).collect()
     }
 
-    /// The gateway's target for a server. Header and variable values become references, and the query of a
+    /// The gateway's target for a server or an agent. Header and variable values become references, and the query of a
     /// URL is omitted: they may contain secrets.
-    pub(crate) fn gateway_target(&self, server: &str, version: &str) -> GatewayTarget {
+    pub(crate) fn gateway_target(&self, kind: Kind, name: &str, version: &str) -> GatewayTarget {
         let mut variables = Vec::new();
         let transport = match &self.endpoint {
             Endpoint::Http(url) => {
@@ -235,11 +236,10 @@ impl Target {
                 format!("stdio: {{ {} }}", program.join(", "))
             }
         };
-        let (server, version) = (yaml_flow::name(server), quoted(version));
+        let (name, version) = (yaml_flow::name(name), quoted(version));
         let timeout = self.timeout.as_millis();
-        let text = format!(
-            "{{ server: {server}, version: {version}, {transport}, timeout: {timeout}ms }}"
-        );
+        let text =
+            format!("{{ {kind}: {name}, version: {version}, {transport}, timeout: {timeout}ms }}");
         GatewayTarget { text, variables }
     }
 

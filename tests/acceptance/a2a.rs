@@ -5,6 +5,8 @@ mod bad_input;
 mod cards;
 mod demo;
 mod faults;
+mod grpc_faults;
+mod grpc_tls;
 mod memory;
 mod push;
 mod sdks;
@@ -27,11 +29,25 @@ struct Agent {
     name: String,
     url: String,
     skills: Vec<Value>,
+    /// More options of its target, each after a comma.
+    options: String,
 }
 
 impl Agent {
     fn new(name: &str, url: &str, skills: Vec<Value>) -> Self {
-        Self { name: name.to_owned(), url: url.to_owned(), skills }
+        Self { name: name.to_owned(), url: url.to_owned(), skills, options: String::new() }
+    }
+
+    /// The same agent with another option of its target.
+    fn with_option(mut self, option: &str) -> Self {
+        self.options.push_str(", ");
+        self.options.push_str(option);
+        self
+    }
+
+    /// The same agent over gRPC.
+    fn over_grpc(self) -> Self {
+        self.with_option("transport: grpc")
     }
 
     fn document(&self) -> Value {
@@ -44,7 +60,8 @@ impl Agent {
     }
 
     fn target(&self) -> String {
-        format!("  - {{ agent: {}, version: 1.0.0, http: \"{}\" }}\n", self.name, self.url)
+        let Self { name, url, options, .. } = self;
+        format!("  - {{ agent: {name}, version: 1.0.0, http: \"{url}\"{options} }}\n")
     }
 }
 

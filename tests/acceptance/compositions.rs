@@ -272,6 +272,8 @@ async fn composition_runs_from_command_line() {
     assert!(refused.stderr.contains("payment_charge"), "{refused:?}");
     let unknown = run("nobody", &json!({}));
     assert!(unknown.code == 1 && unknown.stderr.contains("nobody"), "{unknown:?}");
+    let invalid = run("multi_search", &json!({ "unknown": 1 }));
+    assert!(invalid.code == 1 && invalid.stderr.lines().count() > 1, "{invalid:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -64,7 +64,7 @@ async fn export_is_applied_to_another_registry() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("export.json");
     let exported = first.ctl(&["export", "-o", file.to_str().unwrap()]);
-    assert!(exported.success(), "{exported:?}");
+    assert_eq!((exported.code, exported.stdout), (0, format!("written: {}\n", file.display())));
     second.apply_file(&file);
     let tool = |registry: &Registry| {
         let shown = registry.ctl(&["get", "tool/search_documents@1.0.0", "--output", "json"]);

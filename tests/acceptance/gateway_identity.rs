@@ -97,6 +97,27 @@ async fn api_key_identifies_its_agent() {
 }
 
 #[tokio::test]
+async fn check_names_unregistered_agents_of_keys() {
+    let key = |agent: &str, digit: &str| {
+        format!("{{ agent: {agent}, sha256: {} }}", digit.repeat(DIGEST.len()))
+    };
+    let keys = [
+        key("research-agent", "1"),
+        key("reserch-agent", "2"),
+        key("research-agent, version: 9.9.9", "3"),
+    ];
+    let keys = format!("{{ apiKeys: [{}] }}", keys.join(", "));
+    let checked = gateway(&Backend::start(), &keys, "").check();
+    assert!(checked.success(), "{checked:?}");
+    let is_about_agents = |line: &&str| line.contains("agent-unregistered");
+    let warnings: Vec<_> = checked.stdout.lines().filter(is_about_agents).collect();
+    insta::assert_snapshot!(warnings.join("\n"), @"
+    warning[agent-unregistered]: the catalog has no usable version of agent/research-agent@9.9.9, which an API key identifies; correct `identity.apiKeys`, or register the agent
+    warning[agent-unregistered]: the catalog has no usable version of agent/reserch-agent, which an API key identifies; correct `identity.apiKeys`, or register the agent
+    ");
+}
+
+#[tokio::test]
 async fn certificate_overrides_identity_headers() {
     let (authority, backend) = (Authority::new(), Backend::start());
     let server = authority.server();

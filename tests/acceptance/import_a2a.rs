@@ -52,6 +52,24 @@ async fn card_is_registered_with_dependencies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn target_of_agent_has_no_secret() {
+    let server = ScriptedServer::start(at("/mcp/.well-known/agent-card.json")).await;
+    let words =
+        ["import", "a2a", &server.url, "--name", "office/writer", "--header", "X-Key: secret"];
+    let done = ctl("http://127.0.0.1:1", &words);
+    let target = done.stderr.lines().last().unwrap_or_default().trim_start();
+    insta::assert_snapshot!(
+        target,
+        @r#"- { agent: office/writer, version: "2.1.0", http: "https://r.example/a2a", headers: { "X-Key": { env: X_KEY } }, timeout: 30000ms }"#
+    );
+    let words = [&words[..], &["--output", "json"]].concat();
+    let done = ctl("http://127.0.0.1:1", &words);
+    let result: Value = serde_json::from_str(&done.stdout).expect("JSON");
+    assert_eq!(target.trim_start_matches([' ', '-']), result["target"].as_str().expect("a target"));
+    assert!(result.get("found").is_none(), "{result}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn card_url_query_is_sent() {
     let server = ScriptedServer::start(at("/mcp/card.json?key=S")).await;
     let url = format!("{}/card.json?key=S", server.url);

@@ -25,7 +25,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("client_version", "version in MCP `clientInfo`"),
     (
         "tool",
-        "requested name (at most 128 bytes): a tool or prompt, scheme and authority of a resource, the tool that started a task, the agent of an A2A operation, `SKILL of AGENT` for a step",
+        "requested name (at most 128 bytes): a tool or prompt, scheme and authority of a resource, the tool that started a task, `AGENT/SKILL` for a skill, the agent of another A2A operation",
     ),
     ("composition", "the composition that made the call, for `composition/step`"),
     ("composition_version", "its version"),
@@ -40,6 +40,10 @@ const FIELDS: &[(&str, &str)] = &[
     (
         "policies",
         "verdict of each policy that applies: `NAME@VERSION:allow`, `:deny:REASON` or `:audit:REASON`, separated by spaces",
+    ),
+    (
+        "stored_policies",
+        "verdicts of the policies for the tools behind a stored result that a composition returned",
     ),
     ("invocation", "id of a call that a policy rejected, as the caller sees it"),
     ("price", "price that the call reserved, in the currency of the registry"),

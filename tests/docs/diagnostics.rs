@@ -200,7 +200,7 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "policy-incompatible",
-        "a version of a tool or agent that a policy in force does not fit",
+        "a version of a tool or agent that a policy does not fit; a warning if the break is allowed",
         "`policy/limit@1.0.0 does not match the arguments of this version: Cedar line 1, column 58: attribute `amount` not found`",
         "keep the arguments, or register a fitting policy in the same batch",
     ],

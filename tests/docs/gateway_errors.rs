@@ -1,5 +1,7 @@
 //! The errors of the gateway and of compositions.
 
+use std::collections::BTreeSet;
+
 use crate::{assert_same, scan};
 
 /// Reasons, cause, JSON-RPC code, HTTP status for modern and for legacy clients.
@@ -121,7 +123,7 @@ const CALLS: &[[&str; 4]] = &[
         "200",
     ],
     [
-        "the upstream's JSON-RPC error; -32000 to -32099 become -32603; without `data` if the tool has a projection",
+        "the upstream's JSON-RPC error; -32000 to -32099 become -32603; without `data` if the tool has a [projection](../virtual-tools.md#change-the-result)",
         "its own",
         "200",
         "200",
@@ -228,6 +230,12 @@ const STEPS: &[[&str; 2]] = &[
 
 /// Reason, cause, HTTP status of A2A.
 const AGENTS: &[[&str; 3]] = &[
+    [
+        "AGENT_NOT_FOUND",
+        "the agent is not registered, has no target, or is not visible to the caller",
+        "404",
+    ],
+    ["SKILL_NOT_FOUND", "`skillId` of the message is no skill of the agent", "400"],
     ["QUARANTINED", "the agent is [quarantined](../operate/contracts.md)", "503"],
     ["STALE_CATALOG", "the catalog is [too old](../operate/staleness.md)", "503"],
     ["NO_CATALOG", "no catalog is loaded yet", "503"],
@@ -244,15 +252,61 @@ const AGENTS: &[[&str; 3]] = &[
     ["PUSH_QUEUE_FULL", "notifications of an agent wait for a slow receiver", "503"],
     ["NO_AGENT_CREDENTIAL", "no access token for the agent", "403"],
     ["INVALID_INPUT", "data violates the input schema; `pointer` has its place", "400"],
-    ["UNKNOWN_PLACEHOLDER", "the message has an unknown placeholder", "400"],
+    ["UNKNOWN_PLACEHOLDER", "the request has an unknown placeholder", "400"],
     ["INVALID_OUTPUT", "data of the answer violates the output schema", "500"],
     ["AGENT_ANSWER_TOO_LARGE", "the answer exceeds `limits.responseBytes`", "500"],
     ["INVALID_AGENT_ANSWER", "the answer violates the protocol", "500"],
+    ["NO_CARD", "the registration of the agent cannot be read", "500"],
+    ["INVALID_CARD", "the registration of the agent has no valid card", "500"],
     ["GATEWAY_ERROR", "another failure of the gateway; see its log", "500"],
 ];
 
 fn owned<const N: usize>(row: &[&str; N]) -> [String; N] {
     row.map(str::to_owned)
+}
+
+/// The reasons of the gateway's errors of A2A.
+fn reasons_of_a2a() -> Vec<String> {
+    let failure = scan::read("gateway-agent/src/a2a/failure.rs");
+    let literals = failure.split('"').skip(1).step_by(2);
+    let is_reason = |word: &&str| {
+        word.contains('_')
+            && word.starts_with(|char: char| char.is_ascii_uppercase())
+            && word.chars().all(|char| char.is_ascii_uppercase() || char == '_')
+            || *word == "QUARANTINED"
+    };
+    let mut found: BTreeSet<_> = literals.filter(is_reason).map(str::to_owned).collect();
+    let error = scan::read("crates/a2a/src/error.rs");
+    let (_, invalid) = error.split_once("INVALID_ANSWER: &str = \"").expect("the constant");
+    found.extend(invalid.split('"').next().map(str::to_owned));
+    let own = scan::function(&error, "fn is_own(self)");
+    for source in scan::sources(&["gateway-agent/src/a2a", "crates/a2a/src"]) {
+        let set = source.split(".with_reason(\"").skip(1);
+        found.extend(set.filter_map(|rest| rest.split('"').next()).map(str::to_owned));
+        for made in source.split("Failure::new(ErrorKind::").skip(1) {
+            let end = made.find("\n    }\n").or_else(|| made.find("\n}\n"));
+            let function = &made[..end.unwrap_or(made.len())];
+            let kind = made.split(',').next().unwrap_or_default();
+            if own.contains(&format!("Self::{kind}\n")) && !function.contains(".with_reason(") {
+                found.insert(upper_case(kind));
+            }
+        }
+    }
+    // Rejected requests have this reason, too.
+    found.remove("UNAUTHENTICATED");
+    found.into_iter().collect()
+}
+
+/// The reason of a kind: `AGENT_NOT_FOUND` for `AgentNotFound`.
+fn upper_case(kind: &str) -> String {
+    let mut reason = String::new();
+    for char in kind.chars() {
+        if char.is_ascii_uppercase() && !reason.is_empty() {
+            reason.push('_');
+        }
+        reason.push(char.to_ascii_uppercase());
+    }
+    reason
 }
 
 #[test]
@@ -286,17 +340,7 @@ fn reference_of_gateway_errors_is_current() {
     let documented: Vec<_> = STEPS.iter().map(|[reason, _]| *reason).collect();
     assert_same("reasons of steps", &documented, &found);
 
-    let failure = scan::read("gateway-agent/src/a2a/failure.rs");
-    let literals = failure.split('"').skip(1).step_by(2);
-    let is_reason = |word: &str| {
-        word.contains('_')
-            && word.starts_with(|char: char| char.is_ascii_uppercase())
-            && word.chars().all(|char| char.is_ascii_uppercase() || char == '_')
-            || word == "QUARANTINED"
-    };
-    let mut found: Vec<_> = literals.filter(|word| is_reason(word)).map(str::to_owned).collect();
-    found.sort();
-    found.dedup();
+    let found = reasons_of_a2a();
     let documented: Vec<_> = AGENTS.iter().map(|[reason, ..]| *reason).collect();
     assert_same("reasons of A2A", &documented, &found);
 
@@ -324,8 +368,9 @@ fn reference_of_gateway_errors_is_current() {
          revisions (legacy). [Handle errors](../errors.md#gateway-errors) has an overview.\n\n## \
          Rejected requests\n\nMetric `gateway_requests_rejected_total`.\n\n{}\n## Calls\n\n`result` \
          is a result with `isError: true`.\n\n{}\n## A2A\n\n`ErrorInfo` has the domain \
-         `gateway-agent` and one of these reasons, or the reason of a rejected request above in \
-         upper case. JSON-RPC has the code -32000 and the same status. For status 400 and 500 it has \
+         `gateway-agent` and one of these reasons, the reason of a \
+         [policy](audit-fields.md#decisions), or the reason of a rejected request above in upper \
+         case. JSON-RPC has the code -32000 and the same status. For status 400 and 500 it has \
          -32602 and -32603 with status 200. Errors of agents keep their code and domain. [Use \
          agents](../a2a.md#handle-errors) has an overview.\n\n{}\n## Failed steps\n\nA failed \
          [composition](../compositions.md) names one of these reasons in `registry/failure` and \

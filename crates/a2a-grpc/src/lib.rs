@@ -18,7 +18,7 @@ use serde_json::Value;
 use self::convert::{POOL, decode, encode};
 pub use self::{
     convert::InvalidMessage,
-    frame::{InvalidFrame, frame, message},
+    frame::{InvalidFrame, Messages, frame, message},
 };
 
 /// The full name of the service, which begins the paths of its methods.
@@ -43,6 +43,12 @@ pub fn encode_request(method: &str, request: &Value) -> Result<Vec<u8>, InvalidM
 /// Converts a response of a method from Protocol Buffers.
 pub fn decode_response(method: &str, message: &[u8]) -> Result<Value, InvalidMessage> {
     decode(find(method)?.output(), message)
+}
+
+/// Estimates the memory that the conversion of a response needs, in bytes. 0: the method is unknown,
+/// so that nothing is converted.
+pub fn response_bytes(method: &str, message: &[u8]) -> usize {
+    find(method).map_or(0, |method| size::decoded_bytes(&method.output(), message))
 }
 
 /// Converts a response of a method to Protocol Buffers.

@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde_json::{Value, json};
 
-pub use self::shape::{GrpcCode, GrpcStatus, RestError};
+pub use self::shape::{GrpcCode, GrpcStatus, RequestSubject, RestError};
 
 /// The domain of A2A's errors.
 pub const A2A_DOMAIN: &str = "a2a-protocol.org";

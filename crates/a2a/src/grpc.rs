@@ -6,7 +6,10 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::{Value, json};
 
-pub use a2a_grpc::{SERVICE, status::success};
+pub use a2a_grpc::{
+    SERVICE,
+    status::{STATUS, success},
+};
 
 use crate::{
     error::{ErrorKind, Failure},
@@ -36,7 +39,9 @@ pub fn read_call(method: &str, body: &[u8]) -> Result<Request, Failure> {
     let message = a2a_grpc::message(body).map_err(|error| match error {
         // gRPC requires `UNIMPLEMENTED`.
         InvalidFrame::Compressed => Failure::new(ErrorKind::MethodNotFound, error.to_string()),
-        InvalidFrame::Length => Failure::new(ErrorKind::InvalidRequest, error.to_string()),
+        InvalidFrame::Length | InvalidFrame::TooLong { .. } => {
+            Failure::new(ErrorKind::InvalidRequest, error.to_string())
+        }
     })?;
     let params = a2a_grpc::decode_request(operation.name(), message)
         .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;
@@ -62,6 +67,61 @@ pub fn write_answer(operation: Operation, answer: &Value) -> Result<Bytes, Failu
     Ok(a2a_grpc::frame(&message).into())
 }
 
+/// The path of an operation.
+pub fn path(operation: Operation) -> String {
+    format!("/{SERVICE}/{}", operation.name())
+}
+
+/// Writes a request to an agent.
+pub fn write_call(request: &Request) -> Result<Bytes, Failure> {
+    let params = translate::request_out(Dialect::grpc(), request)
+        .map_err(Untranslatable::into_request_failure)?;
+    let message = a2a_grpc::encode_request(request.operation.name(), &params).map_err(|error| {
+        let message = format!("the request has no form in gRPC, which the agent uses: {error}");
+        Failure::new(ErrorKind::InvalidParams, message)
+    })?;
+    Ok(a2a_grpc::frame(&message).into())
+}
+
+/// Reads the answer of an agent.
+pub fn read_answer(
+    operation: Operation,
+    body: &[u8],
+    trailers: &HeaderMap,
+) -> Result<Value, Failure> {
+    read_status(trailers)?;
+    let message = a2a_grpc::message(body).map_err(Failure::invalid_answer)?;
+    let answer = read_message(operation, message)?;
+    translate::answer_in(Dialect::grpc(), operation, answer)
+        .map_err(Untranslatable::into_answer_failure)
+}
+
+/// Estimates the memory of an answer while it is read, in bytes. 0 for a body that is rejected before
+/// its message is decoded.
+pub fn answer_bytes(operation: Operation, body: &[u8]) -> usize {
+    a2a_grpc::message(body).map_or(0, |message| message_bytes(operation, message))
+}
+
+/// Estimates the memory of a message while it is read, in bytes.
+pub(crate) fn message_bytes(operation: Operation, message: &[u8]) -> usize {
+    a2a_grpc::response_bytes(operation.name(), message)
+}
+
+/// Reads a message of an agent in the JSON of 1.0.
+pub(crate) fn read_message(operation: Operation, message: &[u8]) -> Result<Value, Failure> {
+    a2a_grpc::decode_response(operation.name(), message).map_err(Failure::invalid_answer)
+}
+
+/// Reads the status of a call from its trailers. Returns the error of an agent.
+pub fn read_status(trailers: &HeaderMap) -> Result<(), Failure> {
+    let read = status::read(trailers);
+    let status = read.ok_or_else(|| Failure::invalid_answer("the call has no grpc-status"))?;
+    if status.code == 0 {
+        return Ok(());
+    }
+    Err(Failure::of_grpc(status.code, &status.message, &status.details))
+}
+
 /// Writes an error as the trailers of its call.
 pub fn write_failure(failure: &Failure) -> HeaderMap {
     let shape = failure.to_grpc();
@@ -70,6 +130,8 @@ pub fn write_failure(failure: &Failure) -> HeaderMap {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Map;
+
     use super::*;
 
     fn read(method: &str, params: &Value) -> Result<Request, Failure> {
@@ -118,6 +180,59 @@ mod tests {
         let trailers = write_failure(&Failure::task_not_found("t"));
         assert_eq!(trailers[status::STATUS], "5");
         assert_eq!(success()[status::STATUS], "0");
+    }
+
+    #[test]
+    fn call_is_read_as_it_was_written() {
+        let params = json!({ "id": "t", "historyLength": 2 });
+        let Value::Object(params) = params else { unreachable!() };
+        let request = Request::new(Operation::GetTask, params);
+        let body = write_call(&request).unwrap();
+        assert_eq!(path(request.operation), "/lf.a2a.v1.A2AService/GetTask");
+        assert_eq!(read_call("GetTask", &body).unwrap().params, request.params);
+        let invalid = Map::from_iter([("id".to_owned(), json!([]))]);
+        let failure = write_call(&Request::new(Operation::GetTask, invalid)).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::InvalidParams);
+    }
+
+    #[test]
+    fn answer_is_read_as_it_was_written() {
+        let task =
+            json!({ "id": "t", "contextId": "c", "status": { "state": "TASK_STATE_WORKING" } });
+        for (operation, answer) in [
+            (Operation::GetTask, task.clone()),
+            (Operation::SendMessage, json!({ "task": task })),
+            (Operation::DeletePushConfig, json!({})),
+        ] {
+            let body = write_answer(operation, &answer).unwrap();
+            assert_eq!(read_answer(operation, &body, &success()).unwrap(), answer);
+        }
+    }
+
+    #[test]
+    fn invalid_answer_is_an_error_of_the_agent() {
+        let body = write_answer(Operation::SendMessage, &json!({})).unwrap();
+        for (body, trailers) in [
+            (&body[..], success()),
+            (&body[..], HeaderMap::new()),
+            (&[], success()),
+            (&[0, 0, 0, 0, 9], success()),
+            (&[1, 0, 0, 0, 0], success()),
+            (&[0, 0, 0, 0, 1, 255], success()),
+        ] {
+            let failure = read_answer(Operation::SendMessage, body, &trailers).unwrap_err();
+            assert!(failure.is_invalid_answer(), "{body:?} {trailers:?}: {failure:?}");
+        }
+    }
+
+    #[test]
+    fn error_is_read_as_it_was_written() {
+        for kind in ErrorKind::A2A {
+            let failure = Failure::new(kind, "é\n").with_metadata("taskId", "t");
+            assert_eq!(read_status(&write_failure(&failure)), Err(failure));
+        }
+        let violation = Failure::invalid_params("/id", "too long");
+        assert_eq!(read_status(&write_failure(&violation)), Err(violation));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    error::Failure,
+    error::{Failure, RequestSubject},
     json::{Object, filled, text},
     model::{Message, SKILL_ID},
     operation::Operation,
@@ -58,6 +58,17 @@ impl Request {
         match self.task_member() {
             Some(member) => filled(&self.params, member),
             None => self.message()?.task_id(),
+        }
+    }
+
+    /// What the request is about.
+    pub fn subject(&self) -> RequestSubject {
+        if self.operation.is_push_config() {
+            RequestSubject::PushConfig
+        } else if self.task_id().is_some() {
+            RequestSubject::Task
+        } else {
+            RequestSubject::Other
         }
     }
 

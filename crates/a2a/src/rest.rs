@@ -232,7 +232,7 @@ pub fn read_answer(
             translate::answer_in(Dialect::http_json(version), operation, body)
                 .map_err(Untranslatable::into_answer_failure)
         }
-        Ok(body) => Err(Failure::of_rest(status, &body, Some(request))),
+        Ok(body) => Err(Failure::of_rest(status, &body, Some(request.subject()))),
         Err(_) if !is_success => Err(Failure::of_rest(status, &Value::Null, None)),
         Err(failure) => Err(Failure::invalid_answer(failure)),
     }

@@ -1,20 +1,27 @@
-//! Event streams (server-sent events) of both versions and bindings.
+//! Event streams of all versions and bindings: server-sent events, or the messages of gRPC.
 
+use a2a_grpc::Messages;
 use bytes::Bytes;
 use gateway_protocol::{
+    content,
     jsonrpc::{Id, Limits},
     sse::Events,
 };
+use http::HeaderMap;
 use serde_json::Value;
 
 use crate::{
     body,
     error::Failure,
+    grpc,
     operation::Operation,
     rpc,
     translate::{self, Untranslatable},
     version::{Binding, Dialect, Version},
 };
+
+/// The operation whose answers are the events of all streams.
+const EVENTS: Operation = Operation::SubscribeToTask;
 
 /// The media type of streams.
 pub const MEDIA_TYPE: &str = "text/event-stream";
@@ -29,30 +36,59 @@ pub struct EventReader {
     /// The id of the JSON-RPC request.
     id: u64,
     limits: Limits,
-    events: Events,
+    framing: Framing,
     /// Whether the last event is `final` in 0.3.
     is_final: bool,
+}
+
+#[derive(Debug)]
+enum Framing {
+    Sse(Events),
+    Grpc(Messages),
 }
 
 impl EventReader {
     /// Creates a reader of the answer to the request with this id. Only JSON-RPC has ids. The limits
     /// apply to each event.
     pub fn new(dialect: Dialect, id: u64, limits: Limits) -> Self {
-        Self { dialect, id, limits, events: Events::new(limits.bytes), is_final: false }
+        let framing = match dialect.binding {
+            Binding::Grpc => Framing::Grpc(Messages::new(limits.bytes)),
+            Binding::JsonRpc | Binding::HttpJson => Framing::Sse(Events::new(limits.bytes)),
+        };
+        Self { dialect, id, limits, framing, is_final: false }
     }
 
     /// Adds the next bytes. Take all events before the next chunk, so that the memory is bounded by
     /// a chunk and an event. After an error the stream is unusable.
     pub fn push(&mut self, chunk: &[u8]) -> Result<(), Failure> {
-        self.events.push(chunk).map_err(|_| {
-            let problem = format!("an event is longer than {} bytes", self.limits.bytes);
-            Failure::invalid_answer(problem)
-        })
+        let pushed = match &mut self.framing {
+            Framing::Sse(events) => events.push(chunk).is_ok(),
+            Framing::Grpc(messages) => messages.push(chunk).is_ok(),
+        };
+        if pushed {
+            return Ok(());
+        }
+        let problem = format!("an event is longer than {} bytes", self.limits.bytes);
+        Err(Failure::invalid_answer(problem))
     }
 
-    /// The next complete event, unparsed.
-    pub fn next_event(&mut self) -> Option<Vec<u8>> {
-        self.events.pop()
+    /// The next complete event, unparsed, or the error of an invalid frame, which ends the stream.
+    pub fn next_event(&mut self) -> Option<Result<Vec<u8>, Failure>> {
+        match &mut self.framing {
+            Framing::Sse(events) => events.pop().map(Ok),
+            Framing::Grpc(messages) => {
+                messages.pop().map(|message| message.map_err(Failure::invalid_answer))
+            }
+        }
+    }
+
+    /// Estimates the memory of an event after parsing, in bytes.
+    pub fn parsed_bytes(&self, data: &[u8]) -> usize {
+        match self.framing {
+            // Parsing rejects other text than UTF-8.
+            Framing::Sse(_) => std::str::from_utf8(data).map_or(0, content::tree_bytes),
+            Framing::Grpc(_) => grpc::message_bytes(EVENTS, data),
+        }
     }
 
     /// Whether the agent ends the stream with the last event, in any state of the task. Only 0.3 has
@@ -61,22 +97,35 @@ impl EventReader {
         self.is_final
     }
 
+    /// Reads the trailers after the events. Only gRPC has them, with the error of the agent.
+    pub fn end(&self, trailers: &HeaderMap) -> Result<(), Failure> {
+        match self.framing {
+            Framing::Sse(_) => Ok(()),
+            Framing::Grpc(_) => grpc::read_status(trailers),
+        }
+    }
+
     /// The bytes that are held.
     pub fn held_bytes(&self) -> usize {
-        self.events.held_bytes()
+        match &self.framing {
+            Framing::Sse(events) => events.held_bytes(),
+            Framing::Grpc(messages) => messages.held_bytes(),
+        }
     }
 
     /// Parses an event into its internal form. The error of the agent, or of an invalid event, ends the
     /// stream.
     pub fn read(&mut self, data: &[u8]) -> Result<Value, Failure> {
-        let event = if self.dialect.binding == Binding::JsonRpc {
-            rpc::read_result(self.id, data, self.limits)?
-        } else {
-            let event = body::parse(data, self.limits).map_err(Failure::invalid_answer)?;
-            if let Some(failure) = failure_of(&event) {
-                return Err(failure);
+        let event = match self.dialect.binding {
+            Binding::JsonRpc => rpc::read_result(self.id, data, self.limits)?,
+            Binding::Grpc => grpc::read_message(EVENTS, data)?,
+            Binding::HttpJson => {
+                let event = body::parse(data, self.limits).map_err(Failure::invalid_answer)?;
+                if let Some(failure) = failure_of(&event) {
+                    return Err(failure);
+                }
+                event
             }
-            event
         };
         let is_final = |update: &Value| update["final"] == true;
         self.is_final = self.dialect.version == Version::V03
@@ -94,14 +143,14 @@ fn failure_of(event: &Value) -> Option<Failure> {
     (is_status || is_legacy).then(|| Failure::of_rest(status, event, None))
 }
 
-/// Writes an event. The id is the one of the JSON-RPC request.
+/// Writes a server-sent event. The id is the one of the JSON-RPC request.
 pub fn write_event(
     version: Version,
     rpc_id: Option<Id<'_>>,
     event: Value,
 ) -> Result<Bytes, Untranslatable> {
     let json = if let Some(id) = rpc_id {
-        rpc::write_answer(version, id, Operation::SubscribeToTask, event)?
+        rpc::write_answer(version, id, EVENTS, event)?
     } else {
         translate::event_out(Dialect::http_json(version), event)?.to_string().into()
     };

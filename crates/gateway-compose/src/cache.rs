@@ -13,7 +13,7 @@ use registry_core::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::{Failure, run::Run, state::results::CacheHit};
+use crate::{Failure, ResultOrigin, run::Run, state::results::CacheHit};
 
 impl Run {
     /// Returns the cached result, or runs the operation and caches its result.
@@ -34,25 +34,22 @@ impl Run {
         // Without an exact key, a cached result could be another input's.
         let Some(key) = key else { return self.operate(&cache.inner, at, input).await };
         let results = &self.state().results;
-        let origin = self.origin(&cache.pointer);
         // Policies can have changed since. The steps of the new run are authorized.
-        let is_authorized = |_: &CacheHit| self.authorize_stored(&origin, at).is_ok();
-        match results.find(&key, Instant::now()).filter(is_authorized) {
-            Some(CacheHit::Fresh(value)) => Ok((*value).clone()),
-            Some(CacheHit::Stale { value, is_first }) => {
-                if is_first {
-                    self.refresh(cache, (key, at), input);
-                }
-                Ok((*value).clone())
+        let may_reuse = |hit: &CacheHit| {
+            let origin = ResultOrigin { revision: hit.revision, ..self.origin(&cache.pointer) };
+            self.runner.may_reuse(&origin, &self.scope)
+        };
+        if let Some(hit) = results.find(&key, Instant::now()).filter(may_reuse) {
+            if hit.needs_refresh {
+                self.refresh(cache, (key, at), input);
             }
-            None => {
-                let outcome = self.run_and_cache(cache, (key, at), input).await;
-                if outcome.is_err() {
-                    results.refresh_failed(&key);
-                }
-                outcome
-            }
+            return Ok((*hit.value).clone());
         }
+        let outcome = self.run_and_cache(cache, (key, at), input).await;
+        if outcome.is_err() {
+            results.refresh_failed(&key);
+        }
+        outcome
     }
 
     async fn run_and_cache(
@@ -74,7 +71,7 @@ impl Run {
         if is_cacheable {
             let stale = cache.stale_while_revalidate_seconds.unwrap_or_default();
             let times = (Duration::from_secs(cache.ttl_seconds), Duration::from_secs(stale));
-            self.state().results.insert(key, &value, times);
+            self.state().results.insert(key, (&value, self.owner.revision), times);
         }
         Ok(value)
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use gateway_policy::CallerIdentity;
 use registry_core::{
-    Key,
+    Key, Revision,
     spec::{Saga, SagaStep},
 };
 use serde::{Deserialize, Serialize};
@@ -34,14 +34,21 @@ pub(crate) struct SagaStart {
     /// The quota key of the caller. Callers without one share a quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) quota_key: Option<Box<str>>,
+    /// The revision of the catalog at the start of the call. Earlier releases do not write it.
+    #[serde(default)]
+    pub(crate) revision: Revision,
     pub(crate) input: Value,
 }
 
 impl SagaStart {
     /// The origin of the result.
     pub(crate) fn origin(&self) -> ResultOrigin {
-        let (tool, identity) = (self.tool.clone(), self.identity.clone());
-        ResultOrigin { tool, pointer: self.pointer.clone(), identity }
+        ResultOrigin {
+            tool: self.tool.clone(),
+            pointer: self.pointer.clone(),
+            identity: self.identity.clone(),
+            revision: self.revision,
+        }
     }
 }
 

@@ -218,8 +218,8 @@ impl Run {
 
     /// The origin of the results that this run stores.
     pub(super) fn origin(&self, pointer: &str) -> ResultOrigin {
-        let (tool, identity) = (self.key.clone(), self.owner.identity.clone());
-        ResultOrigin { tool, pointer: pointer.to_owned(), identity }
+        let RunOwner { identity, revision, .. } = self.owner.clone();
+        ResultOrigin { tool: self.key.clone(), pointer: pointer.to_owned(), identity, revision }
     }
 
     /// Checks that the caller may receive a stored result.

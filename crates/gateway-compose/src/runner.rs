@@ -5,7 +5,7 @@ use std::{fmt, pin::Pin, sync::Arc};
 use gateway_policy::{CallerIdentity, QuotaKey};
 use gateway_protocol::mcp::RawResult;
 use registry_core::{
-    Catalog, Key,
+    Catalog, Key, Revision,
     spec::{Saga, Target},
 };
 use serde_json::value::RawValue;
@@ -23,6 +23,10 @@ pub trait StepRunner: fmt::Debug + Send + Sync {
 
     /// Checks that policies allow the caller to receive a stored result. Records a denial.
     fn authorize_stored(&self, origin: &ResultOrigin, scope: &RunScope) -> Result<(), StepError>;
+
+    /// Whether policies allow the caller to receive a cached result. Records no denial: otherwise the
+    /// steps run again.
+    fn may_reuse(&self, origin: &ResultOrigin, scope: &RunScope) -> bool;
 
     /// Reports to the caller of the run that a step finished.
     fn progress(&self, finished: u32, at: &str, outcome: &str);
@@ -60,6 +64,8 @@ pub struct ResultOrigin {
     pub pointer: String,
     /// The caller.
     pub identity: CallerIdentity,
+    /// The revision of the catalog at the start of its call.
+    pub revision: Revision,
 }
 
 /// The caller that a run acts for.
@@ -69,6 +75,8 @@ pub struct RunOwner {
     pub identity: CallerIdentity,
     /// The key of the quotas that the run uses.
     pub quota_key: QuotaKey,
+    /// The revision of the catalog at the start of the call.
+    pub revision: Revision,
 }
 
 /// Prepares the compensation of interrupted sagas.

@@ -49,6 +49,7 @@ impl Run {
             parent: self.scope.saga.as_deref().map(Into::into),
             identity: self.owner.identity.clone(),
             quota_key: self.owner.quota_key.as_deref().map(Into::into),
+            revision: self.owner.revision,
             input: input.clone(),
         };
         // Dropping this future cancels a saga that it started. A caller that waits for a running

@@ -18,7 +18,7 @@ use std::{
 use gateway_policy::{CallOutcome, CallerIdentity};
 use gateway_protocol::mcp::{Era, RawResult, ResultType};
 use registry_core::{
-    Key,
+    Key, Revision,
     spec::{Composition, Target},
 };
 use serde_json::{Value, json, value::RawValue};
@@ -104,7 +104,8 @@ impl Composed {
             let parts = targets.into_iter().map(|target| (target.clone(), part(&target)));
             (name, Arc::new(Plan::new(spec, parts.collect())))
         };
-        let owner = RunOwner { identity: CallerIdentity::Anonymous, quota_key: None };
+        let identity = CallerIdentity::Anonymous;
+        let owner = RunOwner { identity, quota_key: None, revision: Revision(1) };
         Self {
             plans: Arc::new(compositions.into_iter().map(plan).collect()),
             state: Arc::default(),
@@ -127,7 +128,8 @@ impl Composed {
     fn by(&self, agent: &str) -> Self {
         let identity = CallerIdentity::Asserted { name: agent.into(), version: None };
         let quota_key = Some(agent.into());
-        Self { owner: RunOwner { identity, quota_key }, ..self.clone() }
+        let owner = RunOwner { identity, quota_key, ..self.owner.clone() };
+        Self { owner, ..self.clone() }
     }
 
     async fn run(
@@ -205,6 +207,10 @@ impl StepRunner for Composed {
 
     fn authorize_stored(&self, _: &ResultOrigin, _: &RunScope) -> Result<(), StepError> {
         Ok(())
+    }
+
+    fn may_reuse(&self, _: &ResultOrigin, _: &RunScope) -> bool {
+        true
     }
 
     fn progress(&self, _: u32, _: &str, _: &str) {}

@@ -1,4 +1,4 @@
-//! Agents over A2A, in both versions and in the bindings JSON-RPC and HTTP+JSON.
+//! Agents over A2A, in both versions and all bindings.
 //!
 //! The operations of callers are forwarded. A step of a composition sends its input as one message to
 //! a skill, and its result is the reply or the result of the task. Upstream addresses come from the
@@ -8,6 +8,7 @@ mod assembly;
 mod card;
 mod check;
 mod exchange;
+mod grpc;
 mod mcp_task;
 mod pending;
 mod probe;
@@ -21,7 +22,7 @@ use a2a::{Binding, Dialect, Version, extensions::Extensions};
 use arc_swap::ArcSwapOption;
 use gateway_policy::BufferReservation;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 pub(super) use self::stream::EventSink;
@@ -32,7 +33,7 @@ use super::{
     routing::TargetId,
     single_flight::SingleFlight,
 };
-use crate::TargetConfig;
+use crate::{TargetConfig, TransportConfig};
 
 /// Maximum messages without a waiting caller whose response is still read, to learn the task id: that
 /// of a step is canceled, that of a caller is listed.
@@ -44,6 +45,8 @@ pub(super) struct AgentLink {
     transport: Arc<Transport>,
     /// The tenant of the agent's interface, in each request of 1.0.
     tenant: Option<Box<str>>,
+    /// Whether the dialect is configured as gRPC, so that it never changes.
+    is_grpc: bool,
     /// The version and binding of the agent, if they are known.
     dialect: ArcSwapOption<Dialect>,
     /// The card at the last fetch. `None`: the agent has none.
@@ -64,6 +67,8 @@ struct RequestMeta {
     /// Receives the extensions that the agent activates.
     activated: Option<Arc<OnceLock<Extensions>>>,
     buffered: Option<Arc<BufferReservation>>,
+    /// The end of the caller's time, which agents learn over gRPC.
+    deadline: Option<Instant>,
 }
 
 impl RequestMeta {
@@ -87,10 +92,12 @@ impl AgentLink {
         shared: &Client,
         stop: CancellationToken,
     ) -> Result<Self, InvalidAddress> {
+        let is_grpc = matches!(config.transport, TransportConfig::Http { is_grpc: true, .. });
         Ok(Self {
             transport: Arc::new(Transport::new(agent, publisher, &config.transport, shared)?),
             tenant: config.tenant.clone(),
-            dialect: ArcSwapOption::empty(),
+            is_grpc,
+            dialect: ArcSwapOption::from_pointee(is_grpc.then(Dialect::grpc)),
             card: ArcSwapOption::empty(),
             probes: SingleFlight::default(),
             interval: ProbeInterval::default(),
@@ -105,7 +112,8 @@ impl AgentLink {
         let dialect = *self.dialect.load().as_deref()?;
         Some(match (dialect.version, dialect.binding) {
             (Version::V1, Binding::HttpJson) => "a2a-1.0-http-json",
-            (Version::V1, _) => "a2a-1.0",
+            (Version::V1, Binding::Grpc) => "a2a-1.0-grpc",
+            (Version::V1, Binding::JsonRpc) => "a2a-1.0",
             (Version::V03, Binding::HttpJson) => "a2a-0.3-http-json",
             (Version::V03, _) => "a2a-0.3",
         })

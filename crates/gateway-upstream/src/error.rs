@@ -234,6 +234,9 @@ pub enum ProtocolViolation {
     /// The HTTP status is an error without a JSON-RPC error. Redirects are not followed.
     #[error("unexpected HTTP status {0}{remedy}", remedy = status_remedy(*.0))]
     Status(u16),
+    /// The gRPC status is not one of A2A.
+    #[error("the call ended with gRPC status {0}")]
+    CallStatus(&'static str),
     /// The result does not match the method.
     #[error("the result of {0} is malformed")]
     Shape(&'static str),
@@ -243,6 +246,12 @@ pub enum ProtocolViolation {
     /// The upstream supports no protocol version of the gateway.
     #[error("the upstream supports no protocol version that the gateway supports")]
     NoCommonVersion,
+    /// The agent has no method for tasks, which detects its version.
+    #[error(
+        "the agent answered `GetTask` with -32601 (method not found); A2A requires this method, and the \
+         gateway detects the version with `GetTask` of an unknown task"
+    )]
+    NoTaskMethod,
     /// The upstream supports only the HTTP+SSE transport of 2024-11-05.
     #[error(
         "the upstream uses HTTP+SSE (2024-11-05), which is not supported; configure the URL of its Streamable \
@@ -260,7 +269,10 @@ pub enum ProtocolViolation {
 impl ProtocolViolation {
     /// Whether the tool may have run before the violation.
     pub fn may_have_run(&self) -> bool {
-        !matches!(self, Self::NoCommonVersion | Self::HttpSse | Self::HeadersRefused)
+        !matches!(
+            self,
+            Self::NoCommonVersion | Self::NoTaskMethod | Self::HttpSse | Self::HeadersRefused
+        )
     }
 }
 
@@ -360,7 +372,9 @@ impl Error {
                 | Self::Protocol {
                     what: ProtocolViolation::Closed
                         | ProtocolViolation::Status(_)
+                        | ProtocolViolation::CallStatus(_)
                         | ProtocolViolation::NoCommonVersion
+                        | ProtocolViolation::NoTaskMethod
                         | ProtocolViolation::HttpSse
                 }
         )

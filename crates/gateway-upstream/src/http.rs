@@ -49,9 +49,10 @@ use self::{
 };
 pub(super) use self::{
     answer::{
-        is_event_stream, is_media_type, is_refusal, next_chunk, read_rest, read_whole, status_error,
+        WholeBody, is_event_stream, is_media_type, is_refusal, next_frame, read_rest, read_whole,
+        status_error,
     },
-    client::InvalidAddress,
+    client::{Address, InvalidAddress},
     transport::{Subject, Transport},
 };
 use super::{

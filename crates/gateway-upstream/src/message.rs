@@ -92,7 +92,7 @@ pub(super) fn initialized() -> Bytes {
 
 /// `notifications/cancelled` for one request.
 pub(super) fn cancelled(id: u64) -> Bytes {
-    let params = format!(r#"{{"requestId":{id},"reason":"the caller disconnected"}}"#);
+    let params = format!(r#"{{"requestId":{id},"reason":"the gateway cancelled the request"}}"#);
     jsonrpc::notification("notifications/cancelled", Some(&params))
 }
 

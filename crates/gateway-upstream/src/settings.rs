@@ -41,7 +41,7 @@ impl TargetConfig {
 /// The connection to an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportConfig {
-    /// MCP over Streamable HTTP, or A2A over JSON-RPC or HTTP+JSON.
+    /// MCP over Streamable HTTP, or A2A.
     Http {
         /// The endpoint.
         url: String,
@@ -53,6 +53,9 @@ pub enum TransportConfig {
         tls: Option<ClientFiles>,
         /// The addresses that the host name may resolve to.
         addresses: Addresses,
+        /// Whether the agent is called over gRPC. Otherwise its binding is detected. Servers have no
+        /// gRPC.
+        is_grpc: bool,
     },
     /// MCP over the standard streams of a child process.
     Stdio {

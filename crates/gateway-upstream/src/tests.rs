@@ -4,6 +4,7 @@ mod agent_operations;
 mod agents;
 mod departures;
 mod dial;
+mod grpc_agents;
 mod http;
 mod http_faults;
 mod http_sessions;
@@ -82,7 +83,7 @@ fn permit(server: &Key, subject: &str) -> Permit {
 /// A target at a URL without credentials.
 pub(crate) fn http_at(url: &str) -> TransportConfig {
     let (url, headers, addresses) = (url.to_owned(), BTreeMap::new(), Addresses::Usual);
-    TransportConfig::Http { url, headers, auth: None, tls: None, addresses }
+    TransportConfig::Http { url, headers, auth: None, tls: None, addresses, is_grpc: false }
 }
 
 /// A target with credentials.

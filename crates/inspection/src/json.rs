@@ -20,8 +20,8 @@ const MIN_STRING: usize = 8;
 /// The shortest number is one of nine digits.
 const MIN_NUMBER: usize = 9;
 /// Members of a pair of name and value, as in the environment of a container.
-const NAMES: [&str; 4] = ["\"name\"", "\"key\"", "\"Name\"", "\"Key\""];
-const VALUES: [&str; 2] = ["\"value\"", "\"Value\""];
+const NAMES: [&str; 4] = ["name", "key", "Name", "Key"];
+const VALUES: [&str; 2] = ["value", "Value"];
 /// Maximum digits of a number that is read as an integer. No value has more digits.
 const INTEGER_DIGITS: usize = 40;
 
@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
     /// Keeps a string that names the member `value` after it.
     fn keep_name(&mut self, span: &Range<usize>) {
         if let Some(Frame::Object { key, name, .. }) = self.frames.last_mut()
-            && NAMES.contains(&&self.json[key.clone()])
+            && NAMES.contains(&&*key_start(self.json, key))
         {
             *name = span.clone();
         }
@@ -250,9 +250,9 @@ impl<'a> Reader<'a> {
         let frames = self.frames.iter().rev();
         let mut keys = frames.filter_map(|frame| match frame {
             Frame::Object { key, name, .. } => {
-                let is_named = !name.is_empty() && VALUES.contains(&&self.json[key.clone()]);
-                let raw = &self.json[if is_named { name.clone() } else { key.clone() }];
-                Some(string(&raw[..raw.floor_char_boundary(CONTEXT_KEY_BYTES)]))
+                let own = key_start(self.json, key);
+                let is_named = !name.is_empty() && VALUES.contains(&&*own);
+                Some(if is_named { key_start(self.json, name) } else { own })
             }
             Frame::Array { .. } => None,
         });
@@ -290,6 +290,12 @@ impl<'a> Reader<'a> {
         }
         pointer.into()
     }
+}
+
+/// The start of a key, or of a string that names a member.
+fn key_start<'a>(json: &'a str, key: &Range<usize>) -> Cow<'a, str> {
+    let raw = &json[key.clone()];
+    string(&raw[..raw.floor_char_boundary(CONTEXT_KEY_BYTES)])
 }
 
 /// The text of a JSON string, or a number as written. An invalid escape becomes U+FFFD.

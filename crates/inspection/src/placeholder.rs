@@ -59,8 +59,14 @@ impl FromStr for Placeholder {
 /// The placeholders in a text, with their bytes. JSON escapes are not read: use
 /// [`map_strings`](crate::map_strings) for JSON.
 pub fn find_placeholders(text: &str) -> impl Iterator<Item = (Range<usize>, Placeholder)> + '_ {
-    memmem::find_iter(text.as_bytes(), OPEN).filter_map(|start| {
-        let window = &text.as_bytes()[start..text.len().min(start + MARKER_BYTES)];
+    let bytes = text.as_bytes();
+    // A link or list can add a bracket before the two of the placeholder.
+    let is_last = move |start: &usize| {
+        let rest = &bytes[*start..];
+        rest.starts_with(OPEN.as_bytes()) && rest.get(OPEN.len()) != Some(&b'[')
+    };
+    memchr::memchr_iter(b'[', bytes).filter(is_last).filter_map(move |start| {
+        let window = &bytes[start..text.len().min(start + MARKER_BYTES)];
         let length = memmem::find(window, CLOSE.as_bytes())? + CLOSE.len();
         let span = start..start + length;
         let placeholder = text.get(span.clone())?.parse().ok()?;
@@ -101,6 +107,17 @@ mod tests {
             for (span, parsed) in found {
                 assert_eq!((&text[span], parsed), (&*placeholder.to_string(), placeholder));
             }
+        }
+    }
+
+    #[test]
+    fn placeholders_in_other_brackets_are_found() {
+        let placeholder = Placeholder::from_random(DataClass::Financial, 77);
+        for (before, after) in [("[", "](u)"), ("[[", "]]"), ("[[[", "]"), ("[[x]] [", "]")] {
+            let text = format!("{before}{placeholder}{after}");
+            let end = text.len() - after.len();
+            let found: Vec<_> = find_placeholders(&text).collect();
+            assert_eq!(found, [(before.len()..end, placeholder)], "{text}");
         }
     }
 

@@ -9,17 +9,23 @@ use registry_core::{Amount, Timestamp, entity::policy::Fraction};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    account::AccountRow,
+    account::{AccountRow, ClaimBounds},
     key::AccountKey,
     message::{AccountReport, BudgetState, Grant, Refusal, ReportError, Totals, Want},
 };
+
+/// The most spending without rights that counts for one account, in limits of the budget. More is a
+/// forged or damaged report.
+const PLAUSIBLE_LIMITS: i64 = 1_000;
+/// The smallest limit for this purpose: one unit of the currency.
+const PLAUSIBLE_UNIT: Amount = Amount::from_micros(1_000_000);
 
 /// A budget in one window. The sums are over all its accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BudgetRow {
     /// The sum of the exposures.
     pub exposed: Amount,
-    /// The sum of the reported spending.
+    /// The sum of the reported spending that counts.
     pub settled: Amount,
     /// The spending without rights: compensations, allowances without a ledger, prices above the
     /// reserved ones, and reports after an account was closed.
@@ -31,19 +37,23 @@ pub struct BudgetRow {
     /// The highest limit in this window, with adjustments.
     #[serde(default)]
     pub peak_limit: Amount,
+    /// The highest allowance of a gateway in this window.
+    #[serde(default)]
+    pub peak_allowance: Amount,
+    /// The reported spending that nothing explains. It counts neither as spending nor as exposure.
+    #[serde(default)]
+    pub unexplained: Amount,
 }
 
 /// The conditions of grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// The limit of the policy in force. [`Amount::MAX`]: unlimited.
-    pub limit: Amount,
+    /// The limit of the policy in force. [`Amount::MAX`]: unlimited. `None`: no policy in force has
+    /// the budget, and only the rights of an account explain its spending.
+    pub limit: Option<Amount>,
     /// The reason to grant nothing. Reports are merged in any case.
     pub suspended: Option<Refusal>,
-    /// Whether the limit bounds the amounts that a gateway claims without a grant: lost grants,
-    /// crash marks, allowances and compensations.
-    pub is_bounded: bool,
-    /// The spending without rights that a gateway may claim.
+    /// The spending of a gateway that is allowed while the ledger is unavailable.
     pub allowance: Amount,
 }
 
@@ -58,6 +68,8 @@ pub struct Posted {
     pub grant: Grant,
     /// Rights that the gateway claimed and the ledger did not know: grants that a failover lost.
     pub claimed: Amount,
+    /// The spending in the report that nothing explains.
+    pub unexplained: Amount,
 }
 
 impl BudgetRow {
@@ -86,13 +98,25 @@ impl BudgetRow {
         }
     }
 
+    /// The amounts without a grant that reports can contain. They follow the highest limit: it can be
+    /// lowered after a grant that a failover loses.
+    fn claim_bounds(&self) -> ClaimBounds {
+        let spending = self.peak_limit.saturating_add(self.peak_allowance);
+        let plausible = spending.max(PLAUSIBLE_UNIT).checked_mul(PLAUSIBLE_LIMITS);
+        let plausible = plausible.unwrap_or(Amount::MAX);
+        ClaimBounds { rights: self.peak_limit, spending, plausible }
+    }
+
     /// Replaces an account in the sums. `None`: a sum does not fit.
     fn replace(&self, old: &AccountRow, new: &AccountRow) -> Option<Self> {
         let replaced = |sum: Amount, old: Amount, new: Amount| {
             // The old value is part of the sum, so that its subtraction fits.
             sum.checked_sub(old)?.checked_add(new)
         };
+        // This sum limits nothing, and its largest value is sufficient.
+        let unexplained = self.unexplained.saturating_sub(old.unexplained).max(Amount::ZERO);
         Some(Self {
+            unexplained: unexplained.saturating_add(new.unexplained),
             exposed: replaced(self.exposed, old.exposure(), new.exposure())?,
             settled: replaced(self.settled, old.settled, new.settled)?,
             ..*self
@@ -115,7 +139,7 @@ pub fn close(
     account: &AccountRow,
     totals: Totals,
 ) -> Result<Changed, ReportError> {
-    merge(budget, account, totals, true)
+    merge(budget, account, totals, true, &ClaimBounds::default())
 }
 
 fn merge(
@@ -123,12 +147,17 @@ fn merge(
     account: &AccountRow,
     totals: Totals,
     is_final: bool,
+    bounds: &ClaimBounds,
 ) -> Result<Changed, ReportError> {
-    let merged = account.merge(totals, is_final)?;
-    let row = budget.replace(account, &merged).ok_or(ReportError::OutOfRange)?;
-    let overshoot = row.overshoot.checked_add(overrun_growth(account, &merged));
-    let overshoot = overshoot.ok_or(ReportError::OutOfRange)?;
-    Ok(Changed { budget: BudgetRow { overshoot, ..row }, account: merged })
+    // Claims that do not fit into the sums do not count. Rights fit, because the sums contain them.
+    for bounds in [bounds, &ClaimBounds::default()] {
+        let merged = account.merge(totals, is_final, bounds)?;
+        if let Some(row) = budget.replace(account, &merged) {
+            let overshoot = row.overshoot.saturating_add(overrun_growth(account, &merged));
+            return Ok(Changed { budget: BudgetRow { overshoot, ..row }, account: merged });
+        }
+    }
+    Err(ReportError::OutOfRange)
 }
 
 /// Merges a report into its account, and grants what it requests.
@@ -144,9 +173,15 @@ pub fn post(
     if report.want.is_some_and(|want| want.minimum > Some(want.granted)) {
         return Err(ReportError::Want);
     }
-    check_claims(terms, budget, account, &account.merge(report.totals, report.is_final)?)?;
+    let limit = terms.limit.unwrap_or_default();
+    let budget = BudgetRow {
+        peak_limit: budget.peak_limit.max(budget.effective_limit(limit)),
+        peak_allowance: budget.peak_allowance.max(terms.allowance),
+        ..*budget
+    };
+    let bounds = terms.limit.map(|_| budget.claim_bounds()).unwrap_or_default();
     let Changed { budget: row, account: merged } =
-        merge(budget, account, report.totals, report.is_final)?;
+        merge(&budget, account, report.totals, report.is_final, &bounds)?;
     let mut granted = merged;
     let mut refusal = None;
     if let Some(want) = report.want.filter(|want| want.granted > merged.granted) {
@@ -156,38 +191,15 @@ pub fn post(
         }
     }
     let row = row.replace(&merged, &granted).ok_or(ReportError::OutOfRange)?;
-    let peak_limit = row.peak_limit.max(row.effective_limit(terms.limit));
-    let row = BudgetRow { peak_limit, ..row };
     let grant = Grant {
         granted: granted.granted,
         is_closed: granted.is_closed,
-        recall: row.exposed > row.effective_limit(terms.limit),
+        recall: row.exposed > row.effective_limit(limit),
         refusal,
     };
     let claimed = merged.granted.saturating_sub(account.granted);
-    Ok(Posted { budget: row, account: granted, grant, claimed })
-}
-
-/// Rejects totals that no failover, crash or compensation explains. A forged one would use up the
-/// budget.
-fn check_claims(
-    terms: &Terms,
-    budget: &BudgetRow,
-    old: &AccountRow,
-    new: &AccountRow,
-) -> Result<(), ReportError> {
-    if !terms.is_bounded {
-        return Ok(());
-    }
-    let claims = budget.peak_limit.max(budget.effective_limit(terms.limit));
-    if new.granted > old.granted && new.rights() > old.rights().max(claims) {
-        return Err(ReportError::GrantedTooMuch);
-    }
-    let overrun = claims.saturating_add(terms.allowance);
-    if new.settled > old.settled && new.overrun() > overrun {
-        return Err(ReportError::SettledTooMuch);
-    }
-    Ok(())
+    let unexplained = merged.unexplained.saturating_sub(account.unexplained).max(Amount::ZERO);
+    Ok(Posted { budget: row, account: granted, grant, claimed, unexplained })
 }
 
 /// The new granted total of an account.
@@ -203,7 +215,8 @@ fn raise(
     if let Some(reason) = terms.suspended {
         return Err(reason);
     }
-    let available = budget.effective_limit(terms.limit).saturating_sub(budget.exposed);
+    let limit = terms.limit.unwrap_or_default();
+    let available = budget.effective_limit(limit).saturating_sub(budget.exposed);
     // Rights for an overrun do not raise the exposure, which contains it already.
     let grantable = available.max(Amount::ZERO).saturating_add(account.overrun());
     let total = want.granted.min(account.granted.saturating_add(grantable));

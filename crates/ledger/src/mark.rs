@@ -24,6 +24,9 @@ pub struct Mark {
     pub account: AccountKey,
     /// The most that the account can have spent.
     pub settled: Amount,
+    /// The forced spending, see [`Totals::forced`](crate::Totals::forced).
+    #[serde(default)]
+    pub forced: Amount,
 }
 
 /// The spending of an allowance. The next process may spend only the rest.
@@ -98,8 +101,9 @@ pub fn decode_marks(bytes: &[u8]) -> Result<Vec<ProcessMarks>, MarkError> {
     let processes: Vec<ProcessMarks> =
         serde_json::from_value(found.processes).map_err(malformed)?;
     let mut marks = processes.iter().flat_map(|process| &process.marks);
-    if let Some(mark) = marks.find(|mark| mark.settled.is_negative()) {
-        return Err(MarkError::Malformed(format!("the mark {} is negative", mark.settled)));
+    if let Some(mark) = marks.find(|mark| mark.settled.min(mark.forced).is_negative()) {
+        let least = mark.settled.min(mark.forced);
+        return Err(MarkError::Malformed(format!("the mark {least} is negative")));
     }
     Ok(processes)
 }
@@ -126,6 +130,7 @@ mod tests {
                 epoch: Epoch::new(u128::from(number)),
             },
             settled: Amount::from_micros(i64::MAX - i64::from(number)),
+            forced: Amount::from_micros(i64::from(number)),
         };
         let allowance = |number: u8| SpentAllowance {
             budget: budget.clone(),

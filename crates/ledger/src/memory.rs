@@ -17,8 +17,8 @@ use crate::{
     generation::{Generation, ProcessRow},
     key::{AccountKey, BudgetKey, Epoch},
     message::{
-        AccountReport, AccountState, Answer, LedgerError, Recall, Refusal, Rejection, Report,
-        Totals,
+        AccountAnswer, AccountReport, AccountState, Answer, LedgerError, Recall, Refusal,
+        Rejection, Report, Totals,
     },
     window::{WindowId, WindowRule, WindowSpan},
 };
@@ -28,6 +28,8 @@ use crate::{
 pub struct BudgetRule {
     /// The limit in each window.
     pub limit: Amount,
+    /// The spending of a gateway that is allowed while the ledger is unavailable.
+    pub allowance: Amount,
     /// The windows.
     pub windows: WindowRule,
 }
@@ -144,13 +146,16 @@ impl MemoryLedger {
             let result = self.post(&key, report.process, account, rule.as_ref(), now, &mut recalls);
             accounts.push(account.answered(result));
         }
-        for ended in &report.ended {
-            self.processes.entry(process(*ended)).or_default().is_ended = true;
-            self.close_unused(gateway, *ended, report)?;
-        }
-        for epoch in &report.complete {
-            if let Some(row) = self.processes.get_mut(&process(*epoch)) {
-                *row = row.completed(report.generation, self.generation.number);
+        // The gateway repeats a report with an invalid account.
+        if accounts.iter().all(AccountAnswer::is_processed) {
+            for ended in &report.ended {
+                self.processes.entry(process(*ended)).or_default().is_ended = true;
+                self.close_unused(gateway, *ended, report)?;
+            }
+            for epoch in &report.complete {
+                if let Some(row) = self.processes.get_mut(&process(*epoch)) {
+                    *row = row.completed(report.generation, self.generation.number);
+                }
             }
         }
         let (generation, offline_for) = (self.generation.number, self.limits.offline_for);
@@ -286,9 +291,9 @@ impl MemoryLedger {
         let sender = self.processes.get(&sender).copied().unwrap_or_default();
         let recovering = (!is_recovered).then_some(Refusal::Recovering);
         let suspended = sender.refusal().or(place.suspended).or(recovering);
-        // The only gateway is the owner of this ledger.
-        let limit = rule.map_or(Amount::ZERO, |rule| rule.limit);
-        let terms = Terms { limit, suspended, is_bounded: false, allowance: Amount::ZERO };
+        let limit = rule.map(|rule| rule.limit);
+        let allowance = rule.map(|rule| rule.allowance).unwrap_or_default();
+        let terms = Terms { limit, suspended, allowance };
         let (budget, window) = (report.budget.clone(), place.span.id.clone());
         let book = self.books.entry(BookKey { budget, window }).or_default();
         book.end = place.end;
@@ -297,7 +302,8 @@ impl MemoryLedger {
         book.row = posted.budget;
         let new = || Entry { row: posted.account, process };
         book.accounts.entry(key.clone()).or_insert_with(new).row = posted.account;
-        let mut state = book.row.state(terms.limit, active(&self.processes, now));
+        let limit = limit.unwrap_or_default();
+        let mut state = book.row.state(limit, active(&self.processes, now));
         let mut grant = posted.grant;
         let minimum = report.want.and_then(|want| want.minimum);
         if let (Some(Refusal::Exhausted), Some(minimum)) = (grant.refusal, minimum) {

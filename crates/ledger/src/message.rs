@@ -67,6 +67,9 @@ pub struct Totals {
     pub returned: Amount,
     /// The spending.
     pub settled: Amount,
+    /// The spending that budgets never reject, such as that of compensations. It explains spending
+    /// without rights.
+    pub forced: Amount,
 }
 
 /// The report about one account.
@@ -129,6 +132,13 @@ pub struct AccountAnswer {
     pub epoch: Epoch,
     /// The account after the report, or why the ledger has none.
     pub result: Result<AccountState, Rejection>,
+}
+
+impl AccountAnswer {
+    /// Whether the report needs no repetition: the ledger has the totals, or no budget for them.
+    pub fn is_processed(&self) -> bool {
+        !matches!(self.result, Err(Rejection::Invalid(_)))
+    }
 }
 
 /// An account after a report.
@@ -196,14 +206,6 @@ pub enum ReportError {
     /// The minimum is above the wanted total.
     #[error("the minimum of the request is above its wanted total")]
     Want,
-    /// The account claims more rights without a grant than the budget has.
-    #[error("`granted`: the report claims more lost grants than the limit of the budget")]
-    GrantedTooMuch,
-    /// The account claims more spending without rights than the budget has.
-    #[error(
-        "`settled`: the report claims more spending without rights than the limit of the budget"
-    )]
-    SettledTooMuch,
     /// The amounts of the budget do not fit.
     #[error("the amounts of the budget exceed the largest amount")]
     OutOfRange,

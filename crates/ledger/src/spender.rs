@@ -135,12 +135,17 @@ impl Spender {
         }
     }
 
-    /// Adds a budget, or changes its settings for the next window.
+    /// Adds a budget, or changes its settings. They apply to open accounts, too.
     pub fn add_budget(&self, budget: &BudgetKey, settings: BudgetSettings) {
         let epoch = self.process;
         let mut state = self.write();
+        let State { is_available, budgets, .. } = &mut *state;
         let new = || Entry { settings, epoch, accounts: Vec::new() };
-        state.budgets.entry(budget.clone()).or_insert_with(new).settings = settings;
+        let entry = budgets.entry(budget.clone()).or_insert_with(new);
+        entry.settings = settings;
+        for account in entry.accounts.iter().filter(|account| account.settings() != settings) {
+            account.change_allowance(settings.allowance, *is_available);
+        }
     }
 
     /// The account of a budget in the current window; `None` until the ledger has opened it.
@@ -166,7 +171,11 @@ impl Spender {
 
     /// Reserves all charges of a call, or none.
     pub fn reserve(&self, charges: Vec<Charge>, now: BootTime) -> Result<Reservation, Uncovered> {
+        if self.is_offline(now) {
+            self.return_all_rights(now);
+        }
         match charges.first() {
+            // A call has just released rights.
             Some(charge) if self.is_offline(now) => {
                 Err(Uncovered { charge: charge.clone(), shortfall: Shortfall::Offline })
             }
@@ -183,10 +192,20 @@ impl Spender {
     /// Updates the spending rates, and returns idle rights. A gateway that is offline returns all
     /// rights, after which calls can spend allowances only.
     pub fn tick(&self, demands: &Demands, now: BootTime) {
-        let state = self.write();
+        let state = self.read();
         for account in state.accounts() {
             account.tick(demand(demands, account, now), now);
         }
+        drop(state);
+        if self.is_offline(now) {
+            self.return_all_rights(now);
+        }
+    }
+
+    /// Returns all rights of a gateway that is offline, and starts the allowances.
+    fn return_all_rights(&self, now: BootTime) {
+        let state = self.write();
+        // Another call can have returned them meanwhile.
         if !self.is_offline(now) {
             return;
         }
@@ -254,7 +273,8 @@ impl Spender {
         let known = self.offline_at.load(Ordering::Acquire);
         let offline_at = if known == NEVER { offline_at } else { known.max(offline_at) };
         self.offline_at.store(offline_at, Ordering::Release);
-        for ended in &mut state.ended {
+        let is_processed = answer.accounts.iter().all(AccountAnswer::is_processed);
+        for ended in state.ended.iter_mut().filter(|_| is_processed) {
             if report.ended.contains(&ended.marks.process) {
                 ended.acknowledged = Some(answer.generation);
             }
@@ -262,9 +282,9 @@ impl Spender {
         for (reported, answered) in report.accounts.iter().zip(&answer.accounts) {
             let is_same = (&reported.budget, &reported.window, reported.epoch)
                 == (&answered.budget, &answered.window, answered.epoch);
-            if is_same && reported.is_final {
+            if is_same && reported.is_final && answered.is_processed() {
                 state.acknowledge(reported, answer.generation);
-            } else if is_same {
+            } else if is_same && !reported.is_final {
                 state.apply(reported, answered, answer.generation, (sent_at, now));
             }
         }
@@ -338,6 +358,8 @@ impl Spender {
         let open = money.map(|account| Mark {
             account: account.key().clone(),
             settled: account.next_mark(demand(demands, account, now)),
+            // Read last, so that it is not below its part of the mark.
+            forced: account.forced(),
         });
         let marks = closed.chain(open).collect();
         // The spending of an allowance depends on the marks.
@@ -408,7 +430,7 @@ fn final_report(mark: &Mark) -> AccountReport {
         budget: mark.account.budget.clone(),
         window: Some(mark.account.window.clone()),
         epoch: mark.account.epoch,
-        totals: Totals { settled: mark.settled, ..Totals::default() },
+        totals: Totals { settled: mark.settled, forced: mark.forced, ..Totals::default() },
         is_final: true,
         want: None,
     }
@@ -434,7 +456,8 @@ impl State {
                     if let Some(allowance) = allowances.get_mut(&(budget, window)) {
                         allowance.spent = allowance.spent.saturating_add(account.spent_allowance());
                     }
-                    let mark = Mark { account: account.key().clone(), settled: account.settled() };
+                    let Totals { settled, forced, .. } = account.totals();
+                    let mark = Mark { account: account.key().clone(), settled, forced };
                     closed.push(Closed { mark, written_at: None, acknowledged: None });
                 }
                 !is_finished
@@ -546,15 +569,13 @@ impl Entry {
         if let Some(known) = self.accounts.iter().find(|account| *account.key() == key) {
             return Arc::clone(known);
         }
-        let BudgetSettings { unit, allowance } = self.settings;
         let same_window = self.accounts.iter().filter(|account| account.key().window == *window);
         let spent =
             same_window.fold(spent, |sum, account| sum.saturating_add(account.spent_allowance()));
-        let allowance = allowance.saturating_sub(spent).max(Amount::ZERO);
         // The spending continues in the next window.
         let per_second = self.accounts.last().map(|account| account.per_second());
         let rate = SpendingRate::new(per_second.unwrap_or_default(), now);
-        let account = Arc::new(Account::new(key, unit, allowance, rate, now));
+        let account = Arc::new(Account::new(key, self.settings, spent, rate, now));
         if !is_available {
             account.start_allowance();
         }

@@ -45,13 +45,13 @@ const NAMED_TYPES: [&str; 4] = ["Agent", "Server", "Tool", "Skill"];
 /// Maximum number of names that are compared with an unmatched one, which bounds the time.
 const CANDIDATES: usize = 10_000;
 
-/// Whether a registration may break policies in force.
+/// Whether a registration may have policies that do not fit the arguments of tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PolicyBreaks {
     /// It is rejected.
     #[default]
     Reject,
-    /// It is accepted, and its calls are denied.
+    /// It is accepted, and the calls of these tools are denied.
     Allow,
 }
 
@@ -83,7 +83,15 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
                 let warnings = spending.check_policy(document, &resources);
                 let warnings =
                     warnings.into_iter().chain(inspections.check_policy(document, &resources));
-                check_policy(document, &resources).into_iter().chain(warnings).collect()
+                let problems = check_policy(document, &resources, breaks);
+                let is_break = |problem: &Diagnostic| problem.code == Code::PolicyIncompatible;
+                if breaks == PolicyBreaks::Allow
+                    && problems.iter().any(is_break)
+                    && let Action::Register { broken_policies, .. } = &mut effect.action
+                {
+                    broken_policies.push(key.clone());
+                }
+                problems.into_iter().chain(warnings).collect()
             }
             Kind::Tool | Kind::Agent => {
                 let broken = conditions.check(&after, document);
@@ -129,7 +137,8 @@ pub fn check_document(
             let warnings = spending.check_policy(document, &resources);
             let warnings =
                 warnings.into_iter().chain(inspections.check_policy(document, &resources));
-            check_policy(document, &resources).into_iter().chain(warnings).collect()
+            let problems = check_policy(document, &resources, PolicyBreaks::Reject);
+            problems.into_iter().chain(warnings).collect()
         }
         Kind::Tool | Kind::Agent => {
             let mut conditions = ConditionsInForce::new(&after, &HashSet::new(), &calls);
@@ -404,7 +413,11 @@ struct Selected<'a> {
 }
 
 /// Checks a policy against everything that it selects.
-fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec<Diagnostic> {
+fn check_policy(
+    document: &Document,
+    resources: &SelectableResources<'_>,
+    breaks: PolicyBreaks,
+) -> Vec<Diagnostic> {
     let Entity::Policy(policy) = document.entity() else { return Vec::new() };
     let bursts = find_empty_bursts(policy);
     let Some(authorization) = &policy.authorization else {
@@ -424,18 +437,18 @@ fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec
     let mut checked: BTreeMap<usize, &CallTypes> = BTreeMap::new();
     // One finding for each problem, with the first affected tool.
     let mut problems: BTreeMap<CedarProblem, Option<&Key>> = BTreeMap::new();
-    let mut foreign: BTreeMap<CedarProblem, &Key> = BTreeMap::new();
+    let mut allowed: BTreeMap<CedarProblem, &Key> = BTreeMap::new();
     let mut unsatisfiable: BTreeSet<usize> = (0..conditions.statements().len()).collect();
     for Selected { calls, key, is_foreign } in resources.selected(&policy.applies_to) {
-        if problems.len() + foreign.len() >= FINDINGS {
+        if problems.len() + allowed.len() >= FINDINGS {
             break;
         }
         if checked.insert(calls.number(), calls).is_none() {
             let found = conditions.check_types(calls);
             unsatisfiable.retain(|index| found.unsatisfiable.contains(index));
             for problem in found.problems {
-                if is_foreign {
-                    foreign.entry(problem).or_insert(key);
+                if is_foreign || breaks == PolicyBreaks::Allow {
+                    allowed.entry(problem).or_insert(key);
                 } else {
                     problems.entry(problem).or_insert(Some(key));
                 }
@@ -475,7 +488,7 @@ fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec
     };
     let problems = problems.iter().take(FINDINGS);
     let problems = problems.map(|(problem, resource)| invalid(problem, *resource));
-    let warnings = foreign.iter().map(|(problem, key)| blocked(problem, key));
+    let warnings = allowed.iter().map(|(problem, key)| blocked(problem, key));
     let warnings = warnings.chain(find_unmatched(&conditions, resources));
     let omission = find_omission(policy, Some(&conditions));
     problems.chain(undeclared).chain(omission).chain(bursts).chain(warnings).collect()
@@ -614,15 +627,19 @@ fn invalid(problem: &CedarProblem, resource: Option<&Key>) -> Diagnostic {
         None => problem.to_string(),
     };
     let diagnostic = Diagnostic::error(Code::PolicyInvalid, CEDAR, message);
-    match &problem.help {
-        Some(help) => diagnostic.with_help(help),
-        None => diagnostic,
+    let break_help = "correct the condition, narrow the selectors, or accept that calls of the tools \
+                      that do not fit are denied (--allow-policy-break)";
+    match (&problem.help, resource) {
+        (Some(help), _) => diagnostic.with_help(help),
+        (None, Some(_)) => diagnostic.with_help(break_help),
+        (None, None) => diagnostic,
     }
 }
 
-/// Warns about a tool of another team that does not fit a policy.
+/// Warns about a tool that does not fit a policy and does not prevent it: a tool of another team with
+/// a name of this team, or an allowed break.
 fn blocked(problem: &CedarProblem, tool: &Key) -> Diagnostic {
-    let message = format!("{problem} (calls of {tool}, a tool of another team)");
+    let message = format!("{problem} (calls of {tool})");
     let help =
         "its calls are denied (POLICY_ERROR) until a version with these arguments is registered";
     Diagnostic::warning(Code::PolicyIncompatible, CEDAR, message).with_help(help)

@@ -63,6 +63,11 @@ impl PolicyInForce {
         self.document.key()
     }
 
+    /// Whether the version is a pre-release.
+    pub fn is_pre_release(&self) -> bool {
+        self.key().version.is_prerelease()
+    }
+
     /// The effective mode.
     pub fn mode(&self) -> Mode {
         self.mode

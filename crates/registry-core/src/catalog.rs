@@ -273,6 +273,18 @@ impl Catalog {
         usable.into_iter().map(|(_, record)| record).collect()
     }
 
+    /// The usable versions of a name, best first. In a scope, none that a version outside of the scope
+    /// could precede, with other dependencies, tags and annotations.
+    pub fn preferred_versions<'a>(&'a self, kind: Kind, name: &'a Name) -> Vec<&'a Arc<Record>> {
+        let mut versions = self.usable_versions(kind, name);
+        if *self.scope != Scope::Everything {
+            // Scopes select active versions. Deprecated ones are dependencies, and others can be missing.
+            let has_all = self.scope.has_all_versions(kind, name);
+            versions.retain(|record| has_all && record.is_active());
+        }
+        versions
+    }
+
     fn starting_at(
         &self,
         kind: Kind,

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use ledger::{
-    AccountReport, Answer, Epoch, GatewayAccount, Ledger, LedgerError, LedgerFuture, Recall, Report,
+    AccountAnswer, AccountReport, Answer, Epoch, GatewayAccount, Ledger, LedgerError, LedgerFuture,
+    Recall, Report,
 };
 use registry_proto::{
     convert::{MAX_REPORTED, read_answer, read_recall, write_report},
@@ -54,7 +55,13 @@ impl LedgerClient {
     /// Sends a report in parts of the size that the API accepts.
     async fn send(&self, gateway: &str, report: &Report) -> Result<Answer, LedgerError> {
         let mut whole: Option<Answer> = None;
-        for part in parts(report) {
+        for mut part in parts(report) {
+            let is_processed =
+                |whole: &Answer| whole.accounts.iter().all(AccountAnswer::is_processed);
+            if !whole.as_ref().is_none_or(is_processed) {
+                // The registry knows the accounts of its own part only.
+                (part.ended, part.complete) = (Vec::new(), Vec::new());
+            }
             let answer = self.post(gateway, &part).await?;
             match &mut whole {
                 None => whole = Some(answer),

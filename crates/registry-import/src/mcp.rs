@@ -55,11 +55,31 @@ pub struct ServerImportOptions {
 pub struct Naming {
     /// The prefix of each name.
     pub prefix: String,
-    /// The full names of single tools, by their names at the server.
+    /// The full names of single tools, by their names at the server or without a rename.
     pub renames: BTreeMap<String, Name>,
 }
 
 impl Naming {
+    /// The same with renames by the names at the server only.
+    fn for_server(&self, live: &LiveServer) -> Self {
+        let said = said_names(live);
+        let unnamed =
+            |tool: &str| names::closest_name(Kind::Tool, &format!("{}{tool}", self.prefix));
+        let tool = |from: &String| {
+            if said.contains(from.as_str()) {
+                return from.clone();
+            }
+            let is_it = |tool: &&&str| unnamed(tool).is_some_and(|name| name.as_str() == from);
+            let mut tools = said.iter().filter(is_it);
+            match (tools.next(), tools.next()) {
+                (Some(only), None) => (*only).to_owned(),
+                _ => from.clone(),
+            }
+        };
+        let renames = self.renames.iter().map(|(from, to)| (tool(from), to.clone())).collect();
+        Self { prefix: self.prefix.clone(), renames }
+    }
+
     /// The name of a tool, if the server's own name needs no repair.
     fn name(&self, said: &str) -> Option<Name> {
         let renamed = self.renames.get(said).cloned();
@@ -68,17 +88,23 @@ impl Naming {
 
     /// Renames that do not fit this server, each with the reason.
     pub fn problems(&self, live: &LiveServer) -> Vec<String> {
-        let said: BTreeSet<_> =
-            live.tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
+        let said = said_names(live);
+        let naming = self.for_server(live);
         let mut taken: BTreeMap<Name, &str> = BTreeMap::new();
         let mut problems = Vec::new();
-        for from in self.renames.keys().filter(|from| !said.contains(from.as_str())) {
-            let names = said.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-            problems
-                .push(format!("--rename {from}: the server has no tool `{from}`; it has {names}"));
+        for from in naming.renames.keys().filter(|from| !said.contains(from.as_str())) {
+            let names = said.iter().take(SHOWN).map(|name| quoted(name)).collect::<Vec<_>>();
+            problems.push(format!(
+                "--rename {from}: the server has no tool {}; it has {}",
+                quoted(from),
+                names.join(", ")
+            ));
+        }
+        if naming.renames.len() < self.renames.len() {
+            problems.push("two --rename select one tool; remove one".to_owned());
         }
         for tool in said {
-            let Some(name) = self.name(tool) else { continue };
+            let Some(name) = naming.name(tool) else { continue };
             if let Some(other) = taken.get(&name) {
                 problems.push(format!(
                     "the tools `{other}` and `{tool}` would both be named `{name}`; rename one of them"
@@ -89,6 +115,11 @@ impl Naming {
         }
         problems
     }
+}
+
+/// The names of the server's tools.
+fn said_names(live: &LiveServer) -> BTreeSet<&str> {
+    live.tools.iter().filter_map(|tool| tool["name"].as_str()).collect()
 }
 
 /// The common parts of one import.
@@ -109,7 +140,8 @@ pub fn import_server(live: &LiveServer, options: &ServerImportOptions) -> Import
     let Some(server) = name(&info, options, &mut repairs) else {
         return repairs.into_result(Draft::default());
     };
-    let mut common = Common { server, version, naming: options.naming.clone(), repairs };
+    let naming = options.naming.for_server(live);
+    let mut common = Common { server, version, naming, repairs };
     let (tools, pointers): (Vec<_>, Vec<_>) = common.tools(live).into_iter().unzip();
     let provides: Vec<_> = tools
         .iter()

@@ -21,8 +21,11 @@ pub struct ClientFiles {
 
 /// Whether the reason of a failed connection is a server certificate of an untrusted CA.
 pub fn is_untrusted_ca(reason: &str) -> bool {
-    // rustls reports `BadSignature` if a trusted CA has the same name and another key.
-    ["UnknownIssuer", "BadSignature"].iter().any(|error| reason.contains(error))
+    // If a trusted CA has the same name, rustls reports `BadSignature` for another key of the same
+    // type, and `UnsupportedSignatureAlgorithmForPublicKeyContext` for a key of another type.
+    ["UnknownIssuer", "BadSignature", "UnsupportedSignatureAlgorithmForPublicKey"]
+        .iter()
+        .any(|error| reason.contains(error))
 }
 
 /// Whether the reason of a failed connection is a CA certificate in place of a server certificate.

@@ -2,7 +2,11 @@
 //!
 //! It is meant for demos and experiments.
 
-use std::process::ExitCode;
+use std::{
+    fmt::Display,
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand};
 use reqwest::{RequestBuilder, Response};
@@ -85,6 +89,8 @@ struct Task {
 enum Failure {
     NotConnected(String),
     Refused(String),
+    /// The reader of standard output has ended, such as `head`.
+    NotRead,
 }
 
 impl From<reqwest::Error> for Failure {
@@ -97,7 +103,7 @@ impl From<reqwest::Error> for Failure {
 async fn main() -> ExitCode {
     let cli = Cli::parse();
     match Client::new(&cli).run(&cli.command).await {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) | Err(Failure::NotRead) => ExitCode::SUCCESS,
         Err(Failure::Refused(message)) => {
             eprintln!("error: {message}");
             ExitCode::FAILURE
@@ -127,16 +133,16 @@ impl<'a> Client<'a> {
                 let list = self.get("/.well-known/agents").await?;
                 for agent in list["agents"].as_array().into_iter().flatten() {
                     let text = |name: &str| agent[name].as_str().unwrap_or_default();
-                    println!("  {:<22} {}", text("name"), text("description"));
+                    show(&format!("  {:<22} {}", text("name"), text("description")))?;
                 }
             }
             Command::Card { name } => {
                 let path = format!("/a2a/{name}/.well-known/agent-card.json");
-                println!("{:#}", self.get(&path).await?);
+                show(&format!("{:#}", self.get(&path).await?))?;
             }
             Command::Send { message, no_wait } => {
                 let params = message.params(*no_wait);
-                println!("{:#}", self.call(&message.name, "SendMessage", &params).await?);
+                show(&format!("{:#}", self.call(&message.name, "SendMessage", &params).await?))?;
             }
             Command::Stream(message) => self.stream(message).await?,
             Command::Get(task) => self.show(task, "GetTask").await?,
@@ -147,8 +153,7 @@ impl<'a> Client<'a> {
 
     async fn show(&self, task: &Task, method: &str) -> Result<(), Failure> {
         let params = json!({ "id": task.id });
-        println!("{:#}", self.call(&task.name, method, &params).await?);
-        Ok(())
+        show(&format!("{:#}", self.call(&task.name, method, &params).await?))
     }
 
     async fn get(&self, path: &str) -> Result<Value, Failure> {
@@ -178,7 +183,7 @@ impl<'a> Client<'a> {
                 let line: Vec<u8> = buffer.drain(..=end).collect();
                 let line = String::from_utf8_lossy(&line);
                 if let Some(data) = line.strip_prefix("data:") {
-                    println!("{}", result_of(data)?);
+                    show(&result_of(data)?)?;
                 }
             }
         }
@@ -223,6 +228,10 @@ impl Message {
             "configuration": { "returnImmediately": no_wait },
         })
     }
+}
+
+fn show(text: &impl Display) -> Result<(), Failure> {
+    writeln!(io::stdout(), "{text}").map_err(|_| Failure::NotRead)
 }
 
 /// The result of a JSON-RPC message, or its error.

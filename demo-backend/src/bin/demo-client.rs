@@ -2,7 +2,12 @@
 //!
 //! It is meant for demos and experiments.
 
-use std::{collections::HashMap, error::Error as _, process::ExitCode};
+use std::{
+    collections::HashMap,
+    error::Error as _,
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 use axum::http::{HeaderName, HeaderValue};
 use clap::{Parser, Subcommand};
@@ -76,7 +81,8 @@ async fn main() -> ExitCode {
     };
     match run(&client, &cli.command).await {
         Ok(text) => {
-            println!("{text}");
+            // The reader may have ended, such as `head`.
+            let _ = writeln!(io::stdout(), "{text}");
             ExitCode::SUCCESS
         }
         Err(e) => {
@@ -117,7 +123,8 @@ fn described(error: &ClientInitializeError) -> String {
         text = format!("{text}: {cause}");
         source = cause.source();
     }
-    if ["UnknownIssuer", "BadSignature"].iter().any(|reason| text.contains(reason)) {
+    let untrusted = ["UnknownIssuer", "BadSignature", "UnsupportedSignatureAlgorithmForPublicKey"];
+    if untrusted.iter().any(|reason| text.contains(reason)) {
         text += "; set SSL_CERT_FILE to the CA bundle (PEM) that verifies the server's certificate";
     }
     text

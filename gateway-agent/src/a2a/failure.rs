@@ -176,8 +176,11 @@ fn failure(agent: &str, error: &Error) -> Failure {
 }
 
 fn of_upstream(error: &gateway_upstream::Error) -> (ErrorKind, &'static str) {
-    use gateway_upstream::{Error as Upstream, Phase};
+    use gateway_upstream::{Error as Upstream, Phase, ProtocolViolation};
     match error {
+        Upstream::Protocol { what: ProtocolViolation::CallStatus(_) } => {
+            (ErrorKind::Unavailable, "AGENT_UNAVAILABLE")
+        }
         Upstream::QuotaExceeded(_) => (ErrorKind::ResourceExhausted, "QUOTA_EXCEEDED"),
         Upstream::Timeout { phase: Phase::Stream, .. } => {
             (ErrorKind::DeadlineExceeded, "STREAM_TIME_LIMIT")

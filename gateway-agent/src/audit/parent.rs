@@ -1,9 +1,12 @@
 //! Records of composition steps, which inherit the caller of their composition.
 
+use std::sync::Arc;
+
 use gateway_protocol::mcp::Era;
+use policy::ApplicablePolicies;
 use registry_core::{Key, Revision};
 
-use super::CallRecord;
+use super::{CallRecord, metric, verdicts::StoredVerdicts};
 use crate::{identity::Caller, trace::Span};
 
 /// The facts that a step's record inherits.
@@ -13,6 +16,8 @@ pub struct AuditParent {
     caller: Option<Caller>,
     revision: Revision,
     era: Era,
+    /// Those of the composition's call.
+    stored: Arc<StoredVerdicts>,
 }
 
 impl CallRecord {
@@ -23,6 +28,7 @@ impl CallRecord {
             caller: self.caller.clone(),
             revision: self.revision,
             era: self.era,
+            stored: Arc::clone(&self.stored),
         }
     }
 }
@@ -30,7 +36,8 @@ impl CallRecord {
 impl AuditParent {
     /// For the steps of a saga that continues without its caller.
     pub fn without_caller(composition: &Key, caller: Caller, revision: Revision) -> Self {
-        Self { composition: composition.clone(), caller: Some(caller), revision, era: Era::Modern }
+        let (composition, caller) = (composition.clone(), Some(caller));
+        Self { composition, caller, revision, era: Era::Modern, stored: Arc::default() }
     }
 
     pub(crate) fn composition(&self) -> &Key {
@@ -40,6 +47,13 @@ impl AuditParent {
     /// The registered agent that calls.
     pub(crate) fn agent(&self) -> Option<&Key> {
         self.caller.as_ref().and_then(Caller::agent)
+    }
+
+    /// Adds the verdicts of policies that allow the caller a tool behind a stored result to the event of
+    /// the composition.
+    pub(crate) fn add_stored(&self, policies: &ApplicablePolicies) {
+        self.stored.add(&policies.verdicts(None, &[]));
+        metric::count_policy("allow", "");
     }
 
     /// Starts the record of a step.

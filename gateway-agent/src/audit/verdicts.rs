@@ -1,6 +1,30 @@
 //! The verdicts of policies in audit events.
 
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
+
 use policy::Finding;
+
+/// The verdicts about the tools behind the stored results that a call of a composition returns.
+#[derive(Debug, Default)]
+pub(super) struct StoredVerdicts(Mutex<BTreeSet<Box<str>>>);
+
+impl StoredVerdicts {
+    /// Adds verdicts, separated by spaces.
+    pub(super) fn add(&self, verdicts: &str) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.extend(verdicts.split_whitespace().map(Box::<str>::from));
+    }
+
+    /// The different verdicts, separated by spaces. `None`: there are none.
+    pub(super) fn text(&self) -> Option<String> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let verdicts: Vec<&str> = known.iter().map(|verdict| &**verdict).collect();
+        (!verdicts.is_empty()).then(|| verdicts.join(" "))
+    }
+}
 
 /// The verdicts with that of one policy replaced, or added. A denial stays one.
 pub(super) fn with(verdicts: &str, verdict: &str, finding: &Finding) -> String {

@@ -12,9 +12,7 @@ use super::endpoint::SendError;
 
 /// Failed handshakes, by a part of their reasons, with their remedies. The gateway has received no
 /// request. hyper reports a TLS alert as an invalid version.
-const FAILED_HANDSHAKES: [(&str, &str); 7] = [
-    ("UnknownIssuer", WRONG_CA),
-    ("BadSignature", WRONG_CA),
+const FAILED_HANDSHAKES: [(&str, &str); 5] = [
     (
         "CaUsedAsEndEntity",
         "The certificate of the gateway is a CA certificate: issue one with \
@@ -37,6 +35,9 @@ const WRONG_CA: &str = "Restart the bridge with --gateway-ca and the CA bundle t
 
 /// The remedy if the reason of a failed connection is a known failure of its handshake.
 pub(super) fn connection_remedy(reason: &str) -> Option<&'static str> {
+    if registry_tls::is_untrusted_ca(reason) {
+        return Some(WRONG_CA);
+    }
     FAILED_HANDSHAKES.iter().find(|(cause, _)| reason.contains(cause)).map(|(_, remedy)| *remedy)
 }
 
@@ -168,6 +169,7 @@ mod tests {
     fn failed_handshakes_name_the_options() {
         for (reason, expected) in [
             ("invalid peer certificate: UnknownIssuer", "--gateway-ca"),
+            ("invalid peer certificate: BadSignature", "--gateway-ca"),
             ("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))", "CA:FALSE"),
             ("received fatal alert: CertificateRequired", "--client-cert and --client-key"),
             ("received fatal alert: CertificateExpired", "--client-cert and --client-key"),

@@ -5,12 +5,11 @@
 
 use registry_follow::{Credentials, Token};
 
-use super::{Args, problem::Problems, read::Section, tls};
+use super::{Args, read::Section, tls};
 use crate::source::Source;
 
 /// Reads the credentials of the `registry` section and the flags.
 pub(super) fn read_section(
-    problems: &Problems,
     section: &Section<'_>,
     args: &Args,
     source: Option<&Source>,
@@ -19,10 +18,10 @@ pub(super) fn read_section(
     let tls = tls::client_files(section);
     let allows_insecure_token = section.switch("allowInsecureToken", false);
     let given = args.registry_token.clone().map(|token| Token::Text(token.expose().to_owned()));
-    let token_setting = if given.is_some() { "--registry-token" } else { "registry.tokenFile" };
+    let token_flag = given.is_some().then_some("--registry-token");
     let credentials = Credentials { token: given.or(token_file.map(Token::File)), tls };
     if let Err(e) = credentials.authorization() {
-        problems.at(0, token_setting, format!("invalid token: {e}"));
+        section.problem_of("tokenFile", token_flag, format!("invalid token: {e}"));
     }
     if let Err(e) = credentials.tls.read_pem() {
         section.problem(e.to_string());
@@ -31,8 +30,7 @@ pub(super) fn read_section(
     if has_token && !allows_insecure_token && source.is_some_and(|source| !is_private(source)) {
         let message = "the token would be sent unencrypted; use grpcs:// or \
                        https://, or set `allowInsecureToken: true` if the network is trusted";
-        let setting = if args.registry.is_some() { "--registry" } else { "registry.source" };
-        problems.at(0, setting, message.to_owned());
+        section.problem_of("source", args.registry.is_some().then_some("--registry"), message);
     }
     credentials
 }

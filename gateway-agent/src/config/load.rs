@@ -107,9 +107,9 @@ impl Config {
 
 fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let root = Section::root(problems, root);
-    let name = name(problems, &root, args);
+    let name = name(&root, args);
     let tls = tls::read(&root, args);
-    let listen = listen(problems, &root, args, tls.as_ref());
+    let listen = listen(&root, args, tls.as_ref());
     let servers = mcp_servers::read(problems, &root, args, listen);
     let has_servers = args.mcp_servers.is_some() || root.find("mcpServers").is_some();
     let registry = registry(problems, &root, args, has_servers);
@@ -123,7 +123,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let variables = variables(&root);
     let limits = limits(&root);
     let admin = observability::admin(&root);
-    let tracing = observability::tracing(&root, admin.is_some());
+    let tracing = observability::tracing(&root);
     let drain_notice = root.find("drainNotice").and_then(|field| field.parse(parse_duration));
     let drain_timeout =
         drain_timeout(&root, tool_limits::longest_call(&limits.upstream, &limits.tools));
@@ -214,20 +214,20 @@ fn agents(root: &Section<'_>) -> AgentBridges {
 
 /// Reads the file once, so that an invalid file is a problem of the configuration.
 fn session_key_file(root: &Section<'_>) -> Option<PathBuf> {
-    let file = tls::file(root, "sessionKeyFile")?;
+    let field = root.find("sessionKeyFile")?;
+    let file = PathBuf::from(field.text()?);
     if let Err(e) = seal::check_key_file(&file) {
-        root.problem(format!("sessionKeyFile: cannot use {}: {e}", file.display()));
+        field.problem(format!("cannot use {}: {e}", file.display()));
     }
     Some(file)
 }
 
-fn name(problems: &Problems, root: &Section<'_>, args: &Args) -> String {
+fn name(root: &Section<'_>, args: &Args) -> String {
     let written = root.find("name").and_then(|field| field.text());
     let name = args.name.clone().or(written).unwrap_or_else(host_name);
     if name.is_empty() || name.len() > NAME_BYTES || name.chars().any(char::is_control) {
         let message = format!("must have 1 to {NAME_BYTES} bytes and no control characters");
-        let setting = if args.name.is_some() { "--name" } else { "name" };
-        problems.at(0, setting, message);
+        root.problem_of("name", args.name.is_some().then_some("--name"), message);
     }
     name
 }
@@ -239,12 +239,7 @@ fn host_name() -> String {
     if name.is_empty() { "gateway".to_owned() } else { name.to_owned() }
 }
 
-fn listen(
-    problems: &Problems,
-    root: &Section<'_>,
-    args: &Args,
-    tls: Option<&ServerFiles>,
-) -> SocketAddr {
+fn listen(root: &Section<'_>, args: &Args, tls: Option<&ServerFiles>) -> SocketAddr {
     let written = root.find("listen").and_then(|field| field.parse(parse_socket_address));
     let listen = args.listen.or(written).unwrap_or(DEFAULT_LISTEN);
     let requires_certificates = tls.is_some_and(|tls| tls.client_ca.is_some());
@@ -253,8 +248,7 @@ fn listen(
             "{listen} can be reached from other machines, and callers need no certificate; set \
              `tls.clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure"
         );
-        let setting = if args.listen.is_some() { "--listen" } else { "listen" };
-        problems.at(0, setting, message);
+        root.problem_of("listen", args.listen.is_some().then_some("--listen"), message);
     }
     listen
 }
@@ -284,14 +278,11 @@ fn registry(
         _ => PathBuf::from(DEFAULT_CACHE),
     });
     if cache.file_name().is_none() {
-        let message = "`cache` must name a file, not a directory";
-        match &args.cache {
-            Some(_) => section.flag_problem("--cache", message),
-            None => section.problem(message),
-        }
+        let message = "must name a file, not a directory";
+        section.problem_of("cache", args.cache.is_some().then_some("--cache"), message);
     }
     let key = key(problems, &section, args);
-    let credentials = credentials::read_section(problems, &section, args, source.as_ref());
+    let credentials = credentials::read_section(&section, args, source.as_ref());
     let scope = scope::read(&section, args, source.as_ref());
     let poll = section.find("pollInterval").and_then(|field| field.parse(parse_positive_duration));
     let poll_interval = poll.unwrap_or(DEFAULT_POLL);

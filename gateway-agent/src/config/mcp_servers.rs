@@ -135,7 +135,7 @@ fn target(server: McpServer, own: Option<SocketAddr>) -> Result<TargetConfig, St
                 let shown = redact_url(&url);
                 return Err(format!("{shown} is the address of this gateway; remove the server"));
             }
-            TransportConfig::Http { url, headers, auth: None, tls: None, addresses }
+            TransportConfig::Http { url, headers, auth: None, tls: None, addresses, is_grpc: false }
         }
         Transport::Stdio { command, args, env, cwd } => TransportConfig::Stdio {
             command: command.into(),

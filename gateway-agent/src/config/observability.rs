@@ -46,8 +46,8 @@ fn read_token(file: &Path) -> Result<AdminToken, String> {
     Ok(AdminToken::new(token))
 }
 
-/// Reads the `tracing` section. Recent traces are kept only if the admin listener can serve them.
-pub(super) fn tracing(root: &Section<'_>, has_admin: bool) -> TracingConfig {
+/// Reads the `tracing` section.
+pub(super) fn tracing(root: &Section<'_>) -> TracingConfig {
     let section = root.section("tracing");
     let default = RecentTraces::default();
     let recent = RecentTraces {
@@ -57,7 +57,7 @@ pub(super) fn tracing(root: &Section<'_>, has_admin: bool) -> TracingConfig {
     };
     let otlp = section.find("otlp").and_then(|field| otlp(&field));
     section.finish();
-    TracingConfig { recent: has_admin.then_some(recent), otlp }
+    TracingConfig { recent, otlp }
 }
 
 fn otlp(field: &Field<'_>) -> Option<OtlpConfig> {

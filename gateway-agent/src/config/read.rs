@@ -129,6 +129,21 @@ impl<'a> Section<'a> {
         self.problems.at(0, flag, message);
     }
 
+    /// Reports a problem of a value that comes from the flag or, without one, from the field.
+    pub(super) fn problem_of(
+        &self,
+        name: &'static str,
+        flag: Option<&str>,
+        message: impl Into<String>,
+    ) {
+        match (flag, self.find(name)) {
+            (Some(flag), _) => self.flag_problem(flag, message),
+            (None, Some(field)) => field.problem(message),
+            // The value is a default.
+            (None, None) => self.problems.at(0, &self.child(name), message),
+        }
+    }
+
     /// Reports unknown fields.
     pub(super) fn finish(self) {
         let known = self.known.borrow();

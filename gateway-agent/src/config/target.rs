@@ -136,15 +136,17 @@ fn id(kind: Kind, name: Option<Field<'_>>, version: Option<Field<'_>>) -> Option
     Some(TargetId { kind, name: name?, version: version? })
 }
 
-/// Agents have no other transport.
+/// Agents have URLs only.
 fn over_http(section: &Section<'_>) -> Option<TransportConfig> {
-    let url = section.require("http", "set it to the URL of the agent's JSON-RPC endpoint")?;
-    http(section, &url)
+    let url = section.require("http", "set it to the URL of the agent's JSON-RPC endpoint");
+    let words = [("json", false), ("grpc", true)];
+    let is_grpc = section.choice("transport", &words, false);
+    http(section, &url?, is_grpc)
 }
 
 fn transport(section: &Section<'_>) -> Option<TransportConfig> {
     match (section.find("http"), section.find("stdio")) {
-        (Some(url), None) => http(section, &url),
+        (Some(url), None) => http(section, &url, false),
         (None, Some(stdio)) => child(stdio.section()),
         (Some(_), Some(_)) => {
             section.problem("`http` and `stdio` are both set; remove one of them");
@@ -157,7 +159,7 @@ fn transport(section: &Section<'_>) -> Option<TransportConfig> {
     }
 }
 
-fn http(section: &Section<'_>, url: &Field<'_>) -> Option<TransportConfig> {
+fn http(section: &Section<'_>, url: &Field<'_>, is_grpc: bool) -> Option<TransportConfig> {
     let headers = headers(section);
     let url = url.parse(endpoint);
     let tls = section.find("tls").map(|field| tls::read_target(&field, url.as_deref()));
@@ -171,7 +173,7 @@ fn http(section: &Section<'_>, url: &Field<'_>) -> Option<TransportConfig> {
     };
     let words = [("usual", Addresses::Usual), ("any", Addresses::Any)];
     let addresses = section.choice("addresses", &words, Addresses::default());
-    Some(TransportConfig::Http { url: url?, headers, auth, tls, addresses })
+    Some(TransportConfig::Http { url: url?, headers, auth, tls, addresses, is_grpc })
 }
 
 pub(super) fn endpoint(text: &str) -> Result<String, String> {

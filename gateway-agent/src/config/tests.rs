@@ -54,10 +54,53 @@ fn session_key_file_must_contain_keys() {
     std::fs::write(&file, "A".repeat(43)).unwrap();
     assert_eq!(parse(&text).unwrap().session_key_file.as_deref(), Some(file.path()));
     std::fs::write(&file, "A".repeat(44)).unwrap();
-    let problems = parse(&text).unwrap_err();
-    assert!(problems.len() == 1 && problems[0].contains("line 1 "), "{problems:?}");
+    let path = file.path().display().to_string();
+    let problems = || parse(&text).unwrap_err().join("\n").replace(&path, "FILE");
+    insta::assert_snapshot!(
+        problems(),
+        @"line 2: sessionKeyFile: cannot use FILE: line 1 must be 32 bytes in base64url (43 characters)"
+    );
     drop(file);
-    assert!(parse(&text).unwrap_err()[0].contains("sessionKeyFile"));
+    insta::assert_snapshot!(
+        problems(),
+        @"line 2: sessionKeyFile: cannot use FILE: No such file or directory (os error 2)"
+    );
+}
+
+#[test]
+fn settings_that_flags_override_have_lines() {
+    let found = parse(
+        "listen: 0.0.0.0:7080
+name: ''
+registry:
+  source: grpc://registry.test:7070
+  tokenFile: /nobody/has/this
+  cache: /
+",
+    )
+    .unwrap_err();
+    insta::assert_snapshot!(found.join("\n"), @"
+    line 1: listen: 0.0.0.0:7080 can be reached from other machines, and callers need no certificate; set `tls.clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure
+    line 2: name: must have 1 to 128 bytes and no control characters
+    line 4: registry.source: the token would be sent unencrypted; use grpcs:// or https://, or set `allowInsecureToken: true` if the network is trusted
+    line 5: registry.tokenFile: invalid token: /nobody/has/this: No such file or directory (os error 2)
+    line 6: registry.cache: must name a file, not a directory
+    ");
+    let args = Args { listen: Some("0.0.0.0:7080".parse().unwrap()), ..Args::default() };
+    let found = parse_with(DEFAULTS, &args).unwrap_err();
+    insta::assert_snapshot!(found.join("\n"), @"--listen: 0.0.0.0:7080 can be reached from other machines, and callers need no certificate; set `tls.clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure");
+}
+
+#[test]
+fn only_changed_settings_need_restart() {
+    let started = parse(DEFAULTS).unwrap();
+    let waiting = |more: &str| {
+        let changed = parse(&format!("{DEFAULTS}\n{more}")).unwrap();
+        changed.needs_restart(&started)
+    };
+    assert_eq!(waiting("admin: 127.0.0.1:7081"), ["admin"]);
+    assert_eq!(waiting("tracing: { recentTraces: 5 }"), ["tracing"]);
+    assert_eq!(waiting("allowedHosts: [gateway.example.com]"), <[&str; 0]>::default());
 }
 
 #[test]
@@ -456,6 +499,28 @@ fn agent_target_supports_only_http() {
     ] {
         let problems = targets(list).unwrap_err().join("\n");
         assert!(problems.contains(expected), "{list}: {problems}");
+    }
+}
+
+#[test]
+fn only_agents_have_grpc() {
+    let targets = |list: &str| parse(&format!("{DEFAULTS}\ntargets: [{{ {list}, version: '*' }}]"));
+    for (agent, expected) in [
+        ("agent: a, http: 'https://h'", false),
+        ("agent: a, http: 'https://h', transport: json", false),
+        ("agent: a, http: 'https://h', transport: grpc", true),
+    ] {
+        let config = targets(agent).unwrap();
+        let transport = &config.targets[0].transport;
+        let TransportConfig::Http { is_grpc, .. } = transport else { panic!("{transport:?}") };
+        assert_eq!(*is_grpc, expected, "{agent}");
+    }
+    for (target, expected) in [
+        ("agent: a, http: 'https://h', transport: soap", "not one of json, grpc"),
+        ("server: a, http: 'https://h', transport: grpc", "unknown field"),
+    ] {
+        let problems = targets(target).unwrap_err().join("\n");
+        assert!(problems.contains(expected), "{target}: {problems}");
     }
 }
 

@@ -143,6 +143,8 @@ impl Contracts {
 #[derive(Default)]
 struct ContractMonitor {
     statuses: StatusByTool,
+    /// The last status of each tool that was compared. A tool of a changed target is pending first.
+    compared: StatusByTool,
     warned: BTreeSet<(&'static str, String)>,
     is_failing: bool,
     has_checked: bool,
@@ -192,12 +194,11 @@ impl ContractMonitor {
     }
 
     /// Logs each changed state once.
-    fn log_changes(&self, contracts: &Contracts, statuses: &StatusByTool) {
+    fn log_changes(&mut self, contracts: &Contracts, statuses: &StatusByTool) {
+        self.compared.retain(|tool, _| statuses.contains_key(tool));
         let mut logged = 0;
         for (tool, now) in statuses {
-            let before = self.statuses.get(tool);
-            let was_well = before.is_none_or(|before| matches_contract(before));
-            if before.is_some_and(|before| **before == **now) || was_well && matches_contract(now) {
+            if !self.has_changed(tool, now) {
                 continue;
             }
             metric::count_change(now.state);
@@ -212,6 +213,16 @@ impl ContractMonitor {
                 "the contract states of more tools have changed"
             );
         }
+    }
+
+    /// Whether a compared tool matches its contract again, or has another difference.
+    fn has_changed(&mut self, tool: &Key, now: &Arc<ContractStatus>) -> bool {
+        if now.state == ContractState::Pending {
+            return false;
+        }
+        let before = self.compared.insert(tool.clone(), Arc::clone(now));
+        let was_well = before.as_ref().is_none_or(|before| matches_contract(before));
+        before.as_ref() != Some(now) && !(was_well && matches_contract(now))
     }
 
     /// Warns once about configured tools that the catalog does not contain.
@@ -233,7 +244,7 @@ impl ContractMonitor {
 }
 
 fn matches_contract(status: &ContractStatus) -> bool {
-    matches!(status.state, ContractState::Unchanged | ContractState::Pending)
+    status.state == ContractState::Unchanged
 }
 
 /// Whether callers are unaffected.
@@ -266,5 +277,38 @@ fn log(contracts: &Contracts, tool: &Key, now: &ContractStatus) {
             %tool, state, drift, live,
             "the live definition of a tool or agent differs from the registered or first seen one"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pending_tool_keeps_its_last_state() {
+        use ContractState::{Drifted, Missing, Pending, Unchanged};
+        let tool: Key = "tool/t@1.0.0".parse().unwrap();
+        let mut monitor = ContractMonitor::default();
+        let changes = [
+            (Pending, false),
+            (Unchanged, false),
+            (Drifted, true),
+            (Pending, false),
+            (Drifted, false),
+            (Pending, false),
+            (Unchanged, true),
+            (Pending, false),
+            (Missing, true),
+        ];
+        for (i, (state, expected)) in changes.into_iter().enumerate() {
+            let status = ContractStatus {
+                state,
+                live: None,
+                drift: Vec::new(),
+                is_accepted: false,
+                is_broken: false,
+            };
+            assert_eq!(monitor.has_changed(&tool, &Arc::new(status)), expected, "change {i}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Resolution of callers from each kind of claim.
 
 use gateway_policy::{CredentialOrigin, VerifiedCredential};
-use registry_core::{Catalog, Digest, scoped_catalog::ScopedCatalog};
+use registry_core::{Catalog, Digest, scope::Scope, scoped_catalog::ScopedCatalog};
 use serde_json::json;
 
 use super::*;

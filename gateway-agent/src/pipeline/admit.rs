@@ -11,7 +11,7 @@ use policy::{
     PartialDecision, Payer, Purpose, RateRule, Reason, ResourceKind,
 };
 use registry_core::{
-    Amount, Key,
+    Amount, Key, Revision,
     entity::policy::{Mode, Rate, RateKey},
 };
 use serde_json::{Map, Value, json, value::RawValue};
@@ -164,13 +164,13 @@ impl Governed {
     }
 
     /// Evaluates the policies with the final arguments, inspects these, takes the rates, and reserves
-    /// the price. `message`: the rest of a message to an agent.
+    /// the price. `rest`: the other parameters of a request to an agent.
     pub(super) async fn admit<'a>(
         &self,
         inspecting: Inspecting<'a>,
         inspection: &CallInspection,
         mut arguments: Option<&mut Arguments<'_>>,
-        message: Option<&RawValue>,
+        rest: Option<&RawValue>,
         record: &mut CallRecord,
     ) -> Result<Admission<'a>, Error> {
         let Inspecting { gateway, call, moment } = inspecting;
@@ -178,7 +178,7 @@ impl Governed {
         let mut decided = self.check_call(call, moment, arguments.as_deref_mut(), &mut audit);
         if decided.is_ok() {
             let (raw, log) = (arguments.as_deref().and_then(Arguments::raw), record.inspection());
-            let data = [raw, message];
+            let data = [raw, rest];
             let found = inspection.check_arguments(inspecting, data, log, &mut audit).await?;
             decided = found.map_or(Ok(()), Err);
         }
@@ -317,7 +317,7 @@ impl Governed {
             return Ok(None);
         }
         let (traces, trace) = (gateway.traces(), record.trace_id().as_u128());
-        let price = policies.price(Mode::Enforce).filter(|_| self.concerns_spending());
+        let price = policies.price(Mode::Enforce, None).filter(|_| self.concerns_spending());
         let price = price.map_or(Amount::ZERO, |rule| rule.price.reserved());
         let totals = traces.count(trace, price, Instant::now());
         let cost = TraceCost::new(traces, trace, price);
@@ -354,13 +354,13 @@ impl Governed {
     }
 
     /// Decides whether the caller may receive a stored result of the target. Its arguments are
-    /// unknown: a policy that reads them denies it, unless the result is that of the caller's own
-    /// call.
+    /// unknown: a policy that reads them denies it, unless it decided about the caller's own call.
+    /// `own_since`: the revision of the catalog at that call.
     pub(super) fn check_stored(
         &self,
         call: &Invocation,
         moment: &Moment,
-        is_own: bool,
+        own_since: Option<Revision>,
     ) -> Result<(), Finding> {
         let policies = &self.policies;
         policies.stale(Mode::Enforce, moment.freshness.age).map_or(Ok(()), Err)?;
@@ -368,13 +368,23 @@ impl Governed {
         let known: &[&[&str]] = &[&["caller"], &["purpose"], &["hops"], &["time"]];
         let undecided = match policies.decide_partially(self.action, &context, known) {
             PartialDecision::Denied(finding) => return Err(finding),
-            PartialDecision::Undecided(policies) => policies.into_iter().next(),
-            PartialDecision::Allowed => None,
+            PartialDecision::Undecided(policies) => policies,
+            PartialDecision::Allowed => Vec::new(),
         };
-        match undecided.filter(|_| !is_own) {
+        let catalog = &moment.snapshot.catalog;
+        let has_decided = |policy: &Key| {
+            let in_force_since = catalog.find(policy).map(|record| record.lifecycle.revision);
+            in_force_since.zip(own_since).is_some_and(|(from, own)| from <= own)
+        };
+        match undecided.into_iter().find(|policy| !has_decided(policy)) {
             Some(policy) => Err(Finding { policy, reason: Reason::Unauthorized }),
             None => Ok(()),
         }
+    }
+
+    /// The policies.
+    pub(super) fn policies(&self) -> &ApplicablePolicies {
+        &self.policies
     }
 
     /// The violation by arguments that cannot be read.

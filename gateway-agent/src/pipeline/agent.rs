@@ -32,14 +32,14 @@ pub(super) use self::{
     route::{find_route, find_subscription},
 };
 use self::{
-    ids::{AnswerIds, OpenedRequest, put_ids, take_ids},
-    message::{PolicyMessage, read_arguments},
+    ids::{AnswerIds, OpenedRequest, TakenIds},
+    message::PolicyRequest,
     price::Progress,
     tail::Tail,
 };
 use super::{
     Error, Output, PushRole, Target,
-    admit::Governed,
+    admit::{Governed, SentAdmission},
     arguments::Arguments,
     inspect::CallInspection,
     moment::Moment,
@@ -53,7 +53,7 @@ use crate::{audit::CallRecord, view::ServedTool};
 /// The number of events that wait for the caller. The agent waits while an event does.
 const WAITING_EVENTS: usize = 1;
 
-impl Sending<'_> {
+impl<'a> Sending<'a> {
     /// Sends an operation to an agent and finishes its answers.
     pub(super) async fn agent(
         &self,
@@ -66,23 +66,18 @@ impl Sending<'_> {
         let OpenedRequest { mut request, ids } = self.opened((&agent, &*skill), request)?;
         let served = &resolved.served;
         let operation = request.operation;
-        let admission = if operation.sends_message() {
+        let viewed = if operation.sends_message() {
             // An agent without a target gets nothing, also no rates and prices.
             if let Some(server) = served.missing_target() {
                 let missing = server.clone();
                 return Err(gateway_upstream::Error::NotConfigured { server: missing }.into());
             }
-            let PolicyMessage { arguments, rest } =
-                self.prepare_message(served, &mut request, task.is_none(), record).await?;
-            let mut arguments = arguments.as_deref().map(|raw| Arguments::new(Some(raw)));
-            let arguments = match &mut arguments {
-                Some(Ok(arguments)) => Some(arguments),
-                _ => None,
-            };
-            self.start(arguments, rest.as_deref(), record).await?
+            self.prepare_message(served, &mut request, task.is_none(), record).await?
         } else {
-            self.start(None, None, record).await?
+            self.viewed(&mut request)
         };
+        let admission = Box::pin(self.admitted(&viewed, record)).await?;
+        drop(viewed);
         let addresses: Vec<_> = self.gateway.upstreams().http_url(&agent).into_iter().collect();
         let hidden = Hidden::new(&addresses, REPLACEMENT);
         let exchange = Exchange {
@@ -98,6 +93,27 @@ impl Sending<'_> {
         let result = Box::pin(exchange.run(permit, request, &mut progress, record)).await;
         progress.settle(&exchange, admission, result.as_ref().err(), record);
         result.map(Output::Agent)
+    }
+
+    /// The request as policies see it. Without policies, nothing is read.
+    fn viewed(&self, request: &mut Request) -> PolicyRequest {
+        let governance = self.moment.snapshot.governance.as_ref();
+        governance.map(|_| PolicyRequest::of(request)).unwrap_or_default()
+    }
+
+    /// Checks the placeholders of a request, evaluates the policies, and starts sending.
+    async fn admitted(
+        &self,
+        PolicyRequest { arguments, rest }: &PolicyRequest,
+        record: &mut CallRecord,
+    ) -> Result<Option<SentAdmission<'a>>, Error> {
+        self.inspecting().check_placeholders(rest.as_deref()).await?;
+        let mut arguments = arguments.as_deref().map(|raw| Arguments::new(Some(raw)));
+        let arguments = match &mut arguments {
+            Some(Ok(arguments)) => Some(arguments),
+            _ => None,
+        };
+        self.start(arguments, rest.as_deref(), record).await
     }
 
     /// The request as the agent receives it, except for the restored placeholders.
@@ -126,7 +142,7 @@ impl Sending<'_> {
         request: &mut Request,
         is_first: bool,
         record: &mut CallRecord,
-    ) -> Result<PolicyMessage, Error> {
+    ) -> Result<PolicyRequest, Error> {
         let Self { gateway, call, moment, governed, inspection } = *self;
         let Some(message) = request.params.get_mut("message") else {
             return Err(Failure::invalid_params("/message", "a message is required").into());
@@ -152,12 +168,9 @@ impl Sending<'_> {
             validate::message(gateway, served, (&data, &call.context, mode), record).await;
         validated.map_err(|error| if is_restored { without_messages(error) } else { error })?;
         drop(data);
-        if governed.is_none() {
-            return Ok(PolicyMessage::default());
-        }
-        let message = read_arguments(request);
+        let viewed = self.viewed(request);
         if reads_arguments {
-            let Some(arguments) = &message.arguments else {
+            let Some(arguments) = &viewed.arguments else {
                 let problem = "a policy reads the arguments of this skill: send one data part \
                                with an object, or only text";
                 return Err(Failure::invalid_params("/message/parts", problem).into());
@@ -166,7 +179,7 @@ impl Sending<'_> {
             let reserved = call.context.buffer(content::tree_bytes(arguments.get()));
             reserved.map_err(gateway_upstream::Error::from)?;
         }
-        Ok(message)
+        Ok(viewed)
     }
 }
 
@@ -370,12 +383,13 @@ impl<'a> Exchange<'a> {
             validate::answer(gateway, self.served, (&data, &call.context), record).await?;
         }
         if inspection.has_results() {
-            let ids = take_ids(operation, &mut answer);
+            let ids = TakenIds::of_answer(operation, &mut answer);
             let inspecting = self.sending.inspecting();
             let checked =
                 inspection.check_answer(inspecting, self.served, answer, buffered, record);
             answer = checked.await?;
-            put_ids(operation, &mut answer, ids);
+            answer = Box::pin(inspection.check_texts(inspecting, answer, record)).await?;
+            ids.put_into_answer(operation, &mut answer);
         }
         self.ids.translate(operation, &mut answer);
         Ok(answer)

@@ -6,6 +6,7 @@
 
 mod copies;
 mod filter;
+mod texts;
 mod thread;
 
 use std::sync::Arc;
@@ -150,12 +151,12 @@ impl CallInspection {
         Ok(RawValue::from_string(restored).ok())
     }
 
-    /// Inspects the data for the upstream: the arguments, and the rest of a message to an agent.
+    /// Inspects the data for the upstream: the arguments, and the rest of a request to an agent.
     /// Returns the violation that rejects the operation.
     pub(super) async fn check_arguments(
         &self,
         inspecting: Inspecting<'_>,
-        [arguments, message]: [Option<&RawValue>; 2],
+        [arguments, rest]: [Option<&RawValue>; 2],
         log: &InspectionLog,
         audit: &mut Vec<Finding>,
     ) -> Result<Option<Finding>, Error> {
@@ -168,8 +169,8 @@ impl CallInspection {
         if let Some(arguments) = arguments {
             add(&inspection.with_exceptions(), "", ArgumentText::Json(arguments));
         }
-        if let Some(message) = message {
-            add(inspection, "", ArgumentText::Json(message));
+        if let Some(rest) = rest {
+            add(inspection, "", ArgumentText::Json(rest));
         }
         // The state is that of the server, and opaque.
         for param in call.params.iter().filter(|param| &*param.name != "requestState") {
@@ -183,6 +184,11 @@ impl CallInspection {
         for (text, place) in [(state, "/_meta/tracestate"), (baggage, "/_meta/baggage")] {
             if let Some(text) = text {
                 add(inspection, place, ArgumentText::Plain(text));
+            }
+        }
+        if let Target::Agent(sent) = &call.target {
+            for uri in sent.extensions.iter() {
+                add(inspection, "/A2A-Extensions", ArgumentText::Plain(uri));
             }
         }
         if let Target::Feature { subject, .. } = &call.target {
@@ -249,8 +255,9 @@ impl CallInspection {
         Ok(RawResult { result: changed, ..result })
     }
 
-    /// Inspects an answer or event of an agent without its ids. Changed data must still conform to the
-    /// output schema of the skill. `buffered`: the memory of the answer, which grows by a changed one.
+    /// Inspects an answer or event of an agent without its sealed ids. Changed data must still conform
+    /// to the output schema of the skill. `buffered`: the memory of the answer, which grows by a changed
+    /// one.
     pub(super) async fn check_answer(
         &self,
         inspecting: Inspecting<'_>,
@@ -281,6 +288,28 @@ impl CallInspection {
         }
         drop(data);
         Ok(changed)
+    }
+
+    /// Inspects the adjacent texts of messages and artifacts in an inspected answer or event.
+    pub(super) async fn check_texts(
+        &self,
+        inspecting: Inspecting<'_>,
+        mut answer: Value,
+        record: &mut CallRecord,
+    ) -> Result<Value, Error> {
+        let Some(inspection) = self.results.clone() else { return Ok(answer) };
+        let bytes = texts::adjacent_bytes(&mut answer);
+        if bytes == 0 {
+            return Ok(answer);
+        }
+        let log = record.inspection().clone();
+        let inspect = move || {
+            let found = texts::inspect(&inspection, &mut answer, &log);
+            (answer, found)
+        };
+        let (answer, found) = inspecting.thread().run(bytes, inspect).await.map_err(exceeded)?;
+        inspecting.record(found, record)?;
+        Ok(answer)
     }
 
     /// Inspects the report about the steps of a composition. Returns its JSON text if it changes.
@@ -452,12 +481,14 @@ impl<'a> Inspecting<'a> {
             && (json.get().contains("[[") || json.get().contains(r"\u005"))
     }
 
-    /// Checks the placeholders in the parameters of a prompt, resource or completion. They are not
-    /// restored.
-    pub(super) async fn check_placeholders(self) -> Result<(), Error> {
+    /// Checks the placeholders in the parameters of a prompt, resource or completion, and in the rest
+    /// of a request to an agent. They are not restored.
+    pub(super) async fn check_placeholders(self, rest: Option<&RawValue>) -> Result<(), Error> {
         let Self { gateway, call, moment } = self;
-        for param in call.params.iter().filter(|param| self.may_have_placeholders(&param.value)) {
-            let (inspections, value) = (Arc::clone(gateway.inspections()), param.value.clone());
+        let mut values: Vec<&RawValue> = call.params.iter().map(|param| &*param.value).collect();
+        values.extend(rest);
+        for value in values.into_iter().filter(|value| self.may_have_placeholders(value)) {
+            let (inspections, value) = (Arc::clone(gateway.inspections()), value.to_owned());
             let principal = moment.principal.clone();
             let bytes = value.get().len();
             let check = move || inspections.check_placeholders(&principal, value.get());

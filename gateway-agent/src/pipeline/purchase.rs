@@ -1,8 +1,11 @@
 //! The price of a call: its reservation in budgets, and the charge for each outcome.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    iter,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use a2a::ErrorKind;
@@ -36,7 +39,7 @@ pub(super) struct Purchase<'a> {
     spending: &'a Spending,
     enforced: Option<Priced>,
     /// For the budgets of policies in audit mode.
-    audited: Option<Priced>,
+    audited: Vec<Priced>,
     trace: Option<TraceCost<'a>>,
     is_compensation: bool,
     /// Whether the call was sent twice, and the first sending is charged.
@@ -94,18 +97,18 @@ impl Order<'_> {
         audit: &mut Vec<Finding>,
         record: &mut CallRecord,
     ) -> Result<Purchase<'g>, Finding> {
-        let enforced = self.charges(Mode::Enforce)?;
-        let audited = match self.charges(Mode::Audit) {
-            Ok(audited) => audited,
-            Err(finding) => {
-                audit.push(finding);
-                None
+        let enforced = self.charges(Mode::Enforce, None)?;
+        let mut audited = Vec::new();
+        let candidates = iter::once(None).chain(self.policies.pre_releases().map(Some));
+        for candidate in candidates.collect::<Vec<_>>() {
+            match self.charges(Mode::Audit, candidate) {
+                Ok(Some(charges)) if !charges.budgets.is_empty() => {
+                    audited.push(self.reserve_audited(spending, charges, audit).await);
+                }
+                Ok(_) => {}
+                Err(finding) => audit.push(finding),
             }
-        };
-        let audited = match audited {
-            Some(audited) => Some(self.reserve_audited(spending, audited, audit).await),
-            None => None,
-        };
+        }
         let enforced = match enforced {
             Some(enforced) => {
                 record.set_price(enforced.policy.key(), enforced.price.reserved());
@@ -124,12 +127,22 @@ impl Order<'_> {
         })
     }
 
-    /// The price and the budgets that it charges. `None`: the call has no price.
-    fn charges(&self, mode: Mode) -> Result<Option<Charges<'_>>, Finding> {
+    /// The price and the budgets that it charges: those of a pre-release, or of all releases. `None`:
+    /// the call has no price.
+    fn charges(
+        &self,
+        mode: Mode,
+        candidate: Option<&Arc<PolicyInForce>>,
+    ) -> Result<Option<Charges<'_>>, Finding> {
         let Self { policies, payer, is_compensation, .. } = self;
-        let Some(rule) = policies.price(mode) else {
+        let is_meant = |rule: &BudgetRule<'_>| match candidate {
+            Some(candidate) => Arc::ptr_eq(candidate, rule.policy),
+            None => !rule.policy.is_pre_release(),
+        };
+        let Some(rule) = policies.price(mode, candidate) else {
             let mut denying = policies
                 .budgets(mode)
+                .filter(is_meant)
                 .filter(|rule| rule.budget.unpriced == Decision::Deny && !is_compensation);
             return match denying.next() {
                 Some(BudgetRule { policy, budget }) => {
@@ -143,6 +156,7 @@ impl Order<'_> {
         // Budgets do not limit free calls.
         let charges = policies
             .charged_budgets(mode)
+            .filter(is_meant)
             .filter(|_| amount > Amount::ZERO)
             .map(|rule| BudgetCharge::new(rule, payer, amount))
             .collect();
@@ -209,7 +223,7 @@ impl Purchase<'_> {
             // The charge until the outcome is known.
             record.charge(price.reserved());
         }
-        let priced = [&mut self.enforced, &mut self.audited].into_iter().flatten();
+        let priced = self.enforced.iter_mut().chain(&mut self.audited);
         priced.flat_map(|priced| &mut priced.reservations).for_each(Reservation::set_sent);
         if let Some(trace) = &mut self.trace {
             trace.is_sent = true;
@@ -231,28 +245,29 @@ impl Purchase<'_> {
             }
         }
         let Outcome::Started(StartedTask { key, caller }) = outcome else {
-            return settle_all([enforced, audited], outcome);
+            return settle_all(enforced.into_iter().chain(audited), outcome);
         };
-        let (enforced, audited) = (kept(enforced, outcome), kept(audited, outcome));
-        if enforced.is_some() || audited.is_some() {
+        let enforced = enforced.and_then(|priced| kept(priced, outcome));
+        let audited: Vec<_> =
+            audited.into_iter().filter_map(|priced| kept(priced, outcome)).collect();
+        if enforced.is_some() || !audited.is_empty() {
             spending.keep_task(*key, caller, OpenTask { enforced, audited, trace: trace_id });
         }
     }
 }
 
 /// A price that the result of a task can report. Charges another one.
-fn kept(priced: Option<Priced>, outcome: Outcome<'_>) -> Option<Priced> {
-    let priced = priced?;
+fn kept(priced: Priced, outcome: Outcome<'_>) -> Option<Priced> {
     if let CallPrice::Reported { .. } = priced.price.call {
         return Some(priced);
     }
-    settle_all([Some(priced), None], outcome);
+    settle_all([priced], outcome);
     None
 }
 
 /// Charges the price of the outcome.
-fn settle_all(priced: [Option<Priced>; 2], outcome: Outcome<'_>) {
-    for Priced { price, reservations } in priced.into_iter().flatten() {
+fn settle_all(priced: impl IntoIterator<Item = Priced>, outcome: Outcome<'_>) {
+    for Priced { price, reservations } in priced {
         let charged = charge(&price, outcome);
         for reservation in reservations {
             reservation.settle_at(charged);
@@ -275,7 +290,7 @@ pub(super) fn settle_task(
             traces.refund(trace, unspent);
         }
     }
-    settle_all([enforced, audited], outcome);
+    settle_all(enforced.into_iter().chain(audited), outcome);
 }
 
 impl ResendApproval for Purchase<'_> {

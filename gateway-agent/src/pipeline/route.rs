@@ -51,7 +51,7 @@ pub(super) enum Route {
 }
 
 impl Route {
-    /// The name of the called skill in audit events and metrics, as compositions write it.
+    /// The name of the called skill in audit events, usage and metrics: `AGENT/SKILL`.
     pub(super) fn skill_name(&self) -> Option<String> {
         let served = match self {
             Self::Tool(resolved) => &resolved.served,

@@ -37,7 +37,8 @@ impl SagaHost for Host {
         let saga = composed.plan().saga(pointer)?;
         let caller = gateway.identify(&snapshot, identity, None);
         let quota_key = caller.principal(identity);
-        let owner = RunOwner { identity: identity.clone(), quota_key };
+        let revision = snapshot.catalog.revision();
+        let owner = RunOwner { identity: identity.clone(), quota_key, revision };
         // The composition counts. The hops before it are not in the journal.
         let governance = snapshot.governance.as_ref();
         let hops = governance.filter(|governance| governance.counts_hops()).map(|_| 1);
@@ -48,7 +49,7 @@ impl SagaHost for Host {
             owner: owner.clone(),
             context: RequestContext { caller: caller_key, hops, ..RequestContext::default() },
             client: None,
-            parent: AuditParent::without_caller(tool, caller, snapshot.catalog.revision()),
+            parent: AuditParent::without_caller(tool, caller, revision),
         };
         Some(ResumedSaga {
             plan: Arc::clone(composed.plan()),

@@ -112,18 +112,18 @@ impl<'a> Sending<'a> {
         }
     }
 
-    /// Evaluates the policies, and starts sending. `message`: the rest of a message to an agent.
-    /// `None`: no policy applies.
+    /// Evaluates the policies, and starts sending. `rest`: the other parameters of a request to an
+    /// agent. `None`: no policy applies.
     pub(super) async fn start(
         &self,
         arguments: Option<&mut Arguments<'_>>,
-        message: Option<&RawValue>,
+        rest: Option<&RawValue>,
         record: &mut CallRecord,
     ) -> Result<Option<SentAdmission<'a>>, Error> {
         let Some(governed) = self.governed else { return Ok(None) };
         // Boxed, because compositions nest.
         let (inspecting, inspection) = (self.inspecting(), self.inspection);
-        let admitted = governed.admit(inspecting, inspection, arguments, message, record);
+        let admitted = governed.admit(inspecting, inspection, arguments, rest, record);
         Ok(Some(Box::pin(admitted).await?.sent(record)))
     }
 
@@ -180,7 +180,7 @@ impl<'a> Sending<'a> {
     ) -> Result<Output, Error> {
         let Self { gateway, call, moment, .. } = *self;
         let FeatureRoute { method, server, .. } = route;
-        self.inspecting().check_placeholders().await?;
+        self.inspecting().check_placeholders(None).await?;
         let admission = self.start(None, None, record).await?;
         if method == Method::Subscribe {
             let subscription = gateway.upstreams().subscribe(permit, &moment.principal);

@@ -39,7 +39,11 @@ impl Composition<'_> {
         let Self { gateway, composed, served, call, forwarded } = self;
         let ForwardedCall { context, client, .. } = forwarded;
         let trace = record.inward(&context.trace);
-        let owner = RunOwner { identity: call.caller.claim.clone(), quota_key: principal.clone() };
+        let owner = RunOwner {
+            identity: call.caller.claim.clone(),
+            quota_key: principal.clone(),
+            revision: record.revision(),
+        };
         let runner = Runner {
             gateway: Arc::clone(gateway),
             composed: Arc::clone(composed),
@@ -140,6 +144,10 @@ impl StepRunner for Runner {
 
     fn authorize_stored(&self, origin: &ResultOrigin, scope: &RunScope) -> Result<(), StepError> {
         self.check_stored(origin, scope)
+    }
+
+    fn may_reuse(&self, origin: &ResultOrigin, scope: &RunScope) -> bool {
+        self.may_reuse_stored(origin, scope)
     }
 
     fn progress(&self, finished: u32, at: &str, outcome: &str) {

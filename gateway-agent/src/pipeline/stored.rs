@@ -4,17 +4,18 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use gateway_compose::{ResultOrigin, RunOwner, RunScope, StepError};
-use gateway_policy::Denial;
+use gateway_compose::{Effects, ResultOrigin, RunOwner, RunScope, StepError};
+use gateway_policy::{CallOutcome, Standing};
 use gateway_upstream::RequestContext;
-use registry_core::spec;
+use policy::Finding;
+use registry_core::{Key, Revision, spec};
 use serde_json::value::RawValue;
 
 use super::{
     Error, Gateway, InputHandling, Invocation, Target, ToolCall,
     admit::Governed,
     moment::{Moment, check_scopes_of},
-    route::{self, Route},
+    route::{self, ResolvedTool, Route},
     steps::Runner,
 };
 use crate::{
@@ -29,6 +30,13 @@ struct Contributor {
     served: Arc<ServedTool>,
     /// The number of gateways and compositions before its call.
     hops: u32,
+}
+
+/// A denial of a stored result.
+struct Withheld {
+    finding: Finding,
+    governed: Governed,
+    moment: Moment,
 }
 
 /// Checks that a caller may receive the result of its own earlier call of a composition: the scopes
@@ -68,21 +76,24 @@ pub(crate) fn check_own_result(
     let (_, finding) = route::authorize_route(gateway.policy(), &moment.freshness, route)?;
     // The tool is not called again.
     record.set_route(None, None, finding);
+    // A task keeps the policies of its call.
+    let revision = moment.snapshot.catalog.revision();
     if let Some(governed) = &governed
-        && let Err(finding) = governed.check_stored(&call, &moment, true)
+        && let Err(finding) = governed.check_stored(&call, &moment, Some(revision))
     {
         return Err(governed.denied(finding, &moment, record));
     }
     // A tool that is no composition anymore has no tools behind it.
     let Some(composed) = served.composed() else { return Ok(()) };
-    let (owner, hops) = (
-        RunOwner { identity: caller.claim.clone(), quota_key: moment.principal.clone() },
-        context.hops.map(|hops| hops.saturating_add(1)),
-    );
+    let hops = context.hops.map(|hops| hops.saturating_add(1));
     let runner = Runner {
         gateway: Arc::clone(gateway),
         composed: Arc::clone(composed),
-        owner,
+        owner: RunOwner {
+            identity: caller.claim.clone(),
+            quota_key: moment.principal.clone(),
+            revision,
+        },
         context: RequestContext { hops, ..context.clone() },
         client: None,
         parent: record.as_parent(served.key()),
@@ -90,9 +101,9 @@ pub(crate) fn check_own_result(
     if moment.snapshot.governance.is_none() {
         return Ok(());
     }
-    let targets = composed.plan().contributors();
-    let checked = runner.check_contributors(composed, targets, true, &RunScope::default());
-    checked.map_err(|(_, error)| error)
+    let all = runner.contributors(composed, composed.plan().contributors());
+    let checked = runner.check_contributors(&all, Some(revision), &RunScope::default());
+    checked.map_err(|(contributor, withheld)| runner.deny(contributor, *withheld))
 }
 
 impl Runner {
@@ -103,70 +114,130 @@ impl Runner {
         origin: &ResultOrigin,
         scope: &RunScope,
     ) -> Result<(), StepError> {
-        let snapshot = self.gateway.views().now();
-        if snapshot.governance.is_none() {
+        if self.gateway.views().now().governance.is_none() {
             return Ok(());
         }
-        let unknown = || Error::from(Denial::NoSuchTool).to_step(&origin.tool.to_string());
+        let all = self.contributors_of(origin).ok_or_else(|| unknown_origin(&origin.tool))?;
+        let checked = self.check_contributors(&all, self.own_since(origin), scope);
+        checked.map_err(|(contributor, withheld)| {
+            self.deny(contributor, *withheld).to_step(&contributor.name)
+        })
+    }
+
+    /// Makes the same check without a record of a denial.
+    pub(super) fn may_reuse_stored(&self, origin: &ResultOrigin, scope: &RunScope) -> bool {
+        if self.gateway.views().now().governance.is_none() {
+            return true;
+        }
+        let all = self.contributors_of(origin);
+        all.is_some_and(|all| self.check_contributors(&all, self.own_since(origin), scope).is_ok())
+    }
+
+    /// The revision of the catalog at the call that produced a result, if it was this caller's.
+    fn own_since(&self, origin: &ResultOrigin) -> Option<Revision> {
+        (origin.identity == self.owner.identity).then_some(origin.revision)
+    }
+
+    /// The tools behind a result. `None`: the gateway does not know them.
+    fn contributors_of(&self, origin: &ResultOrigin) -> Option<Vec<Contributor>> {
         let composed = if origin.tool == *self.parent.composition() {
             Arc::clone(&self.composed)
         } else {
             // All versions of a composition share their keys.
-            let served = self.gateway.views().registered(&snapshot, &origin.tool);
-            let composed = served.as_ref().and_then(|served| served.composed());
-            Arc::clone(composed.ok_or_else(unknown)?)
+            let views = self.gateway.views();
+            Arc::clone(views.registered(&views.now(), &origin.tool)?.composed()?)
         };
-        let targets = composed.plan().contributors_at(&origin.pointer).ok_or_else(unknown)?;
-        let is_own = origin.identity == self.owner.identity;
-        let checked = self.check_contributors(&composed, targets, is_own, scope);
-        checked.map_err(|(name, error)| error.to_step(&name))
+        let targets = composed.plan().contributors_at(&origin.pointer)?;
+        Some(self.contributors(&composed, targets))
     }
 
-    /// Checks the tools behind a result, also those of inner compositions. An error names its tool.
-    fn check_contributors(
+    /// The tools behind a result, also those of inner compositions.
+    fn contributors(
         &self,
         composed: &Composed,
         targets: BTreeSet<&spec::Target>,
-        is_own: bool,
-        scope: &RunScope,
-    ) -> Result<(), (String, Error)> {
+    ) -> Vec<Contributor> {
         let hops = self.context.hops.unwrap_or_default();
         let mut open: Vec<_> = contributors(composed, targets, hops).collect();
-        let mut checked = BTreeSet::new();
+        let (mut known, mut found) = (BTreeSet::new(), Vec::new());
         while let Some(contributor) = open.pop() {
             let Contributor { name, served, hops } = &contributor;
-            if !checked.insert((served.key().clone(), name.clone(), *hops)) {
+            if !known.insert((served.key().clone(), name.clone(), *hops)) {
                 continue;
             }
-            self.check_contributor(&contributor, is_own, scope)
-                .map_err(|error| (name.clone(), error))?;
             if let Some(inner) = served.composed() {
                 let targets = inner.plan().contributors();
                 open.extend(contributors(inner, targets, hops.saturating_add(1)));
             }
+            found.push(contributor);
+        }
+        found
+    }
+
+    /// Checks the tools behind a result, and adds the verdicts to the event of the composition.
+    fn check_contributors<'c>(
+        &self,
+        all: &'c [Contributor],
+        own_since: Option<Revision>,
+        scope: &RunScope,
+    ) -> Result<(), (&'c Contributor, Box<Withheld>)> {
+        let mut allowed = Vec::new();
+        for contributor in all {
+            let found = self.check_contributor(contributor, own_since, scope);
+            allowed.extend(found.map_err(|withheld| (contributor, withheld))?);
+        }
+        for governed in allowed {
+            self.parent.add_stored(governed.policies());
         }
         Ok(())
     }
 
+    /// Returns the policies that allow it.
     fn check_contributor(
         &self,
-        Contributor { name, served, hops }: &Contributor,
-        is_own: bool,
+        Contributor { served, hops, .. }: &Contributor,
+        own_since: Option<Revision>,
         scope: &RunScope,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Governed>, Box<Withheld>> {
         let mut call = self.invocation(served, RawValue::NULL.to_owned(), scope);
         call.context.hops = Some(*hops);
         let moment = Moment::now(&self.gateway, &call);
-        let route = moment.route(&self.gateway, &call)?;
+        let (served, standing) = (Arc::clone(served), Standing::Declared);
+        let route = Route::Tool(ResolvedTool { served, standing });
         let governed = Governed::find(&moment, &call, &route, self.parent.agent());
-        let Some(governed) = governed else { return Ok(()) };
-        let Err(finding) = governed.check_stored(&call, &moment, is_own) else { return Ok(()) };
+        let Some(governed) = governed else { return Ok(None) };
+        match governed.check_stored(&call, &moment, own_since) {
+            Ok(()) => Ok(Some(governed)),
+            Err(finding) => Err(Box::new(Withheld { finding, governed, moment })),
+        }
+    }
+
+    /// Records a denial.
+    fn deny(&self, contributor: &Contributor, withheld: Withheld) -> Error {
+        let Withheld { finding, governed, moment } = withheld;
         let span = self.gateway.tracer().begin(&self.context.trace);
-        let mut record = self.parent.begin(name, 0, span);
-        record.set_route(Some(served), None, None);
+        let mut record = self.parent.begin(&contributor.name, 0, span);
+        record.set_route(Some(&contributor.served), None, None);
         let error = governed.denied(finding, &moment, &mut record);
         error.record_in(&mut record);
-        Err(error)
+        error
+    }
+}
+
+/// The error of a stored result whose composition left the catalog. Its call is not repeated.
+fn unknown_origin(tool: &Key) -> StepError {
+    let message = format!(
+        "the result of an earlier call of {tool} with this key is withheld: the gateway cannot check \
+         policies, because its catalog lacks {tool} or a tool that it calls; the earlier call was made \
+         and is not repeated; add {tool} to the scope of the gateway"
+    );
+    StepError {
+        outcome: CallOutcome::Denied,
+        detail: message.clone(),
+        message,
+        effects: Effects::None,
+        retry_after: None,
+        rejects_result: false,
     }
 }
 

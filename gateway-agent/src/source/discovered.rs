@@ -462,6 +462,7 @@ mod tests {
             auth: None,
             tls: None,
             addresses: Addresses::default(),
+            is_grpc: false,
         }
     }
 

@@ -197,6 +197,10 @@ mod tests {
                 "write http:// in `registry.source`",
             ),
             ("invalid peer certificate: UnknownIssuer", CA_SETTING),
+            (
+                "invalid peer certificate: UnsupportedSignatureAlgorithmForPublicKeyContext { }",
+                CA_SETTING,
+            ),
             ("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))", "CA:FALSE"),
         ] {
             let remedy = connection_remedy(reason).unwrap();

@@ -42,6 +42,13 @@ pub enum Source {
     Discovered,
 }
 
+impl Source {
+    /// Whether there is no registry.
+    pub fn is_discovered(&self) -> bool {
+        matches!(self, Self::Discovered)
+    }
+}
+
 /// `registry.scope` and `registry.scopeFile`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScopeConfig {

@@ -5,7 +5,7 @@ use ledger::{
     spender::{BudgetSettings, Unit},
 };
 use policy::{BudgetRule, Payer, RateRule};
-use registry_core::{Amount, Digest, entity::policy::OnUnavailable};
+use registry_core::{Amount, Digest};
 
 use super::rules;
 
@@ -53,11 +53,7 @@ impl Claim for BudgetCharge<'_> {
     }
 
     fn settings(&self) -> BudgetSettings {
-        let allowance = match self.rule.budget.on_unavailable {
-            OnUnavailable::Deny => Amount::ZERO,
-            OnUnavailable::Allow(allowance) => allowance,
-        };
-        BudgetSettings { unit: Unit::Money, allowance }
+        BudgetSettings { unit: Unit::Money, allowance: self.rule.budget.on_unavailable.allowance() }
     }
 
     fn windows(&self) -> Result<WindowRule, WindowError> {

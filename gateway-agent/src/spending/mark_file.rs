@@ -64,7 +64,7 @@ mod tests {
         let budget = BudgetKey { policy: "p".into(), budget: "b".into(), subject: "a".into() };
         let process = Epoch::new(1);
         let account = AccountKey { budget, window: WindowId::new("total"), epoch: process };
-        let mark = Mark { account, settled: Amount::from_micros(15_000) };
+        let mark = Mark { account, settled: Amount::from_micros(15_000), forced: Amount::ZERO };
         let (marks, allowances) = (vec![mark], Vec::new());
         vec![ProcessMarks { process, written_at: Timestamp::EPOCH, marks, allowances }]
     }

@@ -30,7 +30,7 @@ pub(crate) struct Priced {
 pub(crate) struct OpenTask {
     pub(crate) enforced: Option<Priced>,
     /// For the budgets of policies in audit mode.
-    pub(crate) audited: Option<Priced>,
+    pub(crate) audited: Vec<Priced>,
     /// The trace whose cost contains the price.
     pub(crate) trace: Option<u128>,
 }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     fn task() -> OpenTask {
-        OpenTask { enforced: None, audited: None, trace: None }
+        OpenTask { enforced: None, audited: Vec::new(), trace: None }
     }
 
     fn at(hours: u64) -> BootTime {

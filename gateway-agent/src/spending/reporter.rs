@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-use ledger::{Answer, Ledger, Refusal, Report, spender::BootTime};
+use ledger::{AccountAnswer, Answer, Ledger, Refusal, Report, spender::BootTime};
+use registry_core::Amount;
 use tokio::{
     task::spawn_blocking,
     time::{Interval, MissedTickBehavior, interval, sleep, timeout},
@@ -38,7 +39,30 @@ pub struct Reporter {
 #[derive(Debug, Default)]
 struct Reports {
     last_at: BootTime,
+    /// Whether the last answer rejected spending.
+    has_rejection: bool,
     series: BudgetSeries,
+}
+
+impl Reports {
+    /// Logs the first of consecutive answers that reject spending.
+    fn note_rejections(&mut self, report: &Report, answer: &Answer) {
+        let accounts = report.accounts.iter().zip(&answer.accounts);
+        let rejected = accounts.filter(|(reported, _)| reported.totals.settled > Amount::ZERO);
+        let mut rejected =
+            rejected.filter_map(|(_, answered)| Some((answered, answered.result.as_ref().err()?)));
+        let first = rejected.next();
+        let had_rejection = std::mem::replace(&mut self.has_rejection, first.is_some());
+        if let Some((AccountAnswer { budget, epoch, .. }, reason)) =
+            first.filter(|_| !had_rejection)
+        {
+            tracing::warn!(
+                %budget, %epoch,
+                "the ledger rejected the spending of this gateway, `registryctl budget show` does not \
+                 contain it: {reason}"
+            );
+        }
+    }
 }
 
 impl Reporter {
@@ -185,6 +209,7 @@ impl Reporter {
             Ok(Ok(answer)) => {
                 let now = clock.boot();
                 if spender.answer(&report, &answer, sent_at, now) {
+                    reports.note_rejections(&report, &answer);
                     self.note_refusals(&report, &answer, number);
                 }
                 *lock(&self.spending.answered_at) = Some(now);

@@ -38,7 +38,8 @@ impl BudgetRules {
                     budget: budget.name.as_str().into(),
                 };
                 // A release precedes its pre-release.
-                budgets.entry(name).or_insert(BudgetRule { limit: budget.limit, windows });
+                let (limit, allowance) = (budget.limit, budget.on_unavailable.allowance());
+                budgets.entry(name).or_insert(BudgetRule { limit, allowance, windows });
             }
         }
         Self { catalog: Arc::clone(catalog), policies, budgets }

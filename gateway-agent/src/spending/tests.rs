@@ -52,7 +52,11 @@ impl Ledger for TestLedger {
                 LedgerState::Up => {}
             }
             let rule = |key: &BudgetKey| {
-                let budget = LedgerRule { limit: self.limit, windows: WindowRule::Total };
+                let budget = LedgerRule {
+                    limit: self.limit,
+                    allowance: Amount::ZERO,
+                    windows: WindowRule::Total,
+                };
                 Some(if key.is_rate() { self.rate.clone() } else { budget })
             };
             let reply = lock(&self.ledger).report(gateway, report, rule, self.clock.wall())?;
@@ -113,7 +117,7 @@ impl Fleet {
             clock,
             ledger: Mutex::new(MemoryLedger::new(limits, clock.wall())),
             limit,
-            rate: LedgerRule { limit: calls, windows },
+            rate: LedgerRule { limit: calls, allowance: Amount::ZERO, windows },
             state: Mutex::new(LedgerState::Up),
             recalls: tokio::sync::Mutex::new(recalls),
             reports: AtomicU64::new(0),
@@ -267,6 +271,34 @@ async fn unavailable_ledger_leaves_the_allowance() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn changed_allowance_applies_to_open_account() {
+    let mut fleet = Fleet::with(times(10), json!({ "onUnavailable": { "allow": "0.03" } }));
+    fleet.set(LedgerState::Down);
+    let process = fleet.start();
+    fleet.spend(&process).await;
+    fleet.policy = Fleet::new(times(10)).policy;
+    assert!(fleet.reserve(&process).await.unwrap_err().is_unavailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn compensations_beyond_limit_survive_crash() {
+    let fleet = Fleet::new(PRICE);
+    let process = fleet.start();
+    fleet.spend(&process).await;
+    fleet.set(LedgerState::Down);
+    for _ in 0..10 {
+        let mut call = process.spending.force(&[fleet.charge(PRICE)]).await.unwrap();
+        call.set_sent();
+        call.settle();
+    }
+    process.crash().await;
+    fleet.set(LedgerState::Up);
+    let _next = fleet.start();
+    fleet.until(|row| row.settled == times(11) && row.exposed == times(11)).await;
+    assert_eq!(fleet.row().unexplained, Amount::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
 async fn unavailable_ledger_denies_without_allowance() {
     let fleet = Fleet::new(times(10));
     fleet.set(LedgerState::Down);
@@ -314,7 +346,7 @@ impl Fleet {
         call.set_sent();
         let enforced = Some(Priced { price: reported_price(), reservations: vec![call] });
         let key = Digest::compute(b"task");
-        let task = OpenTask { enforced, audited: None, trace: None };
+        let task = OpenTask { enforced, audited: Vec::new(), trace: None };
         process.spending.keep_task(key, &None, task);
         key
     }

@@ -2,11 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use a2a::{ErrorKind, Failure, Operation, Request, extensions::Extensions};
+use a2a::{
+    ErrorKind, Failure, Operation, Request,
+    extensions::{EXTENSIONS_HEADER, Extensions},
+};
 use gateway_policy::{CallerIdentity, Denial};
 use gateway_protocol::mcp::Era;
 use gateway_testkit::{Received, Reply, Server};
 use gateway_upstream::RequestContext;
+use http::{HeaderMap, HeaderValue};
 use registry_core::{Kind, Name};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -70,7 +74,17 @@ impl Script {
         let asked = json!({ "method": seen.rpc_method(), "params": params });
         self.asked.lock().unwrap().push(asked);
         let made = &params["message"]["parts"][0]["data"]["say"];
-        let artifact = json!({ "artifactId": "made", "parts": [{ "data": { "made": made } }] });
+        let id = match &params["message"]["parts"][0]["data"]["id"] {
+            Value::Null => json!("made"),
+            id => id.clone(),
+        };
+        let artifact_of = |parts: Value| json!({ "artifactId": id, "parts": parts });
+        // Texts that the agent splits.
+        let texts: Vec<_> = made.as_str().unwrap_or_default().split('|').collect();
+        let artifact = artifact_of(match texts.as_slice() {
+            [] | [_] => json!([{ "data": { "made": made } }]),
+            texts => texts.iter().map(|text| json!({ "text": text })).collect(),
+        });
         let context = params["message"]["contextId"].as_str().unwrap_or("context-1");
         let status = json!({ "state": "TASK_STATE_COMPLETED" });
         let task = json!({ "id": "task-00001", "contextId": context, "status": status,
@@ -88,22 +102,13 @@ impl Script {
                     update["contextId"] = context.into();
                     update
                 };
-                let artifacts = match made.as_str().and_then(|made| made.split_once('|')) {
-                    None => vec![json!({ "artifact": artifact })],
-                    // A text that the agent splits.
-                    Some((start, end)) => {
-                        let text =
-                            |text| json!({ "artifactId": "made", "parts": [{ "text": text }] });
-                        vec![
-                            json!({ "artifact": text(start) }),
-                            json!({ "artifact": text(end), "append": true }),
-                        ]
-                    }
+                let chunk = |(at, part): (usize, &Value)| {
+                    let update =
+                        json!({ "artifact": artifact_of(json!([part])), "append": at > 0 });
+                    json!({ "artifactUpdate": ids(update) })
                 };
-                let mut events: Vec<_> = artifacts
-                    .into_iter()
-                    .map(|update| json!({ "artifactUpdate": ids(update) }))
-                    .collect();
+                let parts = artifact["parts"].as_array().into_iter().flatten();
+                let mut events: Vec<_> = parts.enumerate().map(chunk).collect();
                 events.push(json!({ "statusUpdate": ids(json!({ "status": status })) }));
                 let id = seen.body["id"].clone();
                 let response = move |event| json!({ "jsonrpc": "2.0", "id": id, "result": event });
@@ -134,6 +139,15 @@ async fn operate(
     operation: Operation,
     params: Value,
 ) -> (Vec<Value>, Result<Value, Error>) {
+    operate_with(bench, caller, (operation, Extensions::default()), params).await
+}
+
+async fn operate_with(
+    bench: &Bench,
+    caller: &str,
+    (operation, extensions): (Operation, Extensions),
+    params: Value,
+) -> (Vec<Value>, Result<Value, Error>) {
     let Value::Object(params) = params else { panic!("{params}") };
     let (sender, mut receiver) = mpsc::channel(8);
     let name = Name::parse(Kind::Agent, "helper").unwrap();
@@ -143,7 +157,7 @@ async fn operate(
         target: Target::Agent(AgentCall {
             agent: RequestedAgent { name, version: None },
             request: Request::new(operation, params),
-            extensions: Extensions::default(),
+            extensions,
             events: Some(sender),
             late: None,
             push: PushRole::None,
@@ -303,6 +317,99 @@ async fn value_that_spans_events_is_inspected() {
     let (events, result) = operate(&bench, "a", Operation::SendStreamingMessage, params).await;
     assert!(matches!(result, Err(Error::Policy(_))), "{result:?}");
     assert!(events.is_empty(), "{events:?}");
+}
+
+#[tokio::test]
+async fn values_in_short_chunks_are_redacted() {
+    let inspection =
+        json!({ "inspection": { "results": { "financial": "redact", "contact": "redact" } } });
+    let (bench, _script) = start([policy("inspect", inspection)]).await;
+    let data = json!({ "n": 1, "say": "card 4539 5787| 6362 1486 mail bob.spl|it@firma.de" });
+    let params = message(&data);
+    let (events, result) = operate(&bench, "a", Operation::SendStreamingMessage, params).await;
+    assert_eq!(result.unwrap(), Value::Null);
+    let [artifact, _status] = events.as_slice() else { panic!("{events:?}") };
+    let text = &artifact["artifactUpdate"]["artifact"]["parts"][0]["text"];
+    assert_eq!(*text, "card [redacted:financial] mail [redacted:contact]");
+}
+
+#[tokio::test]
+async fn value_that_spans_text_parts_is_inspected() {
+    let inspection = |action: &str| {
+        policy("inspect", json!({ "inspection": { "results": { "contact": action } } }))
+    };
+    let data = || json!({ "n": 1, "say": "to x@kestrel.dev|, jane.doe@acme|-bank.org" });
+    let parts = |result: Value| result["task"]["artifacts"][0]["parts"].clone();
+    let (bench, _script) = start([inspection("redact")]).await;
+    let redacted = parts(send(&bench, "a", data()).await.unwrap());
+    let expected = "to [redacted:contact], [redacted:contact]";
+    assert_eq!(redacted, json!([{ "text": "" }, { "text": "" }, { "text": expected }]));
+    let (bench, _script) = start([inspection("log")]).await;
+    let logged = parts(send(&bench, "a", data()).await.unwrap());
+    let expected = ["to x@kestrel.dev", ", jane.doe@acme", "-bank.org"];
+    assert_eq!(logged, json!(expected.map(|text| json!({ "text": text }))));
+    let (bench, _script) = start([inspection("block")]).await;
+    let data = json!({ "n": 1, "say": "jane.doe@acme|-bank.org" });
+    let blocked = send(&bench, "a", data).await;
+    assert!(matches!(blocked, Err(Error::Policy(_))), "{blocked:?}");
+}
+
+#[tokio::test]
+async fn parameters_of_all_operations_are_inspected() {
+    const CARD: &str = "card 4111 1111 1111 1111";
+    let inspection = json!({ "inspection": { "arguments": { "financial": "block" },
+        "results": { "contact": "tokenize" } } });
+    let (bench, script) = start([policy("inspect", inspection)]).await;
+    let task = send(&bench, "a", json!({ "n": 1 })).await.unwrap()["task"]["id"].clone();
+    for operation in [Operation::GetTask, Operation::CancelTask, Operation::SubscribeToTask] {
+        for (member, value) in [
+            ("metadata", json!({ "z": CARD })),
+            ("unknown", json!(CARD)),
+            ("unknown", json!({ CARD: 1 })),
+        ] {
+            let params = json!({ "id": task, member: value });
+            let got = operate(&bench, "a", operation, params).await.1;
+            assert!(matches!(got, Err(Error::Policy(_))), "{operation:?} {got:?}");
+        }
+        let params = json!({ "id": task, "metadata": { "z": "[[contact:000000]]" } });
+        let got = operate(&bench, "a", operation, params).await.1;
+        assert!(matches!(got, Err(Error::UnknownPlaceholder { .. })), "{operation:?} {got:?}");
+    }
+    let mut named = message(&json!({ "n": 1 }));
+    named["message"]["messageId"] = CARD.into();
+    let got = operate(&bench, "a", Operation::SendMessage, named).await.1;
+    assert!(matches!(got, Err(Error::Policy(_))), "{got:?}");
+    let mut headers = HeaderMap::new();
+    let uri = HeaderValue::from_static("https://x.de/card/4111111111111111");
+    headers.insert(EXTENSIONS_HEADER, uri);
+    for (operation, params) in [
+        (Operation::SendMessage, message(&json!({ "n": 1 }))),
+        (Operation::GetTask, json!({ "id": task })),
+    ] {
+        let extended = (operation, Extensions::of_headers(&headers));
+        let got = operate_with(&bench, "a", extended, params).await.1;
+        assert!(matches!(got, Err(Error::Policy(_))), "{operation:?} {got:?}");
+    }
+    assert_eq!(script.asked().len(), 1);
+    let params = json!({ "id": task, "historyLength": 1 });
+    operate(&bench, "a", Operation::GetTask, params).await.1.unwrap();
+    assert_eq!(script.asked()[1]["params"], json!({ "id": "task-00001", "historyLength": 1 }));
+}
+
+#[tokio::test]
+async fn ids_of_artifacts_are_inspected() {
+    const MAIL: &str = "jane.doe@acme-bank.org";
+    let inspection = json!({ "inspection": { "results": { "contact": "redact" } } });
+    let (bench, _script) = start([policy("inspect", inspection)]).await;
+    let data = |id: Value| json!({ "n": 1, "say": "x", "id": id });
+    let got = send(&bench, "a", data(MAIL.into())).await;
+    assert!(matches!(got, Err(Error::Policy(_))), "{got:?}");
+    let params = message(&data(MAIL.into()));
+    let (events, got) = operate(&bench, "a", Operation::SendStreamingMessage, params).await;
+    assert!(matches!(got, Err(Error::Policy(_))) && events.is_empty(), "{got:?} {events:?}");
+    let got = send(&bench, "a", data(json!({ "x": MAIL }))).await.unwrap();
+    assert_eq!(got["task"]["artifacts"][0]["artifactId"]["x"], "[redacted:contact]");
+    assert!(got["task"]["id"].as_str().is_some_and(|id| !id.contains("task-00001")));
 }
 
 #[tokio::test]

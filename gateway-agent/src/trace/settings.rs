@@ -3,10 +3,10 @@
 use http::HeaderMap;
 
 /// The `tracing` section.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TracingConfig {
-    /// The traces kept for the admin listener. `None`: no traces are kept.
-    pub recent: Option<RecentTraces>,
+    /// The traces kept for the admin listener, if there is one.
+    pub recent: RecentTraces,
     /// The collector of sampled spans.
     pub otlp: Option<OtlpConfig>,
 }

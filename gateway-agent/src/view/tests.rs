@@ -123,6 +123,7 @@ fn listing(targets: &[&str], tools: Value) -> Arc<Definitions> {
         auth: None,
         tls: None,
         addresses: Addresses::default(),
+        is_grpc: false,
     });
     for target in targets {
         let mut tools = Tools::default();

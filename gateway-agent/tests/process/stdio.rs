@@ -87,6 +87,22 @@ targets:
 }
 
 #[test]
+fn embedded_gateway_logs_its_registered_tools() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = r#"{ "schemaVersion": "2.0",
+        "servers": [{ "name": "s", "version": "1.0.0", "description": "d",
+            "provides": [{ "tool": "t", "version": "1.0.0" }] }],
+        "tools": [{ "name": "t", "version": "1.0.0",
+            "source": { "server": "s", "serverVersion": "1.0.0" } }] }"#;
+    fs::write(dir.path().join("registry.json"), file).expect("a file");
+    let output = run(dir.path(), &["--registry", "file://./registry.json"], INITIALIZE);
+    let log = String::from_utf8_lossy(&output.stderr);
+    let ready = log.split_once("gateway is ready (").and_then(|(_, rest)| rest.split_once(')'));
+    let (catalog, _) = ready.unwrap_or_else(|| panic!("{log}"));
+    insta::assert_snapshot!(catalog, @"catalog revision 1, 1 tool registered");
+}
+
+#[test]
 fn hanging_server_delays_only_first_start() {
     let dir = tempfile::tempdir().expect("a directory");
     let servers = r#"{"mcpServers":{"slow":{"command":"sleep","args":["60"]}}}"#;

@@ -33,7 +33,10 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
         // Rights in doubt and reclaimed rights cover the spending of processes without marks.
         let covered: i128 = spending
             .books_of(id)
-            .map(|state| i128::from(state.figures.exposed) + state.reclaimed() + state.lost)
+            .map(|state| {
+                let recorded = [state.figures.exposed, state.figures.unexplained].map(i128::from);
+                recorded.iter().sum::<i128>() + state.reclaimed() + state.lost
+            })
             .sum();
         if due > covered + spending.unmarked(id) {
             let lines = spending.books_of(id).map(|state| state.line);

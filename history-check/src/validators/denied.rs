@@ -41,6 +41,10 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
         if rule.is_none_or(|rule| rule.limit != rule.price) || is_changed(history, id) {
             continue;
         }
+        // A compensation can use up the limit before the call.
+        if spending.calls_of(id).any(|call| call.is_compensation) {
+            continue;
+        }
         let executions: i128 = spending.calls_of(id).map(|call| call.executions).sum();
         if executions != 1 {
             let lines = spending.calls_of(id).map(|call| call.line);

@@ -40,7 +40,7 @@ struct Pair {
 
 /// An account with its budget: policy, budget, subject, window, gateway, epoch, granted, returned,
 /// settled, and whether it is closed.
-type AccountRow = (String, String, String, String, String, String, i64, i64, i64, bool);
+type AccountRow = (String, String, String, String, String, String, i64, i64, i64, i64, bool);
 
 impl Database {
     /// Creates a database on the cluster of all histories.
@@ -117,7 +117,7 @@ impl Database {
         let mut connection = PgConnection::connect(&url).await?;
         let rows: Vec<AccountRow> = query_as(
             "SELECT b.policy, b.budget, b.subject, b.window_id, a.gateway, a.epoch, a.granted, \
-             a.returned, a.settled, a.closed_at IS NOT NULL \
+             a.returned, a.settled, a.forced, a.closed_at IS NOT NULL \
              FROM ledger_accounts a JOIN ledger_budgets b ON b.id = a.budget_id",
         )
         .fetch_all(&mut connection)
@@ -158,10 +158,10 @@ impl Database {
 }
 
 fn account(row: AccountRow) -> BookAccount {
-    let (policy, budget, subject, window, gateway, epoch, granted, returned, settled, is_closed) =
-        row;
+    let (policy, budget, subject, window, gateway, epoch, granted, returned, settled, ..) = row;
+    let (.., forced, is_closed) = row;
     BookAccount {
         book: Book { id: BudgetId { policy, budget, subject }, window },
-        account: AccountFigures { gateway, epoch, granted, returned, settled, is_closed },
+        account: AccountFigures { gateway, epoch, granted, returned, settled, forced, is_closed },
     }
 }

@@ -202,6 +202,7 @@ fn figures(budget: &v1::Budget, accounts: &[v1::Account]) -> Figures {
         granted: micros(&account.granted),
         returned: micros(&account.returned),
         settled: micros(&account.settled),
+        forced: micros(&account.forced),
         is_closed: account.is_closed,
     };
     Figures {
@@ -209,6 +210,7 @@ fn figures(budget: &v1::Budget, accounts: &[v1::Account]) -> Figures {
         exposed: micros(&budget.exposed),
         in_doubt: micros(&budget.in_doubt),
         overshoot: micros(&budget.overshoot),
+        unexplained: micros(&budget.unexplained),
         reclaimed: micros(&budget.reclaimed),
         accounts: accounts.iter().map(account).collect(),
     }

@@ -25,22 +25,27 @@ async fn sampled_histories_satisfy_all_invariants() {
     let _ = std::fs::remove_dir_all(path);
 }
 
-/// One history in a synchronous failover and one after a restore are among them.
+/// One history in a synchronous failover and one after a restore are among them, and two with more
+/// compensations than the limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn sampled_budgets_satisfy_all_invariants() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     // Kept for analysis after a failure.
     let path = dir.keep();
-    let soak = soak(Soak {
-        workload: Some(Workload::Budgets),
-        seed: 4,
-        histories: 5,
-        lasts: Duration::from_mins(10),
-        at_once: 3,
-        dir: path.clone(),
-    });
-    let soaked = soak.await;
-    assert!(soaked.violated.is_empty() && soaked.broken.is_empty(), "{soaked:?}: {path:?}");
-    assert_eq!(soaked.histories, 5);
+    let sample = |seed, histories| {
+        soak(Soak {
+            workload: Some(Workload::Budgets),
+            seed,
+            histories,
+            lasts: Duration::from_mins(10),
+            at_once: 1,
+            dir: path.clone(),
+        })
+    };
+    let (first, second, third) = tokio::join!(sample(5, 3), sample(7_100, 1), sample(7_208, 1));
+    for soaked in [&first, &second, &third] {
+        assert!(soaked.violated.is_empty() && soaked.broken.is_empty(), "{soaked:?}: {path:?}");
+    }
+    assert_eq!([first, second, third].map(|soaked| soaked.histories), [3, 1, 1]);
     let _ = std::fs::remove_dir_all(path);
 }

@@ -22,10 +22,10 @@ use std::{
 
 use aws_lc_rs::hmac;
 use ledger::{
-    AccountReport, AccountState, Answer, Epoch, GatewayAccount, Refusal, Rejection, Report,
-    ReportError,
+    AccountAnswer, AccountReport, AccountState, Answer, Epoch, GatewayAccount, Refusal, Rejection,
+    Report,
 };
-use registry_core::{Key, Timestamp};
+use registry_core::{Amount, Key, Timestamp};
 use tokio::{
     sync::{mpsc, oneshot},
     time::sleep,
@@ -79,6 +79,8 @@ const RATE_RETENTION: Duration = Duration::from_mins(1);
 const EXPIRY_INTERVAL: Duration = Duration::from_mins(1);
 /// Delay before the listener for recalls reconnects.
 const LISTENER_DELAY: Duration = Duration::from_secs(1);
+/// Minimum time between warnings about reports of gateways.
+const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 /// Maximum number of concurrent queries of usage, so that they leave connections of the database to other reads.
 const USAGE_QUERIES: usize = 2;
 
@@ -184,6 +186,8 @@ pub struct Ledger {
     recalls: Recalls,
     alerts: Alerts,
     usage_queries: ConcurrencyLimit,
+    /// The time of the last warning about reports.
+    warned_at: Mutex<Option<Instant>>,
 }
 
 /// A process of a gateway.
@@ -253,6 +257,7 @@ impl Ledger {
             recalls: Recalls::default(),
             alerts,
             usage_queries: ConcurrencyLimit::new(USAGE_QUERIES),
+            warned_at: Mutex::default(),
         })
     }
 
@@ -295,11 +300,15 @@ impl Ledger {
             };
             accounts.push(account.answered(result));
         }
-        for ended in &report.ended {
-            self.store.end_process(gateway, *ended, &report.accounts, now).await?;
-        }
-        for complete in &report.complete {
-            self.complete(gateway, *complete, report.generation).await?;
+        self.note_rejections(gateway, &report, &accounts);
+        // The gateway repeats a report with an invalid account.
+        if accounts.iter().all(AccountAnswer::is_processed) {
+            for ended in &report.ended {
+                self.store.end_process(gateway, *ended, &report.accounts, now).await?;
+            }
+            for complete in &report.complete {
+                self.complete(gateway, *complete, report.generation).await?;
+            }
         }
         let generation = oldest.unwrap_or_else(|| self.seen().generation);
         let proof = hmac::sign(&self.generation_key, &generation.to_be_bytes());
@@ -309,6 +318,41 @@ impl Ledger {
             offline_for: self.config.budget_offline_for,
             accounts,
         })
+    }
+
+    /// Logs rejected spending.
+    fn note_rejections(&self, gateway: &str, report: &Report, answers: &[AccountAnswer]) {
+        for (reported, answered) in report.accounts.iter().zip(answers) {
+            if let Err(reason) = &answered.result
+                && reported.totals.settled > Amount::ZERO
+                && self.may_warn()
+            {
+                let budget = &reported.budget;
+                tracing::warn!(gateway, %budget, "the spending of a gateway was rejected: {reason}");
+            }
+        }
+    }
+
+    /// Logs spending that nothing explains.
+    fn note_unexplained(&self, book: &BookKey, amount: Amount) {
+        if amount > Amount::ZERO && self.may_warn() {
+            let BookKey { budget, window } = book;
+            tracing::warn!(
+                %budget, %window, %amount,
+                "gateways report spending that the limit does not explain: it is recorded as unexplained and \
+                 does not count; `registryctl budget show` lists the accounts"
+            );
+        }
+    }
+
+    /// Whether a warning about reports may be logged now.
+    fn may_warn(&self) -> bool {
+        let mut warned_at = self.warned_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = warned_at.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL);
+        if is_due {
+            *warned_at = Some(Instant::now());
+        }
+        is_due
     }
 
     /// Rejects a newer generation that the gateway does not know from this ledger: it would suspend all grants.
@@ -454,17 +498,20 @@ impl Ledger {
             let (requests, replies): (Vec<_>, Vec<_>) =
                 batch.into_iter().map(|pending| (pending.request, pending.reply)).unzip();
             match self.post(&book, &requests).await {
-                Ok(Posting { seen, results, recalls, overshoot, claimed, crossings }) => {
+                Ok(posting) => {
+                    let Posting { seen, results, recalls, overshoot, claimed, .. } = posting;
                     if !book.budget.is_rate() {
                         metrics::ledger_excess("overshoot", overshoot);
                         metrics::ledger_excess("lost_grants", claimed);
+                        metrics::ledger_excess("unexplained", posting.unexplained);
+                        self.note_unexplained(&book, posting.unexplained);
                     }
                     for (reply, result) in replies.into_iter().zip(results) {
                         metrics::ledger_report(outcome(&result));
                         // The sender has disconnected if this fails, and repeats its report.
                         let _ = reply.send(Ok(Posted { generation: seen.generation, result }));
                     }
-                    self.note_crossings(&book, &crossings);
+                    self.note_crossings(&book, &posting.crossings);
                     self.recall(&book, recalls).await;
                 }
                 Err(error) => {
@@ -525,7 +572,6 @@ impl Ledger {
         let alert_at = rule.map(|rule| rule.alert_at.clone()).unwrap_or_default();
         BookTerms {
             limit: rule.map(|rule| rule.limit),
-            is_bounded: rule.is_some_and(|rule| rule.is_enforced),
             allowance: rule.map(|rule| rule.allowance).unwrap_or_default(),
             open,
             alert_at,
@@ -589,13 +635,7 @@ impl Ledger {
 
 /// The label of a result in metrics.
 fn outcome(result: &Result<AccountState, Rejection>) -> &'static str {
-    let state = match result {
-        Ok(state) => state,
-        Err(Rejection::Invalid(ReportError::GrantedTooMuch | ReportError::SettledTooMuch)) => {
-            return "claim_rejected";
-        }
-        Err(_) => return "rejected",
-    };
+    let Ok(state) = result else { return "rejected" };
     match state.grant.refusal {
         None => "accepted",
         Some(Refusal::Exhausted) => "exhausted",

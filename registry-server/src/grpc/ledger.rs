@@ -241,6 +241,7 @@ fn encode(ledger: &Ledger, budget: &Budget) -> v1::Budget {
         in_doubt: budget.listed.in_doubt.to_string(),
         overshoot: row.overshoot.to_string(),
         reclaimed: row.reclaimed.to_string(),
+        unexplained: row.unexplained.to_string(),
     }
 }
 
@@ -251,6 +252,8 @@ fn encode_account(BudgetAccount { listed, is_reachable }: BudgetAccount) -> v1::
         granted: listed.row.granted.to_string(),
         returned: listed.row.returned.to_string(),
         settled: listed.row.settled.to_string(),
+        forced: listed.row.forced.to_string(),
+        unexplained: listed.row.unexplained.to_string(),
         is_closed: listed.row.is_closed,
         is_reachable,
         last_contact_time: listed.last_contact.map(convert::timestamp),

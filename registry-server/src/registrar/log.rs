@@ -214,7 +214,7 @@ fn rolled_back(seen: Revision) -> store::Error {
     corrupt(
         seen,
         "this server has read it, but the log now ends before it: commits were lost, for example in a \
-         failover to a lagging standby, or the database was replaced. Restore the missing commits, or \
-         restart the server to accept the shorter log",
+         failover to a lagging standby, or the database was replaced or restored. If the shorter log is \
+         intended, restart the server to accept it. Otherwise restore the missing commits",
     )
 }

@@ -59,9 +59,7 @@ impl BookKey {
 pub struct BookTerms {
     /// The limit. `None`: no policy in force has the budget.
     pub limit: Option<Amount>,
-    /// Whether the limit bounds the amounts that a gateway claims without a grant.
-    pub is_bounded: bool,
-    /// The spending without rights that a gateway may claim.
+    /// The spending of a gateway that is allowed while the ledger is unavailable.
     pub allowance: Amount,
     /// The window, if its accounts may be opened.
     pub open: Option<OpenWindow>,
@@ -124,6 +122,8 @@ pub struct Posting {
     pub overshoot: Amount,
     /// Rights that gateways claimed and the ledger did not know: grants that a failover lost.
     pub claimed: Amount,
+    /// The spending in the reports that nothing explains.
+    pub unexplained: Amount,
     /// The thresholds of alerts that the spending has reached.
     pub crossings: Vec<Crossing>,
 }

@@ -19,7 +19,7 @@ pub(super) struct Schema {
 }
 
 /// Latest migration of this program.
-pub(super) const KNOWN: i64 = 14;
+pub(super) const KNOWN: i64 = 15;
 
 /// Value of `registry.needs_version` after these migrations; later migrations may raise it.
 pub(super) const NEEDED: i64 = 9;
@@ -40,7 +40,8 @@ pub(super) static SQLITE: Schema = Schema {
             ("usage", include_str!("../../../migrations/sqlite/0011_usage.sql")),
             ("ledger_bounds", include_str!("../../../migrations/sqlite/0012_ledger_bounds.sql")),
             ("usage_findings", include_str!("../../../migrations/sqlite/0013_usage_findings.sql")),
-            ("approvals", include_str!("../../../migrations/sqlite/0014_approvals.sql")),
+            ("ledger_claims", include_str!("../../../migrations/sqlite/0014_ledger_claims.sql")),
+            ("approvals", include_str!("../../../migrations/sqlite/0015_approvals.sql")),
         ])
     }),
     tables: "SELECT name FROM sqlite_schema
@@ -66,7 +67,8 @@ pub(super) static POSTGRES: Schema = Schema {
                 "usage_findings",
                 include_str!("../../../migrations/postgres/0013_usage_findings.sql"),
             ),
-            ("approvals", include_str!("../../../migrations/postgres/0014_approvals.sql")),
+            ("ledger_claims", include_str!("../../../migrations/postgres/0014_ledger_claims.sql")),
+            ("approvals", include_str!("../../../migrations/postgres/0015_approvals.sql")),
         ])
     }),
     tables: "SELECT tablename::text FROM pg_tables

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use ledger::{
     AccountReport, BudgetKey, Epoch, Totals, Want, WindowId, WindowSpan,
+    account::AccountRow,
     budget::{BudgetRow, OfflineLimits},
 };
 use registry_core::{Amount, Timestamp};
@@ -38,8 +39,7 @@ fn mark(epoch: Epoch, settled: i64) -> AccountReport {
 
 /// A report of rights and spending.
 fn holding(epoch: Epoch, granted: i64, settled: i64) -> AccountReport {
-    let totals =
-        Totals { granted: micros(granted), returned: Amount::ZERO, settled: micros(settled) };
+    let totals = Totals { granted: micros(granted), settled: micros(settled), ..Totals::default() };
     AccountReport { totals, is_final: false, ..mark(epoch, 0) }
 }
 
@@ -60,8 +60,7 @@ async fn try_post(
     let span = WindowSpan { id: window, starts_in: Duration::ZERO, ends_in: None, next: None };
     let terms = BookTerms {
         limit: Some(micros(10)),
-        is_bounded: true,
-        allowance: Amount::ZERO,
+        allowance: micros(2),
         open: Some(OpenWindow { span, end: None }),
         alert_at: [].into(),
     };
@@ -174,4 +173,26 @@ pub(crate) async fn report_reads_other_accounts_only_if_refused(fixture: &Fixtur
     let posting = try_post(&store, own, &refused, at(0)).await.unwrap();
     let recalled: Vec<_> = posting.recalls.iter().map(|account| account.key.epoch).collect();
     assert_eq!(recalled, [idle]);
+}
+
+pub(crate) async fn forced_and_unexplained_spending_is_stored(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let [honest, forged] = [1, 2].map(Epoch::new);
+    let compensated = holding(honest, 4, 33);
+    let totals = Totals { forced: micros(30), ..compensated.totals };
+    post(&store, honest, &AccountReport { totals, ..compensated }, at(0)).await;
+    post(&store, forged, &holding(forged, 0, i64::MAX), at(0)).await;
+    let budget = row(&store).await;
+    assert_eq!(
+        (budget.settled, budget.exposed, budget.overshoot),
+        (micros(33), micros(33), micros(29))
+    );
+    assert_eq!((budget.unexplained, budget.peak_allowance), (Amount::MAX, micros(2)));
+    let accounts = store.list_accounts(&book(), 2).await.unwrap();
+    let amounts = accounts.iter().map(|listed| {
+        let AccountRow { settled, forced, unexplained, .. } = listed.row;
+        [settled, forced, unexplained]
+    });
+    let expected = [[micros(33), micros(30), micros(0)], [micros(0), micros(0), Amount::MAX]];
+    assert_eq!(amounts.collect::<Vec<_>>(), expected);
 }

@@ -33,7 +33,6 @@ async fn spend(store: &Store, book: &BookKey, settled: i64, has_webhook: bool) -
         WindowSpan { id: window.clone(), starts_in: Duration::ZERO, ends_in: None, next: None };
     let terms = BookTerms {
         limit: Some(LIMIT),
-        is_bounded: true,
         allowance: Amount::ZERO,
         open: Some(OpenWindow { span, end: Some(at(1_000)) }),
         alert_at: [half(), Fraction::ONE].into(),
@@ -43,7 +42,7 @@ async fn spend(store: &Store, book: &BookKey, settled: i64, has_webhook: bool) -
         budget: book.budget.clone(),
         window: Some(window),
         epoch: Epoch::new(1),
-        totals: Totals { granted: amount, returned: Amount::ZERO, settled: amount },
+        totals: Totals { granted: amount, settled: amount, ..Totals::default() },
         is_final: false,
         want: None,
     };

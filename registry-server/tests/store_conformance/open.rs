@@ -1,7 +1,8 @@
 //! Opening databases: new, current, older, newer and foreign ones.
 
-use registry_core::{Attestation, ChainHash, RegistryId, Revision, Timestamp};
-use registry_server::store::{ApprovalQuery, Error, Store, UsageQuery};
+use ledger::{BudgetKey, WindowId};
+use registry_core::{Amount, Attestation, ChainHash, RegistryId, Revision, Timestamp};
+use registry_server::store::{ApprovalQuery, BookKey, Error, Store, UsageQuery};
 
 use crate::{
     append::assert_holds,
@@ -52,7 +53,7 @@ pub(crate) async fn database_of_a_newer_schema_is_rejected(fixture: &Fixture) {
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 14, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 15, .. }), "{error}");
     assert!(error.to_string().contains("upgrade registry-server"), "{error}");
 }
 
@@ -90,13 +91,17 @@ async fn left_earlier(
     let events = if first <= 8 { without_commit_events(fixture) } else { "" };
     let migrations = format!("DELETE FROM _sqlx_migrations WHERE version >= {first}");
     let policies = if first <= 9 { without_policies(fixture) } else { "" };
-    let usage = if first <= 11 { WITHOUT_USAGE } else { WITHOUT_FINDINGS };
+    let usage = match first {
+        ..=11 => WITHOUT_USAGE,
+        12 | 13 => WITHOUT_FINDINGS,
+        _ => "",
+    };
     let ledger = match first {
         ..=10 => without_ledger(fixture),
-        11 | 12 => WITHOUT_BOUNDS.to_owned(),
+        11 | 12 => format!("{WITHOUT_CLAIMS}{WITHOUT_BOUNDS}"),
+        13 | 14 => WITHOUT_CLAIMS.to_owned(),
         _ => String::new(),
     };
-    let usage = if first <= 13 { usage } else { "" };
     let approvals = without_approvals(fixture);
     let undo = format!("{approvals}{usage}{ledger}{policies}{events}{undo}");
     fixture.execute(&format!("{undo};{migrations}")).await;
@@ -106,7 +111,7 @@ async fn left_earlier(
     (again, log)
 }
 
-/// SQL that reverts migration 14.
+/// SQL that reverts migration 15.
 fn without_approvals(fixture: &Fixture) -> String {
     let tables =
         "DROP TABLE approval_grants; DROP TABLE approval_steps; DROP TABLE approval_rounds;
@@ -116,6 +121,12 @@ fn without_approvals(fixture: &Fixture) -> String {
         Fixture::Postgres(_) => format!("{tables} DROP TABLE approval_lock;"),
     }
 }
+
+/// SQL that reverts migration 14.
+const WITHOUT_CLAIMS: &str = "ALTER TABLE ledger_budgets DROP COLUMN unexplained;
+                              ALTER TABLE ledger_budgets DROP COLUMN peak_allowance;
+                              ALTER TABLE ledger_accounts DROP COLUMN unexplained;
+                              ALTER TABLE ledger_accounts DROP COLUMN forced;";
 
 /// SQL that reverts migration 13.
 const WITHOUT_FINDINGS: &str = "ALTER TABLE usage_totals DROP COLUMN findings;";
@@ -281,9 +292,9 @@ pub(crate) async fn migration_12_adds_bounds(fixture: &Fixture) {
     goes_on(left_earlier(fixture, 12, [Draft::new().register("A", "1.0.0")], "").await).await;
 }
 
-/// A database before migration 14, without approvals.
-pub(crate) async fn migration_14_adds_approvals(fixture: &Fixture) {
-    let again = left_earlier(fixture, 14, [Draft::new().register("A", "1.0.0")], "").await;
+/// A database before migration 15, without approvals.
+pub(crate) async fn migration_15_adds_approvals(fixture: &Fixture) {
+    let again = left_earlier(fixture, 15, [Draft::new().register("A", "1.0.0")], "").await;
     let query = ApprovalQuery { state: None, caller: None, after: None, limit: 1 };
     assert_eq!(again.0.approvals(query).await.unwrap(), []);
     goes_on(again).await;
@@ -300,6 +311,30 @@ pub(crate) async fn migration_13_adds_findings(fixture: &Fixture) {
     let again = left_earlier(fixture, 13, [Draft::new().register("A", "1.0.0")], "").await;
     let usage = again.0.query_usage(&UsageQuery { limit: 1, ..Default::default() }).await.unwrap();
     assert_eq!((usage[0].totals.calls, usage[0].totals.findings), (3, 0));
+    goes_on(again).await;
+}
+
+/// A database before migration 14, with a budget and an account.
+pub(crate) async fn migration_14_adds_claims(fixture: &Fixture) {
+    let rows = "INSERT INTO ledger_budgets
+                    (policy, budget, subject, window_id, exposed, settled, overshoot, reclaimed,
+                     adjustment)
+                VALUES ('p', 'b', 'a', 'total', 3, 2, 0, 0, 0);
+                INSERT INTO ledger_accounts
+                    (budget_id, gateway, epoch, process, granted, returned, settled)
+                SELECT id, 'g', '00000000000000000000000000000001',
+                       '00000000000000000000000000000001', 3, 0, 2
+                FROM ledger_budgets";
+    drop(fixture.open().await);
+    fixture.execute(rows).await;
+    let again = left_earlier(fixture, 14, [Draft::new().register("A", "1.0.0")], "").await;
+    let budget = BudgetKey { policy: "p".into(), budget: "b".into(), subject: "a".into() };
+    let book = BookKey { budget, window: WindowId::new("total") };
+    let row = again.0.find_budget(&book, Timestamp::EPOCH).await.unwrap().unwrap().row;
+    let zero = Amount::ZERO;
+    assert_eq!((row.settled.as_micros(), row.unexplained, row.peak_allowance), (2, zero, zero));
+    let account = again.0.list_accounts(&book, 1).await.unwrap()[0].row;
+    assert_eq!((account.settled.as_micros(), account.forced, account.unexplained), (2, zero, zero));
     goes_on(again).await;
 }
 

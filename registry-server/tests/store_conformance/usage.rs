@@ -158,10 +158,13 @@ pub(crate) async fn large_rows_are_summed_and_merged(fixture: &Fixture) {
 
 pub(crate) async fn usage_is_filtered_and_paged(fixture: &Fixture) {
     let store = fixture.open().await;
-    let mut report = report(1, &[Duration::ZERO; 5]);
+    let mut report = report(1, &[Duration::ZERO; 7]);
     for (number, row) in report.rows.iter_mut().enumerate() {
         row.key.tool = format!("t{number}").into();
         row.key.caller.agent = if number < 2 { "a".into() } else { "team/b".into() };
+    }
+    for (row, skill) in report.rows[5..].iter_mut().zip(["work/c/skill", "work/skill"]) {
+        (row.key.tool, row.key.caller.agent) = (skill.into(), "d".into());
     }
     add(&store, &report).await;
     let group_by = BTreeSet::from([UsageProperty::Tool]);
@@ -177,7 +180,7 @@ pub(crate) async fn usage_is_filtered_and_paged(fixture: &Fixture) {
             break;
         }
     }
-    assert_eq!(pages.concat(), ["t0", "t1", "t2", "t3", "t4"]);
+    assert_eq!(pages.concat(), ["t0", "t1", "t2", "t3", "t4", "work/c/skill", "work/skill"]);
     let count = async |query: UsageQuery| store.query_usage(&query).await.unwrap().len();
     let all = UsageQuery { limit: 100, ..query };
     let of_agent = [(UsageProperty::Agent, "a".to_owned())].into();
@@ -187,7 +190,8 @@ pub(crate) async fn usage_is_filtered_and_paged(fixture: &Fixture) {
         ("tool/t0 agent/a", 2),
         ("TEAM/*", 3),
         ("tea/* policy/t0 tool/a", 0),
-        ("*", 5),
+        ("work/*", 1),
+        ("*", 7),
     ] {
         let scopes: Vec<_> = scopes.split(' ').map(|scope| scope.parse().unwrap()).collect();
         let found = count(UsageQuery { scopes: scopes.into(), ..all.clone() }).await;
@@ -195,8 +199,8 @@ pub(crate) async fn usage_is_filtered_and_paged(fixture: &Fixture) {
     }
     let minute = Duration::from_mins(1);
     let since = |age| UsageQuery { start: Some(before(age)), ..all.clone() };
-    assert_eq!(count(since(Duration::ZERO)).await, 5);
+    assert_eq!(count(since(Duration::ZERO)).await, 7);
     assert_eq!(count(UsageQuery { end: Some(now()), ..since(minute) }).await, 0);
     let end = Timestamp::from_millis(now().as_millis() + 1);
-    assert_eq!(count(UsageQuery { end: Some(end), ..since(minute) }).await, 5);
+    assert_eq!(count(UsageQuery { end: Some(end), ..since(minute) }).await, 7);
 }

@@ -72,10 +72,10 @@ pub(crate) struct ApplyOptions {
         hide_possible_values = true
     )]
     pub(crate) on_conflict: OnConflict,
-    /// Accept versions that break policies; their calls are denied
+    /// Accept tools that policies do not fit; their calls are denied
     ///
-    /// The commit records the policies. Calls are denied (`POLICY_ERROR`) until a fitting policy is
-    /// registered.
+    /// The tools or the policies are new. The commit records the policies. Calls are denied
+    /// (`POLICY_ERROR`) until a fitting version of the tool or the policy is registered.
     #[arg(long, help_heading = "Commit")]
     pub(crate) allow_policy_break: bool,
     /// Commit message

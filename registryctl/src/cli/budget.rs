@@ -34,8 +34,7 @@ pub(crate) struct BudgetArg {
     pub(crate) policy: String,
     /// Name of the budget in the policy
     pub(crate) budget: String,
-    /// Name of the agent, team, principal or tool, or `fleet`
-    #[arg(value_name = "NAME")]
+    /// SUBJECT in `budget list`: an agent, team, principal or tool, or `fleet`
     pub(crate) subject: String,
     /// Id of a window in `budget list` [default: the current window]
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]

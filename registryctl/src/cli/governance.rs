@@ -26,7 +26,7 @@ pub(crate) struct LifecycleArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// Accept a tool or agent that breaks policies; its calls are denied
+    /// Accept tools that policies do not fit; their calls are denied
     #[arg(long, help_heading = "Commit")]
     pub(crate) allow_policy_break: bool,
     #[command(flatten)]

@@ -187,6 +187,9 @@ pub(crate) struct RollbackArgs {
     /// The version with the content
     #[arg(value_parser = parse_version)]
     pub(crate) version: Version,
+    /// Accept tools that the policy does not fit; their calls are denied
+    #[arg(long, help_heading = "Commit")]
+    pub(crate) allow_policy_break: bool,
     /// Commit message [default: the name and both versions]
     #[arg(long, short)]
     pub(crate) message: Option<String>,

@@ -40,7 +40,7 @@ pub(crate) struct UsageArgs {
     /// Only this owner of a credential
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) principal: String,
-    /// Only this tool
+    /// Only this tool, or AGENT/SKILL
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) tool: String,
     /// Only this verdict, for example allow or `deny:BUDGET_EXCEEDED`

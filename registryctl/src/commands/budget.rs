@@ -169,6 +169,7 @@ fn budget_table(budgets: &[BudgetView]) -> TextTable {
         "AVAILABLE",
         "IN DOUBT",
         "OVERSHOOT",
+        "UNEXPLAINED",
         "CURRENCY",
     ];
     let mut table = TextTable::new(&head);
@@ -185,6 +186,7 @@ fn budget_table(budgets: &[BudgetView]) -> TextTable {
             &budget.available,
             &budget.in_doubt,
             &budget.overshoot,
+            &budget.unexplained,
             &budget.currency,
         ];
         if budget.limit.is_none() { table.painted(Paint::Dim, cells) } else { table.row(cells) }
@@ -193,7 +195,17 @@ fn budget_table(budgets: &[BudgetView]) -> TextTable {
 }
 
 fn account_table(accounts: &[AccountView]) -> TextTable {
-    let head = ["GATEWAY", "EPOCH", "GRANTED", "RETURNED", "SETTLED", "STATE", "LAST CONTACT"];
+    let head = [
+        "GATEWAY",
+        "EPOCH",
+        "GRANTED",
+        "RETURNED",
+        "SETTLED",
+        "FORCED",
+        "UNEXPLAINED",
+        "STATE",
+        "LAST CONTACT",
+    ];
     let mut table = TextTable::new(&head);
     for account in accounts {
         let cells = [
@@ -202,6 +214,8 @@ fn account_table(accounts: &[AccountView]) -> TextTable {
             &account.granted,
             &account.returned,
             &account.settled,
+            &account.forced,
+            &account.unexplained,
             account.state,
             account.last_contact_at.as_deref().unwrap_or("never"),
         ];

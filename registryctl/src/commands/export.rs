@@ -6,7 +6,12 @@ use atomic_file::Access;
 use registry_core::registry_file::{self, write_export};
 
 use super::Session;
-use crate::{cli::ExportArgs, failure::Failure, follow::Follower, point_in_time};
+use crate::{
+    cli::{ExportArgs, Format},
+    failure::Failure,
+    follow::Follower,
+    point_in_time,
+};
 
 pub(super) async fn run(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
@@ -20,9 +25,18 @@ pub(super) async fn run(session: &Session, args: &ExportArgs) -> Result<(), Fail
     save(session, args.out.as_deref(), &bytes)
 }
 
-/// Writes to the file or, without one, to standard output.
+/// Writes to the file and prints its path or, without one, writes to standard output.
 pub(super) fn save(session: &Session, path: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
     let Some(path) = path else { return session.screen.bytes(bytes) };
+    save_file(path, bytes)?;
+    match session.screen.format {
+        Format::Json => Ok(()),
+        Format::Table => session.screen.line(&format!("written: {}", path.display())),
+    }
+}
+
+/// Writes to a file.
+pub(super) fn save_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     write(path, bytes, Access::Default)
 }
 

@@ -20,7 +20,7 @@ use registry_import::{Draft, Imported, Repair, RepairedBy, UnlistedRepairs};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Session, apply, export::save, show_findings};
+use super::{Session, apply, export::save_file, show_findings};
 use crate::{
     batch::Batch,
     cli::{
@@ -96,7 +96,10 @@ pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failu
             finish(session, imported, args.result, (None, &no_findings)).await?;
             return outcome;
         }
-        ImportFrom::A2a(args) => (a2a::import(&args).await?, args.result),
+        ImportFrom::A2a(args) => {
+            let (imported, source) = a2a::import(&args).await?;
+            return finish(session, imported, args.result, (Some(&source), &no_findings)).await;
+        }
         ImportFrom::Registry(args) => (registry::import(&args)?, args.result),
         ImportFrom::ServerJson(args) => (server_json::import(session, &args).await?, args.result),
     };
@@ -167,8 +170,7 @@ async fn finish(
         return Err(Failure::Rejected(summary));
     }
     let text = draft.write();
-    let written =
-        out.as_deref().map(|out| write(session, out, &draft)).transpose()?.unwrap_or_default();
+    let written = out.as_deref().map(|out| write(out, &draft)).transpose()?.unwrap_or_default();
     let is_printed = out.is_none() && !is_applied;
     match screen.format {
         Format::Json if !is_applied => {
@@ -201,9 +203,9 @@ async fn finish(
 }
 
 /// Writes one file, or one file per kind.
-fn write(session: &Session, out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, Failure> {
+fn write(out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, Failure> {
     if out.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
-        save(session, Some(out), &draft.write())?;
+        save_file(out, &draft.write())?;
         return Ok(vec![out.to_owned()]);
     }
     fs::create_dir_all(out).map_err(|e| Failure::File {
@@ -214,13 +216,13 @@ fn write(session: &Session, out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, F
     let mut written = Vec::new();
     for kind in Kind::ALL.into_iter().filter(|kind| !draft.documents(*kind).is_empty()) {
         let path = out.join(format!("{kind}s.json"));
-        save(session, Some(&path), &draft.only(kind).write())?;
+        save_file(&path, &draft.only(kind).write())?;
         written.push(path);
     }
     Ok(written)
 }
 
-/// Prints the features of a live server, the imported ones, and the gateway's target.
+/// Prints the features of a live server, the imported documents, and the gateway's target.
 fn show_source(source: &mcp::Source, draft: &Draft) {
     let imported: Vec<_> = Kind::ALL
         .into_iter()
@@ -230,14 +232,16 @@ fn show_source(source: &mcp::Source, draft: &Draft) {
             many => format!("{many} {}", kind.plural()),
         })
         .collect();
-    let exposed = draft.servers.iter().filter_map(|server| server.get("exposes")?.as_array());
-    let exposed: Vec<_> = exposed.flatten().filter_map(Value::as_str).collect();
-    let exposed = if exposed.is_empty() { "none".to_owned() } else { exposed.join(", ") };
-    let mut lines = vec![
-        format!("found: {}", source.found()),
-        format!("imported: {}", imported.join(", ")),
-        format!("exposed in addition to tools: {exposed}"),
-    ];
+    let imported = format!("imported: {}", imported.join(", "));
+    let mut lines = if let Some(found) = source.found() {
+        let exposed = draft.servers.iter().filter_map(|server| server.get("exposes")?.as_array());
+        let exposed: Vec<_> = exposed.flatten().filter_map(Value::as_str).collect();
+        let exposed = if exposed.is_empty() { "none".to_owned() } else { exposed.join(", ") };
+        let exposed = format!("exposed in addition to tools: {exposed}");
+        vec![format!("found: {found}"), imported, exposed]
+    } else {
+        vec![imported]
+    };
     if let Some(target) = &source.target {
         lines.push("target for the gateway's configuration:".to_owned());
         lines.push("targets:".to_owned());

@@ -57,7 +57,7 @@ pub(super) async fn run(session: &Session, args: &LockArgs) -> Result<(), Failur
     let (lock, rows) = choose(&client, &required, (kept, old.as_ref()), as_of.message()).await?;
     let written = !old.as_ref().is_some_and(|old| lock.is_same(old));
     if written {
-        export::save(session, Some(lock_file), &lock.write())?;
+        export::save_file(lock_file, &lock.write())?;
     }
     show(session.screen, &lock, &rows, (written, lock_file))
 }

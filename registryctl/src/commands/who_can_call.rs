@@ -21,7 +21,7 @@ use crate::{
     cli::{Format, WhoCanCallArgs},
     failure::Failure,
     screen::TextTable,
-    style::Paint,
+    style::{Paint, printable},
 };
 
 /// The JSON result.
@@ -29,6 +29,10 @@ use crate::{
 struct CallersView {
     revision: u64,
     agents: Vec<CallerView>,
+    /// The tools and skills that the steps of a composition call. Decisions about the composition do
+    /// not include their policies.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    steps: BTreeSet<String>,
 }
 
 /// An agent whose calls reach the tool.
@@ -104,7 +108,9 @@ pub(super) async fn run(session: &Session, args: &WhoCanCallArgs) -> Result<(), 
             }
         }
     }
-    show(session, &CallersView { revision: catalog.revision().0, agents })
+    let usable = targets.iter().map(|(_, target)| *target).filter(|one| decider.is_usable(one));
+    let steps = usable.flat_map(Target::steps).collect();
+    show(session, &CallersView { revision: catalog.revision().0, agents, steps })
 }
 
 /// The decision about the calls of a tool or skill by an agent.
@@ -177,5 +183,15 @@ fn show(session: &Session, view: &CallersView) -> Result<(), Failure> {
             _ => table.row(cells),
         }
     }
-    screen.table(&table)
+    screen.table(&table)?;
+    if !view.steps.is_empty() {
+        let steps: Vec<_> = view.steps.iter().map(String::as_str).collect();
+        let note = format!(
+            "note: gateways also decide each step of a composition; list the callers of its tools as \
+             well: {}",
+            steps.join(", ")
+        );
+        eprintln!("{}", printable(&note));
+    }
+    Ok(())
 }

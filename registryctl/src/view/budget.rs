@@ -23,6 +23,7 @@ pub(crate) struct BudgetView {
     pub(crate) in_doubt: String,
     pub(crate) overshoot: String,
     pub(crate) reclaimed: String,
+    pub(crate) unexplained: String,
 }
 
 impl From<v1::Budget> for BudgetView {
@@ -43,6 +44,7 @@ impl From<v1::Budget> for BudgetView {
             in_doubt: budget.in_doubt,
             overshoot: budget.overshoot,
             reclaimed: budget.reclaimed,
+            unexplained: budget.unexplained,
         }
     }
 }
@@ -56,6 +58,8 @@ pub(crate) struct AccountView {
     pub(crate) granted: String,
     pub(crate) returned: String,
     pub(crate) settled: String,
+    pub(crate) forced: String,
+    pub(crate) unexplained: String,
     pub(crate) state: &'static str,
     pub(crate) last_contact_at: Option<String>,
 }
@@ -73,6 +77,8 @@ impl From<v1::Account> for AccountView {
             granted: account.granted,
             returned: account.returned,
             settled: account.settled,
+            forced: account.forced,
+            unexplained: account.unexplained,
             state,
             last_contact_at: time(account.last_contact_time),
         }

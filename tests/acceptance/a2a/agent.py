@@ -1,12 +1,14 @@
 """An agent made with the A2A SDK 1.3.0. Each dialect has its own path, such as `/1.0/jsonrpc`, with its
 own card, and refuses the other versions. `agent.mjs` and `agent_0_3.py` behave the same.
 
-With the argument `push` it sends push notifications, as `agent_0_3.py` does."""
+With the argument `push` it sends push notifications, as `agent_0_3.py` does. With the argument `grpc` it has
+1.0 over gRPC only, with TLS if the files of a certificate and its key follow."""
 
 import asyncio
 import sys
 from pathlib import Path
 
+import grpc
 import httpx
 from a2a.helpers import (
     get_data_parts,
@@ -19,7 +21,7 @@ from a2a.helpers import (
     new_url_part,
 )
 from a2a.server.agent_execution import AgentExecutor
-from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import (
     BasePushNotificationSender,
@@ -34,6 +36,7 @@ from a2a.types import (
     AgentInterface,
     AgentSkill,
 )
+from a2a.types.a2a_pb2_grpc import add_A2AServiceServicer_to_server
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -165,19 +168,23 @@ class OldMethodsOnly:
         return await self.app(scope, again, send)
 
 
-def dialect(version, binding):
-    card = card_of(version, binding)
+def handler_of(card):
     configs = InMemoryPushNotificationConfigStore()
     push = {
         "push_config_store": configs,
         "push_sender": BasePushNotificationSender(httpx.AsyncClient(), configs),
     }
-    handler = DefaultRequestHandler(
+    return DefaultRequestHandler(
         agent_executor=Agent(),
         task_store=InMemoryTaskStore(),
         agent_card=card,
         **(push if PUSHES else {}),
     )
+
+
+def dialect(version, binding):
+    card = card_of(version, binding)
+    handler = handler_of(card)
     old = version == "0.3"
     if binding == "JSONRPC":
         routes = create_jsonrpc_routes(handler, "/", enable_v0_3_compat=old)
@@ -192,5 +199,23 @@ def dialect(version, binding):
     return Mount(f"/{version}/{path}", app)
 
 
+async def serve_grpc(*files):
+    server = grpc.aio.server()
+    handler = GrpcHandler(handler_of(card_of("1.0", "GRPC")))
+    add_A2AServiceServicer_to_server(handler, server)
+    address = "127.0.0.1:0"
+    if files:
+        certificate, key = (Path(file).read_bytes() for file in files)
+        port = server.add_secure_port(address, grpc.ssl_server_credentials([(key, certificate)]))
+    else:
+        port = server.add_insecure_port(address)
+    await server.start()
+    print(f"listening on http://127.0.0.1:{port}", flush=True)
+    await server.wait_for_termination()
+
+
 DIALECTS = [(version, binding) for version in ("1.0", "0.3") for binding in ("JSONRPC", "HTTP+JSON")]
-serve(Starlette(routes=[dialect(*each) for each in DIALECTS]))
+if "grpc" in sys.argv:
+    asyncio.run(serve_grpc(*sys.argv[sys.argv.index("grpc") + 1 :]))
+else:
+    serve(Starlette(routes=[dialect(*each) for each in DIALECTS]))

@@ -2,7 +2,7 @@
 answers per agent. `client_0_3.py` and `client.mjs` make the same steps and print the same form.
 
 Usage: client.py PEERS; PEERS is a JSON array of objects: `base`, `version`, `binding`, and for an agent
-without a gateway `direct`. A record has no times and no ids."""
+without a gateway `direct`, the address of its card. A record has no times and no ids."""
 
 import asyncio
 import base64
@@ -16,6 +16,7 @@ import httpx
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.client.client import ClientCallContext
 from a2a.types import (
+    AgentInterface,
     CancelTaskRequest,
     GetExtendedAgentCardRequest,
     GetTaskRequest,
@@ -254,15 +255,17 @@ class Steps:
 async def record(peer, http):
     # A server can select the form of a card by the version.
     version = {"headers": {"A2A-Version": peer["version"]}}
-    card = await A2ACardResolver(http, peer["base"]).get_agent_card(http_kwargs=version)
+    address = peer.get("direct", peer["base"])
+    card = await A2ACardResolver(http, address).get_agent_card(http_kwargs=version)
     suits = lambda interface: (  # noqa: E731
         interface.protocol_binding == peer["binding"]
         and interface.protocol_version.startswith(peer["version"])
     )
-    [interface] = [interface for interface in card.supported_interfaces if suits(interface)][:1]
     if "direct" in peer:
-        interface.url = peer["base"]
-    only = [interface]
+        direct = {"protocol_binding": peer["binding"], "protocol_version": peer["version"]}
+        only = [AgentInterface(url=peer["base"], **direct)]
+    else:
+        only = [interface for interface in card.supported_interfaces if suits(interface)][:1]
     del card.supported_interfaces[:]
     card.supported_interfaces.extend(only)
     common = {

@@ -1,7 +1,9 @@
 //! The agents of the demo backend, as the example registers them: in both versions, and one with a
 //! token.
 
-use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, root};
+use std::process::{Command, Stdio};
+
+use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, binary, root};
 use serde_json::json;
 
 use super::{Caller, message};
@@ -82,4 +84,31 @@ async fn gateway_authenticates_to_agent_and_cancels_its_task() {
     let canceled = caller.call("CancelTask", &json!({ "id": task })).await;
     assert_eq!(canceled.state(), "TASK_STATE_CANCELED");
     assert_eq!(caller.get(&task).await.state(), "TASK_STATE_CANCELED");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn demo_client_ends_without_reader() {
+    let demo = Demo::start().await;
+    let mut client = Command::new(binary("demo-a2a-client"));
+    client.args(["--url", &demo.gateway.url(), "--agent", "orchestrator-agent@1.0.0", "list"]);
+    let mut client =
+        client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the client starts");
+    drop(client.stdout.take());
+    let output = client.wait_with_output().expect("an end");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documented_commands_succeed() {
+    let demo = Demo::start().await;
+    let page = std::fs::read_to_string(root().join("docs/a2a.md")).expect("the page");
+    let commands = page.lines().filter_map(|line| line.strip_prefix("demo-a2a-client "));
+    let (client, url) = (binary("demo-a2a-client"), demo.gateway.url());
+    let scripts: Vec<_> =
+        commands.map(|words| format!("{} --url {url} {words}", client.display())).collect();
+    assert!(!scripts.is_empty(), "no command in the page");
+    for script in scripts {
+        let output = Command::new("sh").args(["-c", &script]).output().expect("a shell");
+        assert!(output.status.success() && !output.stdout.is_empty(), "{script}: {output:?}");
+    }
 }

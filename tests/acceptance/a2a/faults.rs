@@ -11,10 +11,10 @@ use tokio::net::TcpListener;
 
 use super::{Agent, Caller, Scene, skill};
 
-const LIMITS: &str = "limits: { responseBytes: 1000000, callTimeoutMs: 2000 }\n";
-const HUNDRED_MB: usize = 100 << 20;
+pub(super) const LIMITS: &str = "limits: { responseBytes: 1000000, callTimeoutMs: 2000 }\n";
+pub(super) const HUNDRED_MB: usize = 100 << 20;
 /// More than the time limit of a call, and less than two of them.
-const PROMPT: Duration = Duration::from_secs(4);
+pub(super) const PROMPT: Duration = Duration::from_secs(4);
 
 const JSON_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 /// Without a length: the body ends with the connection.
@@ -27,22 +27,22 @@ fn fault_of(received: &Received) -> String {
     text.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn task(state: &str) -> Value {
+pub(super) fn task(state: &str) -> Value {
     json!({ "id": "task-1", "contextId": "context-1", "status": { "state": state } })
 }
 
-fn artifact(text: &str) -> Value {
+pub(super) fn artifact(text: &str) -> Value {
     json!({ "artifactUpdate": { "taskId": "task-1", "contextId": "context-1",
         "artifact": { "artifactId": "a", "parts": [{ "text": text }] } } })
 }
 
-fn status(state: &str) -> Value {
+pub(super) fn status(state: &str) -> Value {
     json!({ "statusUpdate": { "taskId": "task-1", "contextId": "context-1",
         "status": { "state": state } } })
 }
 
-const WORKING: &str = "TASK_STATE_WORKING";
-const COMPLETED: &str = "TASK_STATE_COMPLETED";
+pub(super) const WORKING: &str = "TASK_STATE_WORKING";
+pub(super) const COMPLETED: &str = "TASK_STATE_COMPLETED";
 
 /// A hundred megabytes of text as a JSON-RPC response with one artifact.
 fn huge(received: &Received) -> String {
@@ -148,22 +148,22 @@ async fn start(server: &Server, more: &str) -> (Scene, Caller) {
 }
 
 /// Asserts an error of the gateway's own domain and numbers.
-fn assert_gateway_error(message: &Value, fault: &str) {
+pub(super) fn assert_gateway_error(message: &Value, fault: &str) {
     let error = &message["error"];
     assert_eq!(error["data"][0]["domain"], "gateway-agent", "{fault}: {message}");
     assert!([json!(-32000), json!(-32603)].contains(&error["code"]), "{fault}: {message}");
 }
 
-struct Memory {
+pub(super) struct Memory {
     before: u64,
 }
 
 impl Memory {
-    fn of(gateway: &Gateway) -> Self {
+    pub(super) fn of(gateway: &Gateway) -> Self {
         Self { before: gateway.process.resident_bytes() }
     }
 
-    fn assert_bounded(&self, gateway: &Gateway) {
+    pub(super) fn assert_bounded(&self, gateway: &Gateway) {
         let grown = gateway.process.peak_bytes().saturating_sub(self.before);
         assert!(grown < 64 << 20, "{grown} bytes");
         assert!(!gateway.process.stderr().contains("panicked"));

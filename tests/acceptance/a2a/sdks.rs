@@ -9,7 +9,7 @@ use std::{
     sync::OnceLock,
 };
 
-use acceptance::{Process, PythonEnvironment};
+use acceptance::{Process, PythonEnvironment, tls::Files};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -19,16 +19,22 @@ use crate::conformance::{official, run};
 /// The answers of all steps of a client, by step.
 type Record = Map<String, Value>;
 
-/// An SDK with a client and an agent.
+/// An SDK with a client and an agent. The agent has each version in each binding.
 struct Sdk {
     name: &'static str,
     versions: &'static [&'static str],
+    bindings: &'static [&'static str],
 }
 
-const PYTHON: Sdk = Sdk { name: "python", versions: &["1.0", "0.3"] };
-const PYTHON_03: Sdk = Sdk { name: "python-0.3", versions: &["0.3"] };
-const JAVASCRIPT: Sdk = Sdk { name: "javascript", versions: &["1.0", "0.3"] };
-static SDKS: [Sdk; 3] = [PYTHON, PYTHON_03, JAVASCRIPT];
+const HTTP: &[&str] = &["JSONRPC", "HTTP+JSON"];
+const GRPC: Dialect = Dialect { version: "1.0", binding: "GRPC" };
+
+const PYTHON: Sdk = Sdk { name: "python", versions: &["1.0", "0.3"], bindings: HTTP };
+const PYTHON_03: Sdk = Sdk { name: "python-0.3", versions: &["0.3"], bindings: HTTP };
+const JAVASCRIPT: Sdk = Sdk { name: "javascript", versions: &["1.0", "0.3"], bindings: HTTP };
+/// The agent of the SDK for Python over gRPC, which is a process of its own.
+const PYTHON_GRPC: Sdk = Sdk { name: "python", versions: &["1.0"], bindings: &["GRPC"] };
+static AGENTS: [Sdk; 4] = [PYTHON, PYTHON_03, JAVASCRIPT, PYTHON_GRPC];
 
 /// The steps that must fail.
 const FAILING: [&str; 7] = [
@@ -66,10 +72,16 @@ struct Dialect {
 }
 
 impl Dialect {
-    /// The path of the dialect at an agent of the tests, which have no gRPC.
+    /// The path of the dialect at an agent of the tests.
     fn path(self) -> String {
         let binding = if self.binding == "JSONRPC" { "jsonrpc" } else { "rest" };
         format!("{}/{binding}", self.version)
+    }
+
+    fn url(self, agent: &Process) -> String {
+        // gRPC has no path.
+        let path = if self == GRPC { String::new() } else { format!("{}/", self.path()) };
+        format!("http://{}/{path}", agent.address())
     }
 
     fn is_old_rest(self) -> bool {
@@ -79,17 +91,17 @@ impl Dialect {
 
 impl Sdk {
     fn dialects(&self) -> Vec<Dialect> {
-        let both = |version: &'static str| {
-            ["JSONRPC", "HTTP+JSON"].map(|binding| Dialect { version, binding })
+        let all = |version: &'static str| {
+            self.bindings.iter().copied().map(move |binding| Dialect { version, binding })
         };
-        self.versions.iter().copied().flat_map(both).collect()
+        self.versions.iter().copied().flat_map(all).collect()
     }
 
     /// The dialects of the client at the gateway.
     fn client_dialects(&self) -> Vec<Dialect> {
         let mut dialects = self.dialects();
         if self.name == PYTHON.name {
-            dialects.push(Dialect { version: "1.0", binding: "GRPC" });
+            dialects.push(GRPC);
         }
         dialects
     }
@@ -100,6 +112,9 @@ impl Sdk {
             "python" => {
                 let mut python = official().python();
                 python.arg(fixture(&format!("{role}.py")));
+                if self.dialects() == [GRPC] {
+                    python.arg("grpc");
+                }
                 python
             }
             "python-0.3" => {
@@ -160,6 +175,13 @@ pub(super) fn pushing_agents() -> Vec<(&'static str, Command, Vec<String>)> {
     [PYTHON, PYTHON_03].map(agent).into()
 }
 
+/// The agent over gRPC with TLS.
+pub(super) fn grpc_agent(Files { certificate, key }: &Files) -> Command {
+    let mut command = PYTHON_GRPC.program("agent");
+    command.args([certificate, key]);
+    command
+}
+
 /// The modules of the SDK for JavaScript.
 fn modules() -> PathBuf {
     static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
@@ -177,14 +199,17 @@ struct Agents {
 impl Agents {
     async fn start() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let start = |sdk: &Sdk| Process::run(sdk.name, dir.path(), sdk.program("agent"));
+        let start = |sdk: &Sdk| {
+            let name = format!("{}-{}", sdk.name, sdk.bindings[0]);
+            Process::run(&name, dir.path(), sdk.program("agent"))
+        };
         let processes: Vec<_> =
-            SDKS.iter().map(|sdk| start(sdk).unwrap_or_else(|e| panic!("{e}"))).collect();
+            AGENTS.iter().map(|sdk| start(sdk).unwrap_or_else(|e| panic!("{e}"))).collect();
         let mut agents = Vec::new();
-        for (sdk, process) in SDKS.iter().zip(&processes) {
+        for (sdk, process) in AGENTS.iter().zip(&processes) {
             for dialect in sdk.dialects() {
-                let url = format!("http://{}/{}/", process.address(), dialect.path());
-                agents.push(Agent::new(&name(sdk, dialect), &url, skills()));
+                let agent = Agent::new(&name(sdk, dialect), &dialect.url(process), skills());
+                agents.push(if dialect == GRPC { agent.over_grpc() } else { agent });
             }
         }
         let scene = Scene::start(&agents, "").await;
@@ -194,20 +219,26 @@ impl Agents {
     /// The records of a client without the gateway, in all dialects that it has in common with each
     /// agent, by the agent's SDK.
     fn direct(&self, client: &Sdk) -> BTreeMap<&'static str, Vec<Record>> {
-        let records = |(sdk, process): (&Sdk, &Process)| {
-            let mut common = client.dialects();
-            common.retain(|dialect| sdk.versions.contains(&dialect.version));
+        let mut direct = BTreeMap::<_, Vec<Record>>::new();
+        for (sdk, process) in AGENTS.iter().zip(&self.processes) {
+            let mut common = client.client_dialects();
+            common.retain(|dialect| sdk.dialects().contains(dialect));
             let peer = |dialect: Dialect| {
-                let base = format!("http://{}/{}/", process.address(), dialect.path());
+                let base = dialect.url(process);
+                // The agent over gRPC serves no card; the agent over HTTP has the same skills.
+                let card = match dialect {
+                    GRPC => Dialect { binding: "JSONRPC", ..GRPC }.url(&self.processes[0]),
+                    _ => base.clone(),
+                };
                 json!({ "base": base, "version": dialect.version, "binding": dialect.binding,
-                    "direct": true })
+                    "direct": card })
             };
             let peers: Vec<_> = common.into_iter().map(peer).collect();
             let records = client.records(&peers);
             records.iter().for_each(assert_meaningful);
-            (sdk.name, records)
-        };
-        SDKS.iter().zip(&self.processes).map(records).collect()
+            direct.entry(sdk.name).or_default().extend(records);
+        }
+        direct
     }
 }
 
@@ -223,7 +254,8 @@ fn assert_meaningful(record: &Record) {
 
 /// The registered name of a dialect of an agent.
 fn name(sdk: &Sdk, dialect: Dialect) -> String {
-    format!("{}/{}", sdk.name, dialect.path().replace('/', "-"))
+    let binding = dialect.binding.to_lowercase().replace('+', "-");
+    format!("{}/{}-{binding}", sdk.name, dialect.version)
 }
 
 /// The registered skills.
@@ -335,7 +367,7 @@ async fn answers_are_the_same(client: &Sdk) {
     let agents = Agents::start().await;
     let direct = agents.direct(client);
     let (mut runs, mut peers) = (Vec::new(), Vec::new());
-    for agent in &SDKS {
+    for agent in &AGENTS {
         for upstream in agent.dialects() {
             for dialect in client.client_dialects() {
                 let base = format!("{}/", agents.scene.url(&name(agent, upstream)));

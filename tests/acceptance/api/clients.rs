@@ -39,24 +39,25 @@ fn python_client_registers_follows_and_searches() {
     assert_eq!(printed(client), PRINTED);
 }
 
-/// `.ci/go` installs Go and the packages of Debian, which are used without modules.
+/// `.ci/go` installs Go and the packages of Debian, which are used without modules. The files are those of
+/// the module in the README.
 #[test]
 fn go_client_registers_follows_and_searches() {
     let registry = Registry::start();
     let path = tempfile::tempdir().expect("a temporary directory");
-    let sources = path.path().join("src");
-    let client = sources.join("client");
+    let client = path.path().join("src/agentgateway");
     fs::create_dir_all(&client).expect("a directory");
     fs::copy(root().join("examples/clients/go/main.go"), client.join("main.go")).expect("a copy");
     let mut generate = Command::new("protoc");
     generate.current_dir(root()).args(["-I", "proto"]);
-    for kind in ["--go_out", "--go-grpc_out"] {
-        generate.arg(format!("{kind}={}", sources.display()));
+    for kind in ["--go", "--go-grpc"] {
+        generate.arg(format!("{kind}_out={}", client.display()));
+        generate.arg(format!("{kind}_opt=module=agentgateway"));
     }
     generate.args(protos());
     run(generate);
     let mut go = Command::new("go");
-    go.args(["run", "client", &registry.address]).env("GO111MODULE", "off");
+    go.args(["run", "agentgateway", &registry.address]).env("GO111MODULE", "off");
     go.env("GOPATH", format!("{}:/usr/share/gocode", path.path().display()));
     go.env("GOCACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("go"));
     assert_eq!(printed(go), PRINTED);

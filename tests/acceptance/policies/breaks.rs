@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use acceptance::{Database, ModernClient, Registry, access::Guarded};
+use acceptance::{CtlOutput, Database, ModernClient, Registry, access::Guarded};
 use serde_json::{Value, json};
 
 use super::{
@@ -32,8 +32,8 @@ fn amounts() -> Value {
 }
 
 /// The policies that the registration of a version breaks, by the history of its name.
-fn broken(registry: &Registry, version: &str) -> Value {
-    let history = registry.json(&["history", "tool/pay"]);
+fn broken(registry: &Registry, name: &str, version: &str) -> Value {
+    let history = registry.json(&["history", name]);
     let events = history.as_array().or(history["events"].as_array()).expect("a list").clone();
     let event = events.into_iter().find(|event| event["version"] == version);
     event.expect("the registration")["brokenPolicies"].clone()
@@ -52,8 +52,8 @@ async fn broken_policies_are_recorded_on_both_databases() {
         let output = apply(&registry, &pay("2.0.0", "string"), &["--allow-policy-break"]);
         assert!(output.success(), "{output:?}");
         assert_eq!(findings(&output), [incompatible]);
-        assert_eq!(broken(&registry, "2.0.0"), json!(["policy/limit@1.0.0"]));
-        assert_eq!(broken(&registry, "1.0.0"), Value::Null);
+        assert_eq!(broken(&registry, "tool/pay", "2.0.0"), json!(["policy/limit@1.0.0"]));
+        assert_eq!(broken(&registry, "tool/pay", "1.0.0"), Value::Null);
         let again = apply(&registry, &pay("2.0.0", "string"), &[]);
         assert!(again.success() && findings(&again).is_empty(), "{again:?}");
         let verified = registry.ctl(&["audit", "verify", "--output", "json"]);
@@ -99,7 +99,7 @@ fn fitting_policy_in_the_batch_prevents_the_break() {
     batch["policies"] = limit("1.1.0", &json!({}))["policies"].clone();
     let output = apply(&registry, &batch, &["--allow-policy-break"]);
     assert!(output.success() && findings(&output).is_empty(), "{output:?}");
-    assert_eq!(broken(&registry, "2.0.0"), Value::Null);
+    assert_eq!(broken(&registry, "tool/pay", "2.0.0"), Value::Null);
 }
 
 #[test]
@@ -131,6 +131,49 @@ fn restored_policy_is_checked_against_tools() {
     registry.run(&["retire", "tool/pay@2.0.0", "--yes"]);
     let restored = registry.ctl(&restore);
     assert!(restored.success(), "{restored:?}");
+}
+
+#[test]
+fn tool_cannot_prevent_changes_of_policies() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let about_amounts = |version: &str, most: u32| {
+        let cedar = format!(
+            "forbid (principal, action == Action::\"call\", resource)
+            when {{ context.arguments has amount && context.arguments.amount > {most} }};"
+        );
+        let applies_to = json!({ "servers": ["bank"] });
+        limit(version, &json!({ "appliesTo": applies_to, "authorization": { "cedar": cedar } }))
+    };
+    applied(&registry, &about_amounts("1.0.0", 100));
+    let mut unreadable = pay("2.0.0", "integer");
+    unreadable["tools"][0].as_object_mut().expect("an object").remove("inputSchema");
+    let allow = "--allow-policy-break";
+    let output = apply(&registry, &unreadable, &[allow]);
+    assert!(output.success(), "{output:?}");
+
+    let all_have = |output: &CtlOutput, code: &str| {
+        let found = findings(output);
+        assert!(!found.is_empty() && found.iter().all(|(found, _)| found == code), "{output:?}");
+    };
+    let changes = |change: &dyn Fn(&[&str]) -> CtlOutput| {
+        let rejected = change(&[]);
+        assert_eq!(rejected.code, 1, "{rejected:?}");
+        all_have(&rejected, "policy-invalid");
+        let accepted = change(&[allow]);
+        assert!(accepted.success(), "{accepted:?}");
+        accepted
+    };
+    let stricter = about_amounts("1.1.0", 10);
+    let accepted = changes(&|more| apply(&registry, &stricter, more));
+    all_have(&accepted, "policy-incompatible");
+    assert_eq!(broken(&registry, "policy/limit", "1.1.0"), json!(["policy/limit@1.1.0"]));
+    let run = |arguments: &[&str], more: &[&str]| {
+        registry.ctl(&[arguments, &["--yes", "--output", "json"], more].concat())
+    };
+    changes(&|more| run(&["policy", "rollback", "limit", "1.0.0"], more));
+    registry.run(&["retire", "policy/limit@1.1.1", "--yes"]);
+    changes(&|more| run(&["restore", "policy/limit@1.1.1"], more));
 }
 
 #[test]

@@ -79,6 +79,7 @@ impl FakeGateway {
             settled_micros: totals.settled,
             is_final: false,
             want,
+            forced_micros: 0,
         }
     }
 
@@ -277,7 +278,7 @@ async fn account_of_other_gateway_is_unchanged() {
 }
 
 #[tokio::test]
-async fn forged_totals_are_rejected_without_effect() {
+async fn forged_totals_have_no_effect() {
     let guarded = fleet_budget();
     let gateway = FakeGateway::start(&guarded, "a").await;
     gateway.wait_for(DOLLAR).await;
@@ -293,16 +294,39 @@ async fn forged_totals_are_rejected_without_effect() {
     assert_eq!(forged(Totals::default(), Some(want)).await, AccountRejection::MinimumAboveWanted);
     let other = FakeGateway::start(&guarded, "b").await;
     let huge = Totals { granted: 0, returned: 0, settled: i64::MAX };
-    let account = other.account(huge, None);
-    assert_eq!(other.rejection(account).await, AccountRejection::SettledTooMuch);
-    let huge = Totals { granted: i64::MAX, returned: 0, settled: 0 };
-    let account = other.account(huge, None);
-    assert_eq!(other.rejection(account).await, AccountRejection::GrantedTooMuch);
-    let metrics = guarded.registry.metrics().await;
-    let line = "registry_ledger_reports_total{outcome=\"claim_rejected\"} 2";
-    assert!(metrics.lines().any(|found| found == line), "{metrics}");
+    other.report(huge).await;
+    let excused = v1::AccountReport { forced_micros: i64::MAX, ..other.account(huge, None) };
+    other.state(excused).await;
+    other.report(Totals { granted: i64::MAX, returned: 0, settled: 0 }).await;
     let budget = shown(&guarded)["budget"].clone();
     assert_eq!((&budget["exposed"], &budget["settled"]), (&json!("1"), &json!("0")));
+    assert_eq!(budget["unexplained"], "9223372036854.775807");
+    let state = gateway.wait_for(10 * DOLLAR).await;
+    assert_eq!(state.granted_micros, 10 * DOLLAR, "others have the whole limit");
+}
+
+#[tokio::test]
+async fn forged_totals_without_enforcement_have_no_effect() {
+    let guarded = fleet_budget();
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    gateway.wait_for(DOLLAR).await;
+    gateway.report(spent(DOLLAR)).await;
+    let budget = json!({ "name": "b", "per": "fleet", "limit": "10", "window": "total" });
+    let audited = limit("1.1.0", &json!({ "mode": "audit", "budgets": [budget] }));
+    assert!(roles::apply(&guarded, &guarded.admin, &audited).success());
+    let huge = Totals { granted: 0, returned: 0, settled: i64::MAX };
+    let mut account = gateway.account(huge, None);
+    account.epoch = "b".repeat(32);
+    gateway.state(account).await;
+    let retire = ["retire", "policy/limit@1.1.0", "--yes"];
+    let retired = roles::run(&guarded, &guarded.admin, &retire);
+    assert!(retired.success(), "{retired:?}");
+    let mut account = gateway.account(huge, None);
+    (account.epoch, account.window) = ("c".repeat(32), "total".to_owned());
+    gateway.state(account).await;
+    set_limit(&guarded, "1.2.0", "10");
+    let state = gateway.wait_for(10 * DOLLAR).await;
+    assert_eq!(state.granted_micros, 10 * DOLLAR);
 }
 
 #[tokio::test]
@@ -531,7 +555,7 @@ async fn list_shows_amounts_as_decimals() {
         "policy": "limit", "budget": "b", "subject": "fleet", "window": "total",
         "windowEndsAt": null, "currency": "USD", "limit": "10", "adjustment": "0",
         "settled": "0.015", "exposed": "0.015", "available": "9.985", "inDoubt": "0",
-        "overshoot": "0", "reclaimed": "0",
+        "overshoot": "0", "reclaimed": "0", "unexplained": "0",
     }]);
     assert_eq!(listed, expected);
     let other = roles::run(&guarded, &auditor, &["budget", "list", "--policy", "none"]).json();

@@ -15,6 +15,8 @@ use crate::scripted_server::{ScriptedServer, json_answer};
 const TOOLS: [&str; 4] = ["send", "echo", "count", "fail"];
 /// The tool of another server, whose answers are no messages.
 const BROKEN: &str = "break";
+/// The skills of an agent, which are named after their behavior.
+const SKILLS: [&str; 3] = ["send", "echo", "fail"];
 const CLASSES: [&str; 5] = ["credential", "financial", "governmentId", "contact", "network"];
 /// Maximum number of texts in flight.
 const AT_ONCE: usize = 8;
@@ -102,7 +104,33 @@ async fn upstream() -> Server {
     McpServer::modern().with_tool_names(&TOOLS).start(answer).await
 }
 
-/// Two servers with their tools, and policies that apply each action.
+/// An agent that splits the text of its answers.
+async fn agent() -> Server {
+    Server::start(|received: &Received| -> Reply {
+        let message = &received.body["params"]["message"];
+        let text = message["parts"][0]["text"].as_str().unwrap_or_default();
+        match (received.rpc_method(), message["metadata"]["skillId"].as_str()) {
+            ("SendMessage", Some("fail")) => {
+                received.error(200, &json!({ "code": -32602, "message": text }))
+            }
+            ("SendMessage", _) => {
+                let (start, end) = text.split_at(text.floor_char_boundary(text.len() / 2));
+                let parts = json!([{ "text": start }, { "text": end }, message["parts"][1]]);
+                let status = json!({ "state": "TASK_STATE_COMPLETED" });
+                let artifact = json!({ "artifactId": "artifact-1", "parts": parts });
+                received.result(&json!({ "task": { "id": "task-1", "contextId": "context-1",
+                    "status": status, "artifacts": [artifact] } }))
+            }
+            ("GetTask", _) => {
+                received.error(200, &json!({ "code": -32001, "message": "no such task" }))
+            }
+            _ => received.unknown_method(),
+        }
+    })
+    .await
+}
+
+/// Two servers with their tools, an agent, and policies that apply each action.
 fn registered() -> Value {
     let count = json!({ "type": "object", "properties": { "count": { "type": "integer" } } });
     let tool = |server: &str, name: &str| {
@@ -120,16 +148,24 @@ fn registered() -> Value {
     let results = json!({ "credential": "redact", "financial": "tokenize", "governmentId": "block",
         "contact": "tokenize", "network": "redact" });
     let budget = json!({ "name": "b", "per": "fleet", "limit": "1000", "window": "total" });
+    let skill = |id: &str| json!({ "id": id, "name": id, "description": id, "tags": ["test"] });
+    let helper = json!({ "name": "helper", "version": "1.0.0", "description": "An agent",
+        "url": "https://registered.example/", "protocolVersion": "1.0",
+        "defaultInputModes": ["text/plain", "application/json"],
+        "defaultOutputModes": ["text/plain", "application/json"],
+        "capabilities": {}, "skills": SKILLS.map(skill) });
     let mut tools: Vec<_> = TOOLS.iter().map(|name| tool("vault", name)).collect();
     tools.push(tool("broken", BROKEN));
     json!({
-        "schemaVersion": "2.0", "tools": tools,
+        "schemaVersion": "2.0", "tools": tools, "agents": [helper],
         "servers": [server("vault", &TOOLS), server("broken", &[BROKEN])],
         "policies": [
-            { "name": "blocks", "version": "1.0.0", "appliesTo": { "tools": ["send"] },
+            { "name": "blocks", "version": "1.0.0",
+                "appliesTo": { "tools": ["send"], "skills": ["helper/send"] },
                 "inspection": { "arguments": of_all("block") } },
             { "name": "hides", "version": "1.0.0",
-                "appliesTo": { "tools": ["echo", "count", "fail", BROKEN] },
+                "appliesTo": { "tools": ["echo", "count", "fail", BROKEN],
+                    "skills": ["helper/echo", "helper/fail"] },
                 "inspection": { "arguments": of_all("log"), "results": results } },
             { "name": "costs", "version": "1.0.0", "price": { "perCall": "0.000001" },
                 "budgets": [budget] },
@@ -137,19 +173,20 @@ fn registered() -> Value {
     })
 }
 
-/// Clients of one gateway: stateless, with a session, and without headers of MCP.
+/// Clients of one gateway: stateless, with a session, without headers of MCP, and of the agent.
 struct Clients {
     modern: ModernClient,
     http: reqwest::Client,
     url: String,
+    agent: String,
     session: String,
 }
 
 impl Clients {
-    async fn open(url: &str) -> Self {
-        let (modern, url) = (ModernClient::anonymous(url), url.to_owned());
-        let mut clients =
-            Self { modern, http: reqwest::Client::new(), url, session: String::new() };
+    async fn open(gateway: &Gateway) -> Self {
+        let (url, agent) = (gateway.mcp_url(), format!("{}/a2a/helper", gateway.url()));
+        let (modern, http) = (ModernClient::anonymous(&url), reqwest::Client::new());
+        let mut clients = Self { modern, http, url, agent, session: String::new() };
         let about = json!({ "name": "test", "version": "1" });
         let params = json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": about });
         let accept = [("accept", "application/json, text/event-stream")];
@@ -190,6 +227,14 @@ impl Clients {
         answer.bytes().await.expect("the end of the answer");
     }
 
+    async fn to_agent(&self, method: &str, params: &Value) {
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let request = self.http.post(&self.agent).header("content-type", "application/json");
+        let request = request.header("a2a-version", "1.0").body(message.to_string());
+        let answer = request.send().await.expect("an answer");
+        answer.bytes().await.expect("the end of the answer");
+    }
+
     /// Sends a text as argument, result and error.
     async fn send(&self, labelled: &Labelled) {
         let Labelled { line, text, is_key, .. } = labelled;
@@ -203,6 +248,13 @@ impl Clients {
         self.modern.call("fail", arguments.clone()).await;
         self.modern.call("count", json!({ "count": text })).await;
         self.plain(BROKEN, &arguments).await;
+        for skill in SKILLS {
+            let parts = json!([{ "text": text }, { "data": arguments }]);
+            let sent = json!({ "messageId": "message-1", "role": "ROLE_USER", "parts": parts,
+                "metadata": { "skillId": skill } });
+            self.to_agent("SendMessage", &json!({ "message": sent })).await;
+        }
+        self.to_agent("GetTask", &json!({ "id": text, "metadata": { "z": text } })).await;
         if *is_key {
             self.plain(text, &json!({})).await;
         }
@@ -212,7 +264,7 @@ impl Clients {
 #[tokio::test(flavor = "multi_thread")]
 async fn values_of_the_corpus_appear_nowhere_else() {
     let collector = ScriptedServer::start(Arc::new(|_, _| Some(json_answer(&json!({}))))).await;
-    let upstream = upstream().await;
+    let (upstream, agent) = (upstream().await, agent().await);
     let registry = Registry::start();
     applied(&registry, &registered());
     let (url, otlp) = (upstream.url(), collector.url.trim_end_matches("/mcp"));
@@ -220,7 +272,9 @@ async fn values_of_the_corpus_appear_nowhere_else() {
         source: format!("grpc://{}", registry.address),
         targets: format!(
             "targets:\n  - {{ server: vault, version: \"*\", http: \"{url}\" }}\n  \
-             - {{ server: broken, version: \"*\", http: \"{url}\" }}\n"
+             - {{ server: broken, version: \"*\", http: \"{url}\" }}\n  \
+             - {{ agent: helper, version: 1.0.0, http: \"http://{}/\" }}\n",
+            agent.address()
         ),
         runtime: Some("{ inputValidation: deny }".to_owned()),
         more: format!("admin: 127.0.0.1:0\ntracing: {{ otlp: {{ endpoint: \"{otlp}\" }} }}\n"),
@@ -228,9 +282,10 @@ async fn values_of_the_corpus_appear_nowhere_else() {
     let mut gateway = Gateway::start_with(&options, &["--log", "debug"]);
     gateway.ready().await;
     gateway.upstreams_up(1).await;
-    let (clients, corpus) = (Clients::open(&gateway.mcp_url()).await, corpus());
+    let (clients, corpus) = (Clients::open(&gateway).await, corpus());
     stream::iter(&corpus).for_each_concurrent(AT_ONCE, |text| clients.send(text)).await;
 
+    assert!(!agent.seen("SendMessage").is_empty());
     let metrics = gateway.metrics().await;
     for class in CLASSES {
         let labels = ["gateway_inspection_findings_total{", class];

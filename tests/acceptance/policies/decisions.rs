@@ -403,6 +403,9 @@ fn who_can_call_includes_decisions_about_compositions() {
         let view = ctl(NOWHERE, &["who-can-call", "charge", "-f", file, "--output", "json"]).json();
         assert_eq!(view["agents"][0]["composition"], "tool/outer@1.0.0", "{cedar}: {view}");
         assert_eq!(view["agents"][0]["access"], access, "{cedar}");
+        assert_eq!(view["steps"], Value::Null, "{cedar}");
+        let view = ctl(NOWHERE, &["who-can-call", "outer", "-f", file, "--output", "json"]).json();
+        assert_eq!(view["steps"], json!(["tool/inner@1.0.0"]), "{cedar}");
     }
 }
 
@@ -464,6 +467,26 @@ async fn simulate_decides_recorded_calls_again() {
     assert_eq!(groups(&view["undecided"]), [charge]);
     let missing = registry.ctl(&["policy", "simulate", "--audit", "/no/such/file"]);
     assert_eq!(missing.code, 2, "{missing:?}");
+}
+
+#[test]
+fn simulate_leaves_denials_by_budgets_undecided() {
+    let (registry, offline) = (Registry::start(), Offline::new());
+    applied(&registry, &governed());
+    let event = json!({
+        "timestamp": "2026-11-26T05:00:00.000Z", "target": "audit", "event": "tools/call",
+        "agent": "clerk", "agent_version": "1.0.0", "tool": "pay", "tool_version": "1.0.0",
+        "identified_by": "headers", "permit": "deny:BUDGET_EXCEEDED", "outcome": "denied",
+        "policies": "limit@1.0.0:allow costs@1.0.0:deny:BUDGET_EXCEEDED",
+    });
+    let trail = offline.write("audit.jsonl", &event.to_string());
+    let view = registry.json(&["policy", "simulate", "--audit", &trail]);
+    let group = json!({
+        "policy": "costs@1.0.0", "tool": "pay@1.0.0", "caller": "clerk@1.0.0",
+        "reason": "state-not-recorded", "calls": 1,
+    });
+    assert_eq!(view["undecided"], json!([group]), "{view}");
+    assert_eq!(view["skipped"]["rejectedBefore"], 0, "{view}");
 }
 
 #[test]

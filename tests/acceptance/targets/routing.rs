@@ -165,7 +165,7 @@ async fn prefix_and_rename_keep_upstream_tool_names() {
     .await;
 
     for (flags, reason) in [
-        (&["--rename", "nothing=x"][..], "the server has no tool `nothing`; it has fetch"),
+        (&["--rename", "nothing=x"][..], "the server has no tool `nothing`; it has `fetch`"),
         (&["--rename", "fetch"], "SERVER_NAME=REGISTERED_NAME"),
         (&["--prefix", "a b"], "is not allowed in the name"),
         (&["--rename", "fetch=x", "--rename", "fetch=y"], "duplicate --rename of `fetch`"),

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::{A2A_DOMAIN, ERROR_INFO, ErrorKind, Failure, GATEWAY_CODE, GATEWAY_DOMAIN};
 use crate::{
     json::{Object, items, text},
-    request::Request,
     version::Version,
 };
 
@@ -16,6 +15,17 @@ use crate::{
 const MAX_DETAILS: usize = 32;
 /// Maximum length of a message that is read from an answer, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4096;
+
+/// What a request is about. It decides about errors that only have a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestSubject {
+    /// A task that exists, as the caller believes. Messages that continue a task are among these.
+    Task,
+    /// The push notification configurations of a task.
+    PushConfig,
+    /// Anything else.
+    Other,
+}
 
 /// The status codes of gRPC that A2A uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -189,15 +199,34 @@ impl ErrorKind {
         known.find(|kind| kind.names()[1] == name)
     }
 
+    /// The kind of a gRPC status without a reason. Only tasks are looked up by id, and agents have no
+    /// method for an optional operation.
+    fn of_grpc_code(code: GrpcCode) -> Self {
+        match code {
+            GrpcCode::InvalidArgument => Self::InvalidParams,
+            GrpcCode::DeadlineExceeded => Self::DeadlineExceeded,
+            GrpcCode::NotFound => Self::TaskNotFound,
+            GrpcCode::PermissionDenied => Self::PermissionDenied,
+            GrpcCode::ResourceExhausted => Self::ResourceExhausted,
+            GrpcCode::FailedPrecondition => Self::UnsupportedOperation,
+            GrpcCode::Unimplemented => Self::MethodNotFound,
+            GrpcCode::Unknown | GrpcCode::Internal => Self::Internal,
+            GrpcCode::Unavailable => Self::Unavailable,
+            GrpcCode::Unauthenticated => Self::Unauthenticated,
+        }
+    }
+
     /// The kind of an error that only has a status, as in the SDK 0.3 for Python. The request decides
     /// if several kinds have the status.
-    fn of_status(status: u16, request: Option<&Request>) -> Self {
+    fn of_status(status: u16, subject: Option<RequestSubject>) -> Self {
+        use RequestSubject::{Other, PushConfig, Task};
+        match (status, subject) {
+            (404, Some(Task | PushConfig)) => return Self::TaskNotFound,
+            (501, Some(PushConfig)) => return Self::PushNotificationNotSupported,
+            (501, Some(Task | Other)) => return Self::UnsupportedOperation,
+            _ => {}
+        }
         match status {
-            404 if request.is_some_and(|request| request.task_id().is_some()) => Self::TaskNotFound,
-            501 if request.is_some_and(|request| request.operation.is_push_config()) => {
-                Self::PushNotificationNotSupported
-            }
-            501 if request.is_some() => Self::UnsupportedOperation,
             400 | 413 => Self::InvalidRequest,
             401 => Self::Unauthenticated,
             403 => Self::PermissionDenied,
@@ -214,6 +243,26 @@ impl ErrorKind {
 }
 
 impl GrpcCode {
+    const ALL: [Self; 11] = [
+        Self::Unknown,
+        Self::InvalidArgument,
+        Self::DeadlineExceeded,
+        Self::NotFound,
+        Self::PermissionDenied,
+        Self::ResourceExhausted,
+        Self::FailedPrecondition,
+        Self::Unimplemented,
+        Self::Internal,
+        Self::Unavailable,
+        Self::Unauthenticated,
+    ];
+
+    /// The code with this number. Codes that A2A does not use are unknown.
+    fn of_number(number: i32) -> Self {
+        let found = Self::ALL.into_iter().find(|code| *code as i32 == number);
+        found.unwrap_or(Self::Unknown)
+    }
+
     /// The name, as `error.status` of the HTTP+JSON binding has it.
     pub fn name(self) -> &'static str {
         match self {
@@ -296,15 +345,15 @@ impl Failure {
     }
 
     /// Reads the error of an agent over HTTP+JSON in any version. The reason of A2A decides, else
-    /// the name or code of 0.3, else the HTTP status of this request. `None`: the status does not
-    /// depend on a request, because the body may be that of another server.
-    pub fn of_rest(status: u16, body: &Value, request: Option<&Request>) -> Self {
+    /// the name or code of 0.3, else the HTTP status of a request about this subject. `None`: the
+    /// status does not depend on a request, because the body may be that of another server.
+    pub fn of_rest(status: u16, body: &Value, subject: Option<RequestSubject>) -> Self {
         let nothing = Object::new();
         let error = body.get("error").and_then(Value::as_object).or(body.as_object());
         let error = error.unwrap_or(&nothing);
         let message = text(error, "message").or_else(|| text(error, "detail"));
         let message = message.map_or_else(|| format!("HTTP status {status}").into(), shortened);
-        let mut failure = Self::new(ErrorKind::of_status(status, request), message);
+        let mut failure = Self::new(ErrorKind::of_status(status, subject), message);
         let code = error.get("code").and_then(Value::as_i64).filter(|code| *code < 0);
         let name = text(error, "type").and_then(ErrorKind::of_name);
         if let Some(kind) = name.or(code.map(ErrorKind::of_code)) {
@@ -312,6 +361,15 @@ impl Failure {
         }
         failure.read_details(items(error, "details"));
         failure.read_details(items(error, "data"));
+        failure
+    }
+
+    /// Reads the status of an agent over gRPC. The reason of A2A decides, else the code.
+    pub fn of_grpc(code: i32, message: &str, details: &[Value]) -> Self {
+        let code = GrpcCode::of_number(code);
+        let message = if message.is_empty() { code.name().into() } else { shortened(message) };
+        let mut failure = Self::new(ErrorKind::of_grpc_code(code), message);
+        failure.read_details(details);
         failure
     }
 

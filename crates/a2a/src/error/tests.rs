@@ -86,10 +86,14 @@ fn request_decides_about_unnamed_errors() {
         (501, &first, ErrorKind::UnsupportedOperation),
         (409, &about(Operation::CancelTask), ErrorKind::TaskNotCancelable),
     ] {
-        assert_eq!(Failure::of_rest(status, &body, Some(request)).kind, kind, "{request:?}");
+        assert_eq!(
+            Failure::of_rest(status, &body, Some(request.subject())).kind,
+            kind,
+            "{request:?}"
+        );
     }
     let named = Failure::new(ErrorKind::MethodNotFound, "no").to_rest(Version::V1);
-    let read = Failure::of_rest(404, &named.body, Some(&about(Operation::GetTask)));
+    let read = Failure::of_rest(404, &named.body, Some(about(Operation::GetTask).subject()));
     assert_eq!(read.kind, ErrorKind::MethodNotFound, "the name of an error decides first");
 }
 

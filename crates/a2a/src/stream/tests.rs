@@ -44,7 +44,7 @@ proptest! {
             for chunk in text.chunks(size) {
                 reader.push(chunk).unwrap();
                 while let Some(event) = reader.next_event() {
-                    read.push(reader.read(&event));
+                    read.push(reader.read(&event.unwrap()));
                 }
             }
             prop_assert_eq!(read.pop(), Some(Err(failure)));
@@ -59,7 +59,7 @@ proptest! {
             let mut reader = EventReader::new(dialect, 1, limits());
             reader.push(bytes.as_bytes()).unwrap();
             while let Some(event) = reader.next_event() {
-                let _ = reader.read(&event);
+                let _ = reader.read(&event.unwrap());
             }
         }
     }
@@ -85,9 +85,32 @@ fn final_event_of_old_agents_ends_the_stream() {
         ] {
             let mut reader = EventReader::new(dialect, 1, limits());
             reader.push(format!("data: {event}\n\n").as_bytes()).unwrap();
-            let data = reader.next_event().unwrap();
+            let data = reader.next_event().unwrap().unwrap();
             reader.read(&data).unwrap();
             assert_eq!(reader.is_final(), is_final, "{event}");
         }
+    }
+}
+
+#[test]
+fn messages_of_grpc_are_events() {
+    let written = |event: &Value| grpc::write_answer(Operation::SubscribeToTask, event).unwrap();
+    let body: Vec<u8> = stream().iter().flat_map(written).collect();
+    for size in [1, 7, 1_000] {
+        let mut reader = EventReader::new(Dialect::grpc(), 0, limits());
+        let mut events = Vec::new();
+        for chunk in body.chunks(size) {
+            reader.push(chunk).unwrap();
+            while let Some(event) = reader.next_event() {
+                let data = event.unwrap();
+                assert!(reader.parsed_bytes(&data) > 10 * data.len());
+                events.push(reader.read(&data).unwrap());
+            }
+        }
+        assert_eq!(events, stream());
+        reader.end(&grpc::success()).unwrap();
+        let failure = Failure::task_not_found("t");
+        assert_eq!(reader.end(&grpc::write_failure(&failure)), Err(failure));
+        assert!(reader.push(&[0, 255, 255, 255, 255]).is_err(), "a message beyond the limit");
     }
 }

@@ -138,6 +138,7 @@ impl Drop for FirstRun<'_> {
 #[cfg(test)]
 mod tests {
     use gateway_policy::CallerIdentity;
+    use registry_core::Revision;
     use serde_json::json;
 
     use super::*;
@@ -145,7 +146,7 @@ mod tests {
     fn origin() -> Arc<ResultOrigin> {
         let tool = "tool/once@1.0.0".parse().unwrap();
         let identity = CallerIdentity::Anonymous;
-        Arc::new(ResultOrigin { tool, pointer: String::new(), identity })
+        Arc::new(ResultOrigin { tool, pointer: String::new(), identity, revision: Revision(1) })
     }
 
     fn enter(store: &IdempotencyStore, number: usize) -> Reservation<'_> {

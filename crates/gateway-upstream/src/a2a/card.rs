@@ -12,7 +12,7 @@ use http::{
 
 use super::AgentLink;
 use crate::{
-    error::Error,
+    error::{Error, ProtocolViolation},
     http::{read_whole, status_error},
 };
 
@@ -46,7 +46,16 @@ impl AgentLink {
         let known = self.card.load_full();
         for path in self.card_paths() {
             let known = known.as_deref().filter(|known| known.path == path);
-            match Box::pin(self.fetch_card(path, known)).await? {
+            let fetched = match Box::pin(self.fetch_card(path, known)).await {
+                // Some servers of gRPC reset other requests.
+                Err(Error::Protocol { what: ProtocolViolation::Closed })
+                    if self.is_grpc && known.is_none() =>
+                {
+                    Fetched::Missing
+                }
+                fetched => fetched?,
+            };
+            match fetched {
                 Fetched::Missing => {}
                 Fetched::Unchanged => return Ok(false),
                 Fetched::Card(card) => {
@@ -90,7 +99,7 @@ impl AgentLink {
         }
         let (head, body) = response.into_parts();
         let limits = CardLimits::default();
-        let body = read_whole(body, limits.bytes, None).await?;
+        let body = read_whole(body, limits.bytes, None).await?.bytes;
         // Some servers answer unknown paths with a page or with an error as 200.
         let text = std::str::from_utf8(&body).ok().filter(|_| Card::parse(&body, &limits).is_ok());
         let Some(text) = text else { return Ok(Fetched::Missing) };

@@ -23,10 +23,10 @@ use retry_backoff::jittered;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::{AgentLink, EventSink, RequestMeta, stream::EventStream};
+use super::{AgentLink, EventSink, RequestMeta, grpc, stream::EventStream};
 use crate::{
     error::{Error, Phase, ProtocolViolation},
-    http::{is_event_stream, is_media_type, is_refusal, read_whole, status_error},
+    http::{WholeBody, is_event_stream, is_media_type, is_refusal, read_whole, status_error},
     send_state::{Body, SendState},
 };
 
@@ -48,6 +48,7 @@ pub(super) struct Outbound<'a> {
 pub(super) struct WrittenRequest {
     /// The id of the JSON-RPC request.
     pub(super) id: u64,
+    pub(super) operation: Operation,
     pub(super) request: http::Request<Body>,
 }
 
@@ -58,6 +59,8 @@ pub(super) struct HttpAnswer {
     id: u64,
     pub(super) status: StatusCode,
     pub(super) body: Bytes,
+    /// The trailers of gRPC.
+    trailers: HeaderMap,
 }
 
 impl AgentLink {
@@ -101,11 +104,15 @@ impl AgentLink {
             let answer = self.exchange(written, meta).await?;
             return self.read(dialect, request, &answer);
         };
-        let WrittenRequest { id, request: http_request } = written;
+        let WrittenRequest { id, request: http_request, .. } = written;
         let started = Instant::now();
         let head = timeout(sink.limit, Box::pin(self.open(http_request, &meta.subject))).await;
         let response = head.unwrap_or_else(|_| Err(timed_out(send_state, sink.limit)))?;
-        if response.status().is_success() && is_event_stream(response.headers()) {
+        let opens_stream = match dialect.binding {
+            Binding::Grpc => grpc::opens_stream(response.headers()),
+            Binding::JsonRpc | Binding::HttpJson => is_event_stream(response.headers()),
+        };
+        if response.status().is_success() && opens_stream {
             meta.observe(response.headers());
             let limit_bytes = self.transport.client.limits().response_bytes;
             let buffered = meta.buffered.as_deref();
@@ -114,7 +121,7 @@ impl AgentLink {
         }
         // Agents reject a stream with an error that is no event.
         let left = sink.limit.saturating_sub(started.elapsed());
-        let answer = timeout(left, self.read_body(id, response, meta)).await;
+        let answer = timeout(left, self.read_body((id, request.operation), response, meta)).await;
         let answer = answer.unwrap_or_else(|_| Err(timed_out(send_state, sink.limit)))?;
         self.read(dialect, request, &answer)?;
         Err(ProtocolViolation::ContentType.into())
@@ -126,32 +133,42 @@ impl AgentLink {
         written: WrittenRequest,
         meta: &RequestMeta,
     ) -> Result<HttpAnswer, Error> {
-        let WrittenRequest { id, request } = written;
+        let WrittenRequest { id, operation, request } = written;
         let response = self.transport.send(request, &meta.subject).await?;
-        self.read_body(id, response, meta).await
+        self.read_body((id, operation), response, meta).await
     }
 
     async fn read_body(
         &self,
-        id: u64,
+        (id, operation): (u64, Operation),
         response: http::Response<Incoming>,
         meta: &RequestMeta,
     ) -> Result<HttpAnswer, Error> {
         let (head, body) = response.into_parts();
         meta.observe(&head.headers);
-        let is_json = ["application/json", "application/a2a+json"]
-            .iter()
-            .any(|wanted| is_media_type(&head.headers, wanted));
-        if head.status.is_success() && !is_json {
+        let is_json = || {
+            let wanted = ["application/json", "application/a2a+json"];
+            wanted.iter().any(|wanted| is_media_type(&head.headers, wanted))
+        };
+        let is_readable = if self.is_grpc { grpc::is_grpc(&head.headers) } else { is_json() };
+        if head.status.is_success() && !is_readable {
             return Err(ProtocolViolation::ContentType.into());
         }
         let limit_bytes = self.transport.client.limits().response_bytes;
         let buffered = meta.buffered.as_deref();
-        let body = read_whole(body, limit_bytes, buffered).await?;
-        if let (Some(buffered), Ok(text)) = (buffered, std::str::from_utf8(&body)) {
-            buffered.reserve(content::tree_bytes(text))?;
+        let WholeBody { bytes: body, trailers } = read_whole(body, limit_bytes, buffered).await?;
+        if let Some(buffered) = buffered {
+            let parsed = if self.is_grpc {
+                a2a::grpc::answer_bytes(operation, &body)
+            } else {
+                std::str::from_utf8(&body).map_or(0, content::tree_bytes)
+            };
+            buffered.reserve(parsed)?;
         }
-        Ok(HttpAnswer { id, status: head.status, body })
+        // The head of a call without messages is also its trailers.
+        let trailers = if trailers.is_empty() && self.is_grpc { head.headers } else { trailers };
+        meta.observe(&trailers);
+        Ok(HttpAnswer { id, status: head.status, body, trailers })
     }
 
     /// The answer to a request in its internal form, or the error of the agent.
@@ -161,13 +178,20 @@ impl AgentLink {
         request: &Request,
         answer: &HttpAnswer,
     ) -> Result<Value, Error> {
-        let HttpAnswer { id, status, body } = answer;
+        let HttpAnswer { id, status, body, trailers } = answer;
         let (version, limits) = (dialect.version, self.limits());
         if dialect.binding == Binding::JsonRpc {
             if !status.is_success() && !is_rpc_error(body, limits) {
                 return Err(status_error(*status));
             }
             return Ok(rpc::read_answer(version, request.operation, *id, body, limits)?);
+        }
+        if dialect.binding == Binding::Grpc {
+            if !status.is_success() {
+                return Err(status_error(*status));
+            }
+            let answer = a2a::grpc::read_answer(request.operation, body, trailers);
+            return answer.map_err(grpc::call_error);
         }
         // Errors of proxies in front of an agent have no form of A2A.
         let is_error_of_agent = || {
@@ -198,10 +222,11 @@ impl AgentLink {
             request.to_mut().set_tenant(self.tenant.as_deref());
         }
         let request = &*request;
+        let operation = request.operation;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let address = &self.transport.address;
         let mut headers: HeaderMap = address.headers.clone();
-        let accepted = match (dialect.binding, request.operation.is_streaming()) {
+        let accepted = match (dialect.binding, operation.is_streaming()) {
             (Binding::JsonRpc, false) => "application/json",
             (Binding::JsonRpc, true) => "text/event-stream, application/json",
             (_, false) => "application/a2a+json, application/json",
@@ -217,12 +242,16 @@ impl AgentLink {
             headers.insert(name, extensions);
         }
         headers.extend(meta.trace.iter().cloned());
+        if dialect.binding == Binding::Grpc {
+            let request = grpc::write_request(address, headers, request, meta.deadline)?;
+            return Ok(WrittenRequest { id, operation, request });
+        }
         let invalid = |error: Untranslatable| Error::from(error.into_request_failure());
         if dialect.binding == Binding::JsonRpc {
             let text = id.to_string();
             let rpc_id = Id::parse(&text).map_err(ProtocolViolation::from)?;
             let body = rpc::write_call(dialect.version, rpc_id, request).map_err(invalid)?;
-            return Ok(WrittenRequest { id, request: address.post(headers, body) });
+            return Ok(WrittenRequest { id, operation, request: address.post(headers, body) });
         }
         let rest::Outgoing { method, path, body } =
             rest::write_call(dialect.version, request).map_err(invalid)?;
@@ -234,13 +263,13 @@ impl AgentLink {
             let problem = "the id is too long for a URL, which the binding of the agent needs";
             Failure::invalid_params("/id", problem)
         })?;
-        Ok(WrittenRequest { id, request })
+        Ok(WrittenRequest { id, operation, request })
     }
 }
 
 /// Whether an agent rejected a request unprocessed because it does not know the method or the
 /// version.
-pub(super) fn is_version_error(error: &Error) -> bool {
+fn is_version_error(error: &Error) -> bool {
     let Error::Agent(failure) = error else { return false };
     matches!(failure.kind, ErrorKind::MethodNotFound | ErrorKind::VersionNotSupported)
 }

@@ -38,7 +38,7 @@ const MAX_POLL_DELAY: Duration = Duration::from_secs(2);
 /// Time limit of one poll.
 const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for a response that only serves to learn the task id.
-const TASK_ID_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const TASK_ID_TIMEOUT: Duration = Duration::from_secs(30);
 /// That limit when the gateway stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -142,10 +142,11 @@ impl Poller<'_> {
         &self,
         buffered: Option<Arc<BufferReservation>>,
     ) -> Result<Value, Error> {
-        let meta = RequestMeta { buffered, ..self.meta.clone() };
+        let limit = self.left().map_or(POLL_TIMEOUT, |left| left.min(POLL_TIMEOUT));
+        let deadline = Some(Instant::now() + limit);
+        let meta = RequestMeta { buffered, deadline, ..self.meta.clone() };
         let (request, send_state) = (&self.request, SendState::default());
         let outbound = Outbound { request, meta: &meta, send_state: &send_state, sink: None };
-        let limit = self.left().map_or(POLL_TIMEOUT, |left| left.min(POLL_TIMEOUT));
         let answer = timeout(limit, self.link.call(outbound)).await;
         let task = answer.unwrap_or_else(|_| Err(timed_out(&send_state, limit)))?;
         let id = model::Task::of(&task).and_then(model::Task::id);

@@ -11,7 +11,7 @@ use a2a::{Dialect, ErrorKind, Failure, Operation, Request, Version};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
 
-use super::{AgentLink, RequestMeta, exchange::is_version_error};
+use super::{AgentLink, RequestMeta};
 use crate::error::{Error, Phase, ProtocolViolation};
 
 /// The id of a task that does not exist.
@@ -42,8 +42,8 @@ enum ProbeResult {
     Speaks,
     /// The agent may support the dialect.
     Perhaps,
-    /// The agent does not support the dialect, with its error.
-    Refuses(Error),
+    /// The agent does not support the dialect.
+    Refuses(ProtocolViolation),
 }
 
 impl AgentLink {
@@ -71,9 +71,9 @@ impl AgentLink {
 
     /// The dialect of an agent that rejected a request in the dialect `before`, if it has another one
     /// now. At most one caller per [`MIN_INTERVAL`] probes it; the others do not wait. A failed probe
-    /// changes nothing.
+    /// changes nothing. A configured dialect never changes.
     pub(super) async fn dialect_after(&self, before: Dialect) -> Option<Dialect> {
-        if self.known() == Some(before) && self.interval.start() {
+        if self.known() == Some(before) && !self.is_grpc && self.interval.start() {
             let _ = Box::pin(self.probe_dialect()).await;
         }
         self.known().filter(|now| *now != before)
@@ -94,17 +94,27 @@ impl AgentLink {
         self.dialect.load().as_deref().copied()
     }
 
-    /// HTTP+JSON is probed only if the address certainly has no JSON-RPC.
+    /// gRPC is probed only if it is configured, because its servers need not support HTTP/1.1, and
+    /// HTTP+JSON only if the address certainly has no JSON-RPC.
     async fn probe_all(&self) -> Result<Dialect, Error> {
-        let (mut perhaps, mut why) = (None, ProtocolViolation::NoCommonVersion.into());
+        if self.is_grpc {
+            return match self.probe_named(Dialect::grpc()).await? {
+                ProbeResult::Speaks | ProbeResult::Perhaps => Ok(Dialect::grpc()),
+                ProbeResult::Refuses(what) => Err(what.into()),
+            };
+        }
+        let (mut perhaps, mut why) = (None, ProtocolViolation::NoCommonVersion);
         let mut known = self.known();
         for dialect in Version::ALL.map(Dialect::json_rpc) {
-            match self.probe_rpc(dialect).await? {
+            match self.probe_named(dialect).await? {
                 ProbeResult::Speaks => return Ok(dialect),
                 ProbeResult::Perhaps => perhaps = perhaps.or(Some(dialect)),
-                ProbeResult::Refuses(error) => {
+                ProbeResult::Refuses(what) => {
                     known = known.filter(|known| *known != dialect);
-                    why = error;
+                    // Agents of 1.0 without `GetTask` refuse version 0.3 for other reasons.
+                    if why != ProtocolViolation::NoTaskMethod {
+                        why = what;
+                    }
                 }
             }
         }
@@ -116,26 +126,28 @@ impl AgentLink {
                 return Ok(dialect);
             }
         }
-        Err(why)
+        Err(why.into())
     }
 
-    async fn probe_rpc(&self, dialect: Dialect) -> Result<ProbeResult, Error> {
+    /// Probes a dialect whose answers name their errors.
+    async fn probe_named(&self, dialect: Dialect) -> Result<ProbeResult, Error> {
         match self.probe_in(dialect).await {
             Ok(_) => Ok(ProbeResult::Speaks),
-            Err(error) if is_version_error(&error) => {
-                Ok(ProbeResult::Refuses(ProtocolViolation::NoCommonVersion.into()))
-            }
-            Err(Error::Agent(failure)) => match failure.kind {
-                ErrorKind::TaskNotFound => Ok(ProbeResult::Speaks),
-                // The body is no response of JSON-RPC.
-                _ if failure.is_invalid_answer() => {
-                    Ok(ProbeResult::Refuses(ProtocolViolation::NoCommonVersion.into()))
+            Err(Error::Agent(failure)) => Ok(match failure.kind {
+                ErrorKind::TaskNotFound => ProbeResult::Speaks,
+                ErrorKind::MethodNotFound => ProbeResult::Refuses(ProtocolViolation::NoTaskMethod),
+                ErrorKind::VersionNotSupported => {
+                    ProbeResult::Refuses(ProtocolViolation::NoCommonVersion)
                 }
-                _ => Ok(ProbeResult::Perhaps),
-            },
-            // An agent that supports the version rejects requests with JSON-RPC errors.
+                // The body is no response of the binding.
+                _ if failure.is_invalid_answer() => {
+                    ProbeResult::Refuses(ProtocolViolation::NoCommonVersion)
+                }
+                _ => ProbeResult::Perhaps,
+            }),
+            // An agent that supports the dialect rejects requests with its errors.
             Err(Error::Protocol { what: what @ ProtocolViolation::Status(400..500) }) => {
-                Ok(ProbeResult::Refuses(what.into()))
+                Ok(ProbeResult::Refuses(what))
             }
             Err(error) => Err(error),
         }

@@ -14,7 +14,7 @@ use super::{
     AgentLink, EventSink, RequestMeta,
     check::check_answer,
     exchange::{Outbound, timed_out},
-    pending::{Poller, Progress},
+    pending::{Poller, Progress, TASK_ID_TIMEOUT},
 };
 use crate::{
     error::{Error, Phase},
@@ -35,16 +35,22 @@ impl AgentLink {
         limit: Duration,
         sink: Option<&EventSink<'_>>,
     ) -> Result<Value, Error> {
-        let until = Instant::now() + limit;
+        let within = if sink.is_some() { MAX_STREAM_TIME } else { limit };
+        let started = Instant::now();
+        let until = started + limit;
         let AgentRequest { request, context, trace, extensions, late, .. } = request;
         let operation = request.operation;
         let polls = operation == Operation::SendMessage && !request.returns_immediately();
+        let may_be_late = operation == Operation::SendMessage && request.task_id().is_none();
+        let late = late.filter(|_| may_be_late);
+        let extra = if late.is_some() { TASK_ID_TIMEOUT } else { Duration::ZERO };
         let meta = RequestMeta {
             subject: self.transport.subject_of(context)?,
             trace: trace_context::headers(trace).collect(),
             extensions: extensions.clone(),
             activated: context.activated.clone(),
             buffered: context.buffered.clone(),
+            deadline: Some(started + within + extra),
         };
         restrict(request, subject, context.hops);
         // Set here, because a later change copies the request, which can be large.
@@ -52,7 +58,6 @@ impl AgentLink {
         let request = &*request;
         let send_state = SendState::default();
         let outbound = Outbound { request, meta: &meta, send_state: &send_state, sink };
-        let within = if sink.is_some() { MAX_STREAM_TIME } else { limit };
         let mut exchange = Box::pin(self.call_with_retry(outbound));
         let timely = timeout(within, &mut exchange).await;
         let Ok(answer) = timely else {

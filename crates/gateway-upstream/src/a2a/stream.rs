@@ -14,16 +14,16 @@ use std::{
 use a2a::{Dialect, Failure, model::Event, stream::EventReader};
 use bytes::Bytes;
 use gateway_policy::BufferReservation;
-use gateway_protocol::{content, jsonrpc::Limits};
+use gateway_protocol::jsonrpc::Limits;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use hyper::body::Incoming;
 use tokio::{sync::mpsc, time::timeout};
 
-use super::{AgentLink, check::check_event};
+use super::{AgentLink, check::check_event, grpc};
 use crate::{
     breaker::BreakerPermit,
     error::{Error, Phase, ProtocolViolation},
-    http::{Subject, next_chunk, read_rest},
+    http::{Subject, next_frame, read_rest},
     request::AgentEvent,
     send_state::Body,
 };
@@ -114,14 +114,23 @@ impl<'a> EventStream<'a> {
         let mut may_end = false;
         let mut task: Option<String> = None;
         loop {
-            let chunk = timeout(sink.limit, next_chunk(&mut self.body)).await;
-            let chunk = chunk.map_err(|_| Error::Timeout { phase: Phase::Call, after_ms })??;
-            let Some(chunk) = chunk else {
+            let frame = timeout(sink.limit, next_frame(&mut self.body)).await;
+            let frame = frame.map_err(|_| Error::Timeout { phase: Phase::Call, after_ms })??;
+            let Some(frame) = frame else {
                 return if may_end { Ok(()) } else { Err(ProtocolViolation::Closed.into()) };
+            };
+            let chunk = match frame.into_data() {
+                Ok(chunk) => chunk,
+                Err(frame) => {
+                    let trailers = frame.into_trailers().unwrap_or_default();
+                    self.reader.end(&trailers).map_err(grpc::call_error)?;
+                    continue;
+                }
             };
             self.reserve(chunk.len())?;
             self.reader.push(&chunk).map_err(|_| Error::TooLarge { limit_bytes })?;
             while let Some(event) = self.reader.next_event() {
+                let event = event?;
                 let buffered = self.reserve_parsed(&event)?;
                 let event = self.reader.read(&event)?;
                 let view = check_event(&event)?;
@@ -157,8 +166,7 @@ impl<'a> EventStream<'a> {
     /// Reserves memory for an event before it is parsed.
     fn reserve_parsed(&self, event: &[u8]) -> Result<Option<Arc<BufferReservation>>, Error> {
         let Some(buffered) = self.buffered.map(BufferReservation::part) else { return Ok(None) };
-        // Parsing rejects other text than UTF-8.
-        buffered.reserve(std::str::from_utf8(event).map_or(0, content::tree_bytes))?;
+        buffered.reserve(self.reader.parsed_bytes(event))?;
         Ok(Some(buffered))
     }
 }

@@ -11,7 +11,7 @@ use gateway_protocol::{
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE, response};
 use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body as _, Frame, Incoming};
 
 use super::{super::reply::Reply, Error, ProtocolViolation, message_sink::MessageSink, resume};
 
@@ -90,7 +90,7 @@ async fn read_json(
         return Err(ProtocolViolation::ContentType.into());
     }
     let body = read_whole(body, expected.limit_bytes, expected.buffered).await?;
-    match read_response(&body, expected) {
+    match read_response(&body.bytes, expected) {
         Ok(reply) => Ok(Some(reply)),
         Err(error) if is_success => Err(error),
         Err(_) => Ok(None),
@@ -115,12 +115,18 @@ pub(crate) fn is_media_type(headers: &HeaderMap, wanted: &str) -> bool {
     essence.eq_ignore_ascii_case(wanted)
 }
 
+/// A whole body and the trailers after it.
+pub(crate) struct WholeBody {
+    pub(crate) bytes: Bytes,
+    pub(crate) trailers: HeaderMap,
+}
+
 /// Reads a whole body and reserves memory for each chunk.
 pub(crate) async fn read_whole(
     mut body: Incoming,
     limit_bytes: usize,
     buffered: Option<&BufferReservation>,
-) -> Result<Bytes, Error> {
+) -> Result<WholeBody, Error> {
     let too_large = || Error::TooLarge { limit_bytes };
     let announced = body.size_hint().lower();
     if announced > limit_bytes as u64 {
@@ -128,7 +134,15 @@ pub(crate) async fn read_whole(
     }
     let mut first = Bytes::new();
     let mut rest = Vec::new();
-    while let Some(chunk) = next_chunk(&mut body).await? {
+    let mut trailers = HeaderMap::new();
+    while let Some(frame) = next_frame(&mut body).await? {
+        let chunk = match frame.into_data() {
+            Ok(chunk) => chunk,
+            Err(frame) => {
+                trailers = frame.into_trailers().unwrap_or_default();
+                continue;
+            }
+        };
         if first.len().max(rest.len()) + chunk.len() > limit_bytes {
             return Err(too_large());
         }
@@ -146,21 +160,22 @@ pub(crate) async fn read_whole(
         }
         rest.extend_from_slice(&chunk);
     }
-    Ok(if rest.is_empty() { first } else { rest.into() })
+    let bytes = if rest.is_empty() { first } else { rest.into() };
+    Ok(WholeBody { bytes, trailers })
 }
 
-pub(crate) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
-    loop {
-        match body.frame().await {
-            None => return Ok(None),
-            Some(Ok(frame)) => {
-                if let Ok(data) = frame.into_data() {
-                    return Ok(Some(data));
-                }
-            }
-            Some(Err(_)) => return Err(ProtocolViolation::Closed.into()),
+/// The next chunk, or the trailers.
+pub(crate) async fn next_frame(body: &mut Incoming) -> Result<Option<Frame<Bytes>>, Error> {
+    body.frame().await.transpose().map_err(|_| ProtocolViolation::Closed.into())
+}
+
+pub(super) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
+    while let Some(frame) = next_frame(body).await? {
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
         }
     }
+    Ok(None)
 }
 
 fn read_response(body: &[u8], expected: Expected<'_>) -> Result<Reply, Error> {

@@ -29,6 +29,13 @@ use crate::{
 /// Maximum idle time of a connection. Common servers close theirs after five seconds, and a request
 /// on a closing connection is lost.
 const IDLE: Duration = Duration::from_secs(4);
+/// That time over HTTP/2, whose servers announce the end of a connection. Load balancers forget idle
+/// connections after 350 s and more.
+const HTTP2_IDLE: Duration = Duration::from_mins(5);
+/// Maximum unread bytes of one response of a client for HTTP/2 only, and of all responses of a
+/// connection. A caller that does not read its stream must not block those of others.
+const HTTP2_STREAM_WINDOW: u32 = 128 * 1024;
+const HTTP2_CONNECTION_WINDOW: u32 = 128 * HTTP2_STREAM_WINDOW;
 
 /// The `User-Agent`.
 pub(super) const AGENT: &str = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
@@ -53,25 +60,31 @@ impl Client {
         Self::over(Connector::shared(targets, limits), limits, tasks)
     }
 
-    /// The client for a target, which may have its own certificates or addresses.
+    /// The client for a target, which may have its own certificates or addresses, or use HTTP/2 only.
     pub(crate) fn with(
         &self,
         tls: Option<ClientFiles>,
         addresses: Addresses,
+        is_http2: bool,
     ) -> Result<Self, InvalidFile> {
-        if tls.is_none() && addresses == Addresses::Usual {
+        if tls.is_none() && addresses == Addresses::Usual && !is_http2 {
             return Ok(self.clone());
         }
         let tls = tls.map(|files| files.open(count_tls_reload)).transpose()?;
         let connector = self.connector.with(tls, addresses, self.limits);
+        let connector = if is_http2 { connector.over_http2() } else { connector };
         Ok(Self::over(connector, self.limits, self.tasks.clone()))
     }
 
     fn over(connector: Connector, limits: UpstreamLimits, tasks: TaskTracker) -> Self {
+        let is_http2 = connector.is_http2();
         let client = || {
             legacy::Client::builder(TokioExecutor::new())
                 .pool_timer(TokioTimer::new())
-                .pool_idle_timeout(IDLE)
+                .pool_idle_timeout(if is_http2 { HTTP2_IDLE } else { IDLE })
+                .http2_only(is_http2)
+                .http2_initial_stream_window_size(is_http2.then_some(HTTP2_STREAM_WINDOW))
+                .http2_initial_connection_window_size(is_http2.then_some(HTTP2_CONNECTION_WINDOW))
                 .build(connector.clone())
         };
         let clients = (0..workers::slot_count()).map(|_| client()).collect();
@@ -121,6 +134,10 @@ impl Client {
             );
             return Error::Unavailable { target: server.clone(), source: source.into() };
         }
+        if let Some(refused) = causes(error).find_map(unprocessed) {
+            let source = refused.to_string().into();
+            return Error::Unavailable { target: server.clone(), source };
+        }
         if !error.is_connect() {
             return ProtocolViolation::Closed.into();
         }
@@ -146,6 +163,14 @@ fn count_tls_reload(outcome: &'static str) {
 /// An error and its causes.
 fn causes(error: &legacy::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
     std::iter::successors(Some(error as &(dyn StdError + 'static)), |cause| (*cause).source())
+}
+
+/// The error of a request that the upstream certainly did not process: it refused the request, or
+/// ended the connection after earlier ones (RFC 9113, sections 6.8 and 8.7).
+fn unprocessed<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a h2::Error> {
+    let error: &h2::Error = cause.downcast_ref()?;
+    let is_refused = error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    (error.is_remote() && is_refused).then_some(error)
 }
 
 /// The TLS alert of an upstream that rejects the client certificate. With TLS 1.3 it arrives

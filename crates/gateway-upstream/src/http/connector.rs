@@ -2,6 +2,7 @@
 
 use std::{
     future::ready,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -16,12 +17,23 @@ use tower::Service;
 use super::address_filter::Resolver;
 use crate::{Addresses, TargetConfig, TransportConfig, UpstreamLimits};
 
+/// The time before the first TCP keep-alive probe of an HTTP/2 connection, and between two of them.
+/// Servers of gRPC close connections with HTTP/2 PING more often than every 5 minutes.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The number of unanswered probes after which a connection is lost.
+const KEEP_ALIVE_PROBES: u32 = 3;
+/// The time without acknowledgement of sent data after which an HTTP/2 connection is lost. All
+/// requests to an upstream share the connection.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
+
 /// Opens connections.
 #[derive(Debug, Clone)]
 pub struct Connector {
     tcp: HttpConnector<Resolver>,
     tls: Reloaded<ClientConfig>,
     addresses: Addresses,
+    is_http2: bool,
 }
 
 impl Connector {
@@ -60,7 +72,32 @@ impl Connector {
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(Duration::from_millis(limits.connect_timeout_ms)));
-        Self { tcp, tls, addresses }
+        Self { tcp, tls, addresses, is_http2: false }
+    }
+
+    /// The connector for HTTP/2 only: with prior knowledge without TLS, else with ALPN.
+    pub(super) fn over_http2(mut self) -> Self {
+        self.tcp.set_keepalive(Some(KEEP_ALIVE));
+        self.tcp.set_keepalive_interval(Some(KEEP_ALIVE));
+        self.tcp.set_keepalive_retries(Some(KEEP_ALIVE_PROBES));
+        #[cfg(target_os = "linux")]
+        self.tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+        Self { is_http2: true, ..self }
+    }
+
+    pub(super) fn is_http2(&self) -> bool {
+        self.is_http2
+    }
+
+    /// The current TLS configuration. Servers may prefer HTTP/1.1 if a client offers both.
+    fn tls(&self) -> Arc<ClientConfig> {
+        let tls = self.tls.get();
+        if !self.is_http2 {
+            return tls;
+        }
+        let mut tls = ClientConfig::clone(&tls);
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+        Arc::new(tls)
     }
 }
 
@@ -77,7 +114,7 @@ impl Service<Uri> for Connector {
         if let Err(refused) = self.addresses.check(&uri) {
             return Box::pin(ready(Err(refused.into())));
         }
-        HttpsConnector::from((self.tcp.clone(), self.tls.get())).call(uri)
+        HttpsConnector::from((self.tcp.clone(), self.tls())).call(uri)
     }
 }
 
@@ -100,4 +137,20 @@ fn tls(wants_tls: bool) -> ClientConfig {
         }
     }
     builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn http2_is_the_only_offer_over_http2() {
+        let connector = Connector::alone(false, None, Addresses::Usual);
+        assert!(!connector.is_http2());
+        let connector = connector.over_http2();
+        assert_eq!(
+            (connector.is_http2(), &connector.tls().alpn_protocols),
+            (true, &vec![b"h2".to_vec()])
+        );
+    }
 }

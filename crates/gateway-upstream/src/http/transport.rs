@@ -1,7 +1,6 @@
 //! The HTTP transport of an upstream: its address and the credentials of every request.
 //!
-//! A request that is rejected for its token (401) was not processed; it is retried once with a new
-//! token.
+//! A request that is rejected for its token was not processed; it is retried once with a new token.
 
 use std::{sync::Arc, time::Duration};
 
@@ -51,10 +50,11 @@ impl Transport {
         transport: &TransportConfig,
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {
-        let TransportConfig::Http { url, headers, auth, tls, addresses } = transport else {
+        let TransportConfig::Http { url, headers, auth, tls, addresses, is_grpc } = transport
+        else {
             return Err(InvalidAddress::Transport);
         };
-        let client = shared.with(tls.clone(), *addresses)?;
+        let client = shared.with(tls.clone(), *addresses, *is_grpc)?;
         let auth = auth.as_deref().map(|auth| Auth::open(&server, auth, shared)).transpose()?;
         Ok(Self {
             address: Address::parse(url)?,
@@ -111,7 +111,7 @@ impl Transport {
         let token = auth.token(subject.as_deref()).await?;
         let first = with_token(request.clone(), token.clone());
         let response = self.client.send(&self.server, first).await?;
-        if response.status() != StatusCode::UNAUTHORIZED {
+        if !rejects_token(&response) {
             return Ok(response);
         }
         request.body().mark_rejected();
@@ -150,6 +150,12 @@ impl Transport {
             drop(held);
         });
     }
+}
+
+/// Whether the upstream rejected the token, over HTTP or with the gRPC status `UNAUTHENTICATED`.
+fn rejects_token(response: &Response<Incoming>) -> bool {
+    response.status() == StatusCode::UNAUTHORIZED
+        || response.headers().get("grpc-status").is_some_and(|status| status == "16")
 }
 
 fn with_token(mut request: Request<Body>, token: HeaderValue) -> Request<Body> {

@@ -108,6 +108,7 @@ impl Supervisor {
         let mut backoff =
             Backoff::new(self.plan.timing.retry_first, self.plan.timing.retry_longest);
         let mut opening = Opening::Probe;
+        let mut logged: Option<Arc<str>> = None;
         loop {
             let started_at = Instant::now();
             let Ended { end: End { how, remedy }, next, was_up } = self.live(opening, &stop).await;
@@ -121,10 +122,13 @@ impl Supervisor {
                 backoff.reset();
             }
             let wait = backoff.next_delay();
+            // A reason can be long: that of a missing program has PATH.
+            let reason: &str = if logged.as_ref() == Some(&how) { "unchanged" } else { &how };
             tracing::warn!(
-                target.server = %self.plan.server, reason = %how, remedy, wait_ms = wait.as_millis(),
+                target.server = %self.plan.server, %reason, remedy, wait_ms = wait.as_millis(),
                 "restarting a child process"
             );
+            logged = Some(how);
             if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
                 return;
             }

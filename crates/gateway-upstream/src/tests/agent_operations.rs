@@ -20,7 +20,7 @@ use super::{
 /// The message of an error of the agent.
 const SAID: &str = "it has ended";
 
-/// The dialects, as operators see them.
+/// The dialects of agents over HTTP/1.1, as operators see them.
 const DIALECTS: [&str; 4] = ["a2a-1.0", "a2a-0.3", "a2a-1.0-http-json", "a2a-0.3-http-json"];
 
 /// A request as an agent of a dialect reads it.
@@ -49,7 +49,7 @@ fn read(dialect: &str, seen: &Received) -> Option<Asked> {
 }
 
 /// A task in the JSON of a dialect.
-fn task(dialect: &str, state: &str) -> Value {
+pub(super) fn task(dialect: &str, state: &str) -> Value {
     let state = match dialect {
         "a2a-0.3" => state.to_owned(),
         _ => format!("TASK_STATE_{}", state.to_uppercase().replace('-', "_")),
@@ -129,7 +129,7 @@ async fn operate_in(
 }
 
 /// Sends an operation with a time limit of 300 ms.
-async fn operate(
+pub(super) async fn operate(
     upstreams: &Upstreams,
     operation: Operation,
     params: Value,
@@ -139,13 +139,13 @@ async fn operate(
     operate_in(&setting, upstreams, operation, params).await
 }
 
-fn message() -> Value {
+pub(super) fn message() -> Value {
     json!({ "message":
         { "messageId": "m", "role": "ROLE_USER", "parts": [{ "data": { "n": 1 } }] } })
 }
 
 /// Streams a message. Returns all events and the outcome.
-async fn streamed(upstreams: &Upstreams) -> (Vec<Value>, Result<Value, Error>) {
+pub(super) async fn streamed(upstreams: &Upstreams) -> (Vec<Value>, Result<Value, Error>) {
     streamed_by(upstreams, Operation::SendStreamingMessage, message()).await
 }
 
@@ -458,7 +458,7 @@ async fn tenant_of_interface_is_in_each_request() {
 }
 
 /// Events of a task in 1.0: the task, numbered artifacts, and the last status.
-fn events(artifacts: usize) -> Vec<Value> {
+pub(super) fn events(artifacts: usize) -> Vec<Value> {
     let mut events = vec![json!({ "task": task("a2a-1.0", "working") })];
     events.extend((0..artifacts).map(|n| {
         json!({ "artifactUpdate": { "taskId": "t", "contextId": "c",

@@ -154,17 +154,21 @@ async fn text_skill_sends_and_returns_text() {
 
 #[tokio::test]
 async fn agent_without_supported_version_is_down() {
-    for code in [METHOD_NOT_FOUND, -32009] {
-        let refuse =
-            move |seen: &Received| seen.error(200, &json!({ "code": code, "message": "?" }));
+    const WRONG_VERSION: i64 = -32009;
+    for (codes, expected) in [
+        ([METHOD_NOT_FOUND; 2], ProtocolViolation::NoTaskMethod),
+        ([METHOD_NOT_FOUND, WRONG_VERSION], ProtocolViolation::NoTaskMethod),
+        ([WRONG_VERSION; 2], ProtocolViolation::NoCommonVersion),
+    ] {
+        let refuse = move |seen: &Received| {
+            let is_legacy = seen.rpc_method().contains('/');
+            seen.error(200, &json!({ "code": codes[usize::from(is_legacy)], "message": "?" }))
+        };
         let fake = Server::start(refuse).await;
         let upstreams = start_with(&fake);
         eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;
         let error = ask(&upstreams).await.unwrap_err();
-        assert!(
-            matches!(error, Error::Protocol { what: ProtocolViolation::NoCommonVersion }),
-            "{error}"
-        );
+        assert!(matches!(&error, Error::Protocol { what } if *what == expected), "{error}");
         assert!(!error.may_have_run());
         assert!(fake.seen("SendMessage").is_empty());
         upstreams.shutdown().await;

@@ -9,6 +9,21 @@ use tokio::time::{sleep, timeout};
 use super::{agents::start_at, *};
 use crate::{AuthConfig, ClientAuthentication, Grant, secret::SecretSource};
 
+/// The authorization of the gateway itself at a token endpoint.
+pub(super) fn client_credentials(token_url: String) -> AuthConfig {
+    AuthConfig {
+        grant: Grant::ClientCredentials,
+        token_url,
+        tls: None,
+        client_id: "gateway".to_owned(),
+        client_secret: SecretSource::text("secret"),
+        client_authentication: ClientAuthentication::Basic,
+        scopes: Vec::new(),
+        audience: Vec::new(),
+        resource: Vec::new(),
+    }
+}
+
 /// A token endpoint whose tokens are valid for one request.
 struct Tokens {
     server: Server,
@@ -36,20 +51,12 @@ impl Tokens {
 
     /// The transport to a server that needs these tokens.
     fn transport(&self, fake: &Server) -> TransportConfig {
-        let auth = AuthConfig {
-            grant: Grant::ClientCredentials,
-            token_url: self.server.url(),
-            tls: None,
-            client_id: "gateway".to_owned(),
-            client_secret: SecretSource::text("secret"),
-            client_authentication: ClientAuthentication::Basic,
-            scopes: Vec::new(),
-            audience: Vec::new(),
-            resource: Vec::new(),
+        let auth = client_credentials(self.server.url());
+        let TransportConfig::Http { url, tls, addresses, is_grpc, .. } = transport(fake) else {
+            panic!()
         };
-        let TransportConfig::Http { url, tls, addresses, .. } = transport(fake) else { panic!() };
         let (headers, auth) = (BTreeMap::new(), Some(Box::new(auth)));
-        TransportConfig::Http { url, headers, auth, tls, addresses }
+        TransportConfig::Http { url, headers, auth, tls, addresses, is_grpc }
     }
 
     fn set_delay(&self, milliseconds: u64) {

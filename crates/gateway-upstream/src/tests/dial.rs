@@ -15,9 +15,9 @@ async fn blocked_addresses_get_no_connection() {
         assert_eq!(fake.connections(), 0, "{host}");
         upstreams.shutdown().await;
 
-        let TransportConfig::Http { url, headers, auth, tls, .. } = http_at(&url) else { panic!() };
-        let addresses = Addresses::Any;
-        let told = TransportConfig::Http { url, headers, auth, tls, addresses };
+        let mut told = http_at(&url);
+        let TransportConfig::Http { addresses, .. } = &mut told else { panic!() };
+        *addresses = Addresses::Any;
         let upstreams = start(told, limits(), TIMING);
         assert_eq!(upstreams.must_call("{}").await, "{}", "{host}");
         upstreams.shutdown().await;

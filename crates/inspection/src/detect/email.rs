@@ -141,9 +141,10 @@ fn is_top_level(label: &str) -> bool {
     is_word && (2..=18).contains(&label.chars().count())
 }
 
-/// Whether the text before `@` is in the authority of a URL: no `/`, `?` or `#` follows its `://`.
+/// Whether the text before `@` is in the authority of a URL: no `/`, `?` or `#` follows its `://`, nor
+/// a sign that ends a URL in lists, markup and forms.
 fn is_user_info(text: Text<'_>, start: usize) -> bool {
-    let belongs = |byte: u8| byte.is_ascii_graphic() && !b"\"/?#".contains(&byte);
+    let belongs = |byte: u8| byte.is_ascii_graphic() && !b"\"/?#,;|<>'()&=".contains(&byte);
     let authority = text.run_start(start, URL_BYTES, belongs);
     text.slice(authority.saturating_sub(3)..authority) == "://"
 }

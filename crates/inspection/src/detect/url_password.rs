@@ -27,7 +27,15 @@ pub(crate) fn find(scan: &mut Scan<'_>, scheme_end: usize, start: usize) {
     }
     let Some((user, password)) = text.slice(start..end).split_once(':') else { return };
     let is_default = password == user || password.eq_ignore_ascii_case("pass");
-    if password.len() >= MIN_BYTES && !is_default && !randomness::is_placeholder(password) {
+    let is_password = !is_default && !is_port(password) && !randomness::is_placeholder(password);
+    if password.len() >= MIN_BYTES && is_password {
         scan.add(&URL_PASSWORD, end - password.len()..end);
     }
+}
+
+/// Whether a text starts with a port, and a sign that ends a URL in lists and forms follows.
+fn is_port(text: &str) -> bool {
+    let rest = text.trim_start_matches(|char: char| char.is_ascii_digit());
+    (1..=5).contains(&(text.len() - rest.len()))
+        && rest.starts_with([',', ';', '\'', '(', ')', '&'])
 }

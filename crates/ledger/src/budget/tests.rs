@@ -12,12 +12,7 @@ fn units(units: i64) -> Amount {
 }
 
 fn terms(limit: Amount) -> Terms {
-    Terms { limit, suspended: None, is_bounded: false, allowance: Amount::ZERO }
-}
-
-/// Terms whose limit bounds claims.
-fn bounded(limit: i64) -> Terms {
-    Terms { is_bounded: true, ..terms(units(limit)) }
+    Terms { limit: Some(limit), suspended: None, allowance: Amount::ZERO }
 }
 
 fn key(epoch: u128) -> AccountKey {
@@ -28,7 +23,7 @@ fn key(epoch: u128) -> AccountKey {
 fn report(totals: [i64; 3], want: Option<Want>) -> AccountReport {
     let [granted, returned, settled] = totals.map(units);
     let AccountKey { budget, window, epoch } = key(1);
-    let totals = Totals { granted, returned, settled };
+    let totals = Totals { granted, returned, settled, forced: Amount::ZERO };
     AccountReport { budget, window: Some(window), epoch, totals, is_final: false, want }
 }
 
@@ -271,46 +266,109 @@ fn impossible_reports_change_nothing() {
     }
 }
 
+/// Spending without rights beyond this amount is not plausible under a limit of 10.
+const IMPLAUSIBLE: i64 = 10_001;
+const LARGEST: i64 = i64::MAX / 1_000_000;
+
+fn forced(amount: i64, settled: i64) -> AccountReport {
+    let report = report([0, 0, settled], None);
+    AccountReport { totals: Totals { forced: units(amount), ..report.totals }, ..report }
+}
+
 #[test]
-fn claims_are_bounded_by_the_limit() {
-    let terms = Terms { allowance: units(1), ..bounded(10) };
-    for (totals, error) in [
-        ([11, 0, 0], Some(ReportError::GrantedTooMuch)),
-        ([i64::MAX / 1_000_000, 0, 0], Some(ReportError::GrantedTooMuch)),
-        ([0, 0, 12], Some(ReportError::SettledTooMuch)),
-        ([0, 0, i64::MAX / 1_000_000], Some(ReportError::SettledTooMuch)),
-        ([10, 0, 3], None),
-        ([0, 0, 11], None),
-        ([40, 35, 5], None),
-    ] {
+fn claimed_rights_count_up_to_the_limit() {
+    for (totals, rights) in
+        [([10, 0, 0], 10), ([40, 35, 0], 5), ([11, 0, 0], 0), ([LARGEST, 0, 0], 0)]
+    {
         let mut ledger = Ledger::default();
-        let found = ledger.try_post(&terms, &report(totals, None));
-        assert_eq!(found.err(), error, "{totals:?}");
+        let posted = ledger.post(10, &report(totals, None));
+        assert_eq!(posted.account.rights(), units(rights), "{totals:?}");
+        assert_eq!(posted.budget.exposed, units(rights), "{totals:?}");
     }
 }
 
 #[test]
-fn late_reports_of_granted_rights_are_recorded() {
+fn explained_spending_counts_and_other_is_kept_apart() {
+    let terms = Terms { allowance: units(1), ..terms(units(10)) };
+    for (report, settled, unexplained) in [
+        (forced(0, 11), 11, 0),
+        (forced(0, 12), 0, 12),
+        (forced(1, 12), 12, 0),
+        (forced(5_000, 5_000), 5_000, 0),
+        (forced(0, LARGEST), 0, LARGEST),
+        (forced(LARGEST, LARGEST), 0, LARGEST),
+        (forced(2 * IMPLAUSIBLE, 2 * IMPLAUSIBLE), 0, 2 * IMPLAUSIBLE),
+    ] {
+        let mut ledger = Ledger::default();
+        let posted = ledger.try_post(&terms, &report).unwrap();
+        let BudgetRow { settled: found, exposed, unexplained: apart, .. } = posted.budget;
+        let expected = (units(settled), units(settled), units(unexplained));
+        assert_eq!((found, exposed, apart), expected, "{report:?}");
+        assert_eq!((posted.unexplained, posted.account.spent()), (apart, report.totals.settled));
+    }
+}
+
+#[test]
+fn forged_report_leaves_limit_to_others() {
     let mut ledger = Ledger::default();
-    ledger.try_post(&bounded(10), &report([0, 0, 0], Some(waiting(10)))).unwrap();
-    let posted = ledger.try_post(&bounded(0), &report([10, 0, 13], None)).unwrap();
-    assert_eq!((posted.budget.settled, posted.budget.overshoot), (units(13), units(3)));
-    let forged = ledger.try_post(&bounded(0), &report([10, 0, 21], None)).unwrap_err();
-    assert_eq!(forged, ReportError::SettledTooMuch);
+    ledger.post(10, &forced(LARGEST, LARGEST));
     ledger.account = AccountRow::default();
-    let lost = ledger.try_post(&bounded(0), &report([8, 0, 5], None)).unwrap();
+    let posted = ledger.post(10, &report([0, 0, 0], Some(waiting(10))));
+    assert_eq!(posted.grant.refusal, None);
+    assert_eq!(posted.budget.exposed, units(10));
+}
+
+#[test]
+fn rights_explain_spending_later() {
+    let mut ledger = Ledger::default();
+    ledger.post(10, &report([0, 0, 15], None));
+    assert_eq!(ledger.budget.unexplained, units(15));
+    ledger.post(10, &report([0, 0, 15], Some(prefetch(15))));
+    let posted = ledger.post(10, &report([10, 0, 15], None));
+    assert_eq!((posted.budget.settled, posted.budget.exposed), (units(10), units(10)));
+    assert_eq!(posted.budget.unexplained, units(5));
+    let posted = ledger.post(10, &report([10, 0, 17], None));
+    assert_eq!((posted.budget.settled, posted.budget.unexplained), (units(12), units(5)));
+}
+
+#[test]
+fn spending_without_policy_is_explained_by_rights() {
+    let mut ledger = Ledger::default();
+    ledger.post(10, &report([0, 0, 0], Some(waiting(4))));
+    let retired = Terms { limit: None, ..terms(Amount::ZERO) };
+    let posted = ledger.try_post(&retired, &report([4, 0, 3], None)).unwrap();
+    assert_eq!((posted.budget.settled, posted.budget.unexplained), (units(3), units(0)));
+    let posted = ledger.try_post(&retired, &report([9, 0, 6], None)).unwrap();
+    assert_eq!((posted.budget.settled, posted.budget.unexplained), (units(4), units(2)));
+    assert_eq!(posted.budget.exposed, units(4));
+}
+
+#[test]
+fn highest_limit_and_allowance_bound_late_reports() {
+    let mut ledger = Ledger::default();
+    let before = Terms { allowance: units(3), ..terms(units(10)) };
+    ledger.try_post(&before, &report([0, 0, 0], Some(waiting(10)))).unwrap();
+    let posted = ledger.post(0, &report([10, 0, 23], None));
+    assert_eq!((posted.budget.settled, posted.budget.overshoot), (units(23), units(13)));
+    let posted = ledger.post(0, &report([10, 0, 24], None));
+    assert_eq!((posted.budget.settled, posted.budget.unexplained), (units(23), units(1)));
+    ledger.account = AccountRow::default();
+    let lost = ledger.post(0, &report([8, 0, 5], None));
     assert_eq!(lost.claimed, units(8), "the limit was lowered after the lost grant");
 }
 
 #[test]
-fn extreme_amounts_are_recorded_or_rejected() {
+fn extreme_amounts_are_recorded() {
     let mut ledger = Ledger::default();
     let largest = Want { minimum: Some(Amount::MAX), granted: Amount::MAX };
     let posted = ledger.try_post(&terms(Amount::MAX), &report([0, 0, 0], Some(largest))).unwrap();
     assert_eq!((posted.grant.granted, posted.budget.exposed), (Amount::MAX, Amount::MAX));
-    ledger.account = AccountRow::default();
-    let error = ledger.try_post(&terms(Amount::MAX), &report([0, 0, 1], None)).unwrap_err();
-    assert_eq!(error, ReportError::OutOfRange);
+    for count in 1..=2 {
+        ledger.account = AccountRow::default();
+        let posted = ledger.post(LARGEST, &report([0, 0, LARGEST], None));
+        assert_eq!(posted.account.unexplained, units(LARGEST));
+        assert_eq!(posted.budget.unexplained > units(LARGEST), count == 2, "the sum ends");
+    }
     let negative = Want { minimum: Some(Amount::MIN), granted: Amount::MIN };
     let posted = ledger.try_post(&terms(Amount::MAX), &report([0, 0, 0], Some(negative))).unwrap();
     assert_eq!(posted.grant.granted, Amount::ZERO);

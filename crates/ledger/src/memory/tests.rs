@@ -49,6 +49,8 @@ enum Defect {
     StaleSums,
     /// Calls with an unknown outcome are released.
     ReleasedOutcomes,
+    /// The ledger rejects accounts with more forced spending than the limit.
+    RejectedForced,
 }
 
 /// `SplitMix64`.
@@ -135,6 +137,10 @@ struct World {
     network: Vec<Message>,
     /// The charges of the tools, by window.
     spent: BTreeMap<WindowId, Amount>,
+    /// The windows of the compensations among them.
+    compensations: Vec<WindowId>,
+    /// Whether calls are compensated.
+    compensates: bool,
     /// For each call, whether a tool may have executed it.
     executed: Vec<bool>,
     /// The ledgers before each failover.
@@ -172,6 +178,8 @@ impl World {
             gateways: Vec::new(),
             network: Vec::new(),
             spent: BTreeMap::new(),
+            compensations: Vec::new(),
+            compensates: random.chance(25),
             executed: Vec::new(),
             lost: Vec::new(),
             epochs: 0,
@@ -235,6 +243,7 @@ impl World {
         let demands = self.demands();
         match self.random.range(0, 99) {
             0..18 => self.send(number, &demands),
+            18..24 if self.compensates => self.compensate(number, &demands),
             18..38 => self.call(number, &demands),
             38..46 => self.settle(number),
             46..54 => self.give_back(number, &demands),
@@ -309,6 +318,43 @@ impl World {
             self.executed.push(true);
             gateway.calls.push(Call { reservation, window, number });
         }
+    }
+
+    /// Sends a compensation, after its crash mark.
+    fn compensate(&mut self, number: usize, demands: &Demands) {
+        let (now, wall, amount) = (self.boot(), self.wall(), self.price);
+        let is_crash = self.random.chance(3);
+        let gateway = &mut self.gateways[number];
+        let Some(account) = gateway.spender.account(&self.budget, now) else { return };
+        if gateway.is_paused {
+            return;
+        }
+        let window = account.key().window.clone();
+        let mut reservation = gateway.spender.force(vec![Charge { account, amount }]);
+        if gateway.spender.needs_mark(demands, now) {
+            let marks = gateway.spender.marks(demands, now, wall);
+            if self.defect != Defect::UnwrittenMarks {
+                gateway.file = encode_marks(&marks);
+            }
+            if is_crash {
+                return self.crash(number);
+            }
+            gateway.spender.marks_written(&marks);
+        }
+        reservation.set_sent();
+        reservation.settle();
+        let spent = self.spent.entry(window.clone()).or_default();
+        *spent = spent.checked_add(amount).unwrap();
+        self.compensations.push(window);
+    }
+
+    /// Whether more was spent in a window than its limit and the compensations.
+    fn is_overspent(&self) -> bool {
+        self.spent.iter().any(|(window, spent)| {
+            let forced = self.compensations.iter().filter(|of| *of == window);
+            let bound = forced.fold(self.limit, |sum, _| sum.saturating_add(self.price));
+            *spent > bound
+        })
     }
 
     fn settle(&mut self, number: usize) {
@@ -412,10 +458,11 @@ impl World {
             self.use_earlier_sums();
         }
         let (name, now) = (self.gateways[number].name.clone(), self.wall());
-        let rule = BudgetRule { limit: self.limit, windows: self.windows.clone() };
+        let windows = self.windows.clone();
+        let rule = BudgetRule { limit: self.limit, allowance: Amount::ZERO, windows };
         let reply = self.ledger.report(&name, &changed, |_| Some(rule.clone()), now).unwrap();
         let mut answer = reply.answer;
-        if self.defect == Defect::ForgottenClose {
+        if matches!(self.defect, Defect::ForgottenClose | Defect::RejectedForced) {
             return Answer { accounts: realigned(report, &changed, &answer), ..answer };
         }
         for (answered, reported) in answer.accounts.iter_mut().zip(&report.accounts) {
@@ -456,6 +503,13 @@ impl World {
                     !is_repeated
                 });
             }
+            Defect::RejectedForced => {
+                let limit = self.limit;
+                report.accounts.retain(|account| {
+                    let Totals { granted, returned, settled, .. } = account.totals;
+                    settled.saturating_sub(granted.saturating_sub(returned)) <= limit
+                });
+            }
             Defect::None
             | Defect::CreditOnSilence
             | Defect::NoRecovery
@@ -489,7 +543,12 @@ impl World {
             budget: key.budget.clone(),
             window: Some(key.window.clone()),
             epoch: key.epoch,
-            totals: Totals { granted: self.limit, returned: self.limit, settled },
+            totals: Totals {
+                granted: self.limit,
+                returned: self.limit,
+                settled,
+                ..Totals::default()
+            },
             is_final: false,
             want: None,
         };
@@ -530,7 +589,7 @@ fn overspends(seed: u64, defect: Defect) -> bool {
     let mut world = World::new(seed, defect);
     for _ in 0..world.random.range(60, 700) {
         world.step();
-        if world.spent.values().any(|spent| *spent > world.limit) {
+        if world.is_overspent() {
             return true;
         }
     }

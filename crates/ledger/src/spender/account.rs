@@ -14,7 +14,10 @@ use std::{
 
 use registry_core::{Amount, Timestamp};
 
-use super::sizing::{BootTime, SpendingRate, prefetch};
+use super::{
+    BudgetSettings,
+    sizing::{BootTime, SpendingRate, prefetch},
+};
 use crate::{
     key::AccountKey,
     message::{AccountState, BudgetState, Totals, Want},
@@ -71,6 +74,10 @@ pub struct Account {
     spendable: AtomicI64,
     /// The spending, in micro-units.
     settled: AtomicI64,
+    /// The forced reservations, in micro-units. Releases do not lower this total.
+    forced: AtomicI64,
+    /// The spending without rights that the policy allows in the window, in micro-units.
+    policy_allowance: AtomicI64,
     is_open: AtomicBool,
     /// The window, in milliseconds of the boot clock.
     starts_at: AtomicU64,
@@ -92,10 +99,10 @@ struct Control {
     highest_mark: Amount,
     /// The spending without rights that is allowed now.
     allowance: Amount,
-    /// The spending without rights that is allowed in the window.
-    whole_allowance: Amount,
-    /// The part that is allowed until the window ends.
-    allowance_left: Amount,
+    /// The part of the policy's allowance that other accounts of the gateway had spent before.
+    allowance_before: Amount,
+    /// The part that this account spent before the ledger answered again.
+    allowance_spent: Amount,
     rate: SpendingRate,
     /// Spending and reservations at the last tick, and since when they are unchanged.
     last_used: Amount,
@@ -120,12 +127,12 @@ impl Control {
 }
 
 impl Account {
-    /// Creates an account without rights. `allowance` limits the spending without a ledger. `rate` is
-    /// the expected spending.
+    /// Creates an account without rights. `allowance_before` is the part of the allowance that other
+    /// accounts have spent. `rate` is the expected spending.
     pub(crate) fn new(
         key: AccountKey,
-        unit: Unit,
-        allowance: Amount,
+        BudgetSettings { unit, allowance }: BudgetSettings,
+        allowance_before: Amount,
         rate: SpendingRate,
         now: BootTime,
     ) -> Self {
@@ -135,6 +142,8 @@ impl Account {
             unit,
             spendable: AtomicI64::new(0),
             settled: AtomicI64::new(0),
+            forced: AtomicI64::new(0),
+            policy_allowance: AtomicI64::new(allowance.as_micros()),
             is_open: AtomicBool::new(true),
             starts_at: AtomicU64::new(0),
             ends_at: AtomicU64::new(u64::MAX),
@@ -146,8 +155,8 @@ impl Account {
                 mark,
                 highest_mark: Amount::ZERO,
                 allowance: Amount::ZERO,
-                whole_allowance: allowance,
-                allowance_left: allowance,
+                allowance_before,
+                allowance_spent: Amount::ZERO,
                 rate,
                 last_used: Amount::ZERO,
                 unchanged_since: now,
@@ -177,6 +186,17 @@ impl Account {
     /// The spending.
     pub fn settled(&self) -> Amount {
         Amount::from_micros(self.settled.load(Ordering::Acquire))
+    }
+
+    /// The spending that budgets never reject. A part of it may have been released.
+    pub fn forced(&self) -> Amount {
+        Amount::from_micros(self.forced.load(Ordering::Acquire))
+    }
+
+    /// How the budget is spent.
+    pub fn settings(&self) -> BudgetSettings {
+        let allowance = Amount::from_micros(self.policy_allowance.load(Ordering::Acquire));
+        BudgetSettings { unit: self.unit, allowance }
     }
 
     /// The reservations of calls in flight.
@@ -252,6 +272,9 @@ impl Account {
 
     /// Reserves an amount even without rights, for calls that a budget never rejects.
     pub(crate) fn force(&self, amount: Amount) {
+        let add = |forced: i64| Some(forced.saturating_add(amount.as_micros()));
+        // The closure always returns a value.
+        let _ = self.forced.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
         self.add_spendable(amount.as_micros().saturating_neg());
     }
 
@@ -364,7 +387,10 @@ impl Account {
         let mut control = self.control();
         let uncovered = control.granted.saturating_sub(control.highest_mark);
         control.reported = control.reported.max(control.returned.min(uncovered));
-        Totals { granted: control.granted, returned: control.reported, settled: self.settled() }
+        // The forced spending is read last, so that it is not below its part of the spending.
+        let settled = self.settled();
+        let Control { granted, reported: returned, .. } = *control;
+        Totals { granted, returned, settled, forced: self.forced() }
     }
 
     /// Whether the ledger has answered a report of the current totals in a generation.
@@ -472,7 +498,7 @@ impl Account {
     /// Lets calls spend the allowance, because the ledger is unavailable.
     pub(crate) fn start_allowance(&self) {
         let mut control = self.control();
-        control.allowance = control.allowance_left;
+        control.allowance = self.allowance_left(&control);
         self.refresh(&mut control);
     }
 
@@ -481,7 +507,7 @@ impl Account {
         let mut control = self.control();
         let overrun = self.used(&control).saturating_sub(control.rights());
         let spent = overrun.max(Amount::ZERO).min(control.allowance);
-        control.allowance_left = control.allowance_left.saturating_sub(spent);
+        control.allowance_spent = control.allowance_spent.saturating_add(spent);
         control.allowance = Amount::ZERO;
         self.refresh(&mut control);
     }
@@ -489,9 +515,25 @@ impl Account {
     /// The most of the allowance that the marks let this account spend, with its spending before.
     pub(crate) fn spent_allowance(&self) -> Amount {
         let control = self.control();
-        let before = control.whole_allowance.saturating_sub(control.allowance_left);
         let beyond_rights = control.highest_mark.saturating_sub(control.rights());
-        before.saturating_add(beyond_rights.max(Amount::ZERO).min(control.allowance))
+        let spent = beyond_rights.max(Amount::ZERO).min(control.allowance);
+        control.allowance_spent.saturating_add(spent)
+    }
+
+    /// Applies a changed allowance of the policy. The spending before counts.
+    pub(crate) fn change_allowance(&self, allowance: Amount, is_available: bool) {
+        let mut control = self.control();
+        self.policy_allowance.store(allowance.as_micros(), Ordering::Release);
+        if !is_available {
+            control.allowance = self.allowance_left(&control);
+            self.refresh(&mut control);
+        }
+    }
+
+    /// The part of the policy's allowance that is left at the end of the last outage.
+    fn allowance_left(&self, control: &Control) -> Amount {
+        let left = self.settings().allowance.saturating_sub(control.allowance_before);
+        left.saturating_sub(control.allowance_spent).max(Amount::ZERO)
     }
 
     /// The end of the window by the wall clock.

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     BudgetRule, MemoryLedger, Refusal, Rejection, Reply, WindowRule,
     budget::{OfflineLimits, ReclaimError},
-    message::AccountState,
+    message::{AccountState, ReportError},
 };
 
 const LIMITS: OfflineLimits =
@@ -34,7 +34,8 @@ struct Fleet {
 impl Fleet {
     fn new(limit: i64, windows: WindowRule) -> Self {
         let ledger = MemoryLedger::new(LIMITS, Timestamp::EPOCH);
-        Self { ledger, rule: BudgetRule { limit: units(limit), windows }, now: Duration::ZERO }
+        let rule = BudgetRule { limit: units(limit), allowance: Amount::ZERO, windows };
+        Self { ledger, rule, now: Duration::ZERO }
     }
 
     fn boot(&self) -> BootTime {
@@ -378,8 +379,6 @@ fn offline_gateway_stops_reserving() {
     fleet.wait(2_999);
     assert!(gateway.reserve(&fleet, 5).is_ok());
     fleet.wait(1);
-    assert_eq!(gateway.reserve(&fleet, 5).unwrap_err(), Shortfall::Offline);
-    gateway.spender.tick(&Demands::new(), fleet.boot());
     assert_eq!(gateway.reserve(&fleet, 5).unwrap_err(), Shortfall::Rights);
     gateway.exchange(&mut fleet, &demands(5, 5));
     assert!(gateway.reserve(&fleet, 5).is_ok());
@@ -388,12 +387,7 @@ fn offline_gateway_stops_reserving() {
 #[test]
 fn allowance_lasts_while_ledger_is_unavailable() {
     let mut fleet = Fleet::new(10, WindowRule::Total);
-    let gateway = fleet.gateway("a", 1, vec![]);
-    gateway.spender.add_budget(&budget("b"), BudgetSettings { allowance: units(3), ..MONEY });
-    gateway.spender.set_available(false);
-    let windows = fleet.rule.windows.open_at(fleet.wall()).unwrap();
-    let span = windows.span(&windows.current, fleet.wall());
-    gateway.spender.open(&budget("b"), &span, fleet.boot());
+    let gateway = cut_off(&fleet);
     gateway.write(&fleet, &demands(3, 3));
     gateway.spend(&fleet, 3);
     assert_eq!(gateway.reserve(&fleet, 1).unwrap_err(), Shortfall::Rights);
@@ -402,6 +396,92 @@ fn allowance_lasts_while_ledger_is_unavailable() {
     let row = fleet.ledger.budget(&budget("b"), &WindowId::new("total")).unwrap();
     assert_eq!((row.settled, row.overshoot), (units(3), units(3)));
     assert_eq!(row.exposed, units(3), "covered by a grant");
+}
+
+/// A gateway with an account whose allowance is 3, in an outage.
+fn cut_off(fleet: &Fleet) -> Gateway {
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.spender.add_budget(&budget("b"), BudgetSettings { allowance: units(3), ..MONEY });
+    gateway.spender.set_available(false);
+    let windows = fleet.rule.windows.open_at(fleet.wall()).unwrap();
+    let span = windows.span(&windows.current, fleet.wall());
+    gateway.spender.open(&budget("b"), &span, fleet.boot());
+    gateway
+}
+
+#[test]
+fn changed_allowance_applies_to_open_account() {
+    let fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = cut_off(&fleet);
+    gateway.write(&fleet, &demands(6, 6));
+    gateway.spend(&fleet, 2);
+    let change = |allowance| {
+        let settings = BudgetSettings { allowance: units(allowance), ..MONEY };
+        gateway.spender.add_budget(&budget("b"), settings);
+        gateway.write(&fleet, &demands(6, 6));
+    };
+    change(0);
+    assert_eq!(gateway.reserve(&fleet, 1).unwrap_err(), Shortfall::Rights);
+    change(6);
+    assert_eq!(gateway.reserve(&fleet, 5).unwrap_err(), Shortfall::Rights);
+    gateway.spend(&fleet, 4);
+    gateway.spender.set_available(true);
+    change(7);
+    assert_eq!(gateway.reserve(&fleet, 1).unwrap_err(), Shortfall::Rights);
+    gateway.spender.set_available(false);
+    gateway.write(&fleet, &demands(1, 1));
+    assert_eq!(gateway.charge(&fleet, "b", 0).account.spent_allowance(), units(7));
+}
+
+#[test]
+fn allowance_starts_when_offline_time_ends() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.spender.add_budget(&budget("b"), BudgetSettings { allowance: units(3), ..MONEY });
+    gateway.exchange(&mut fleet, &demands(5, 5));
+    gateway.spender.set_available(false);
+    gateway.write(&fleet, &demands(8, 8));
+    fleet.wait(3_600);
+    assert_eq!(gateway.reserve(&fleet, 3).unwrap_err(), Shortfall::Mark);
+    gateway.write(&fleet, &demands(3, 3));
+    assert!(gateway.reserve(&fleet, 3).is_ok());
+    assert_eq!(gateway.reserve(&fleet, 4).unwrap_err(), Shortfall::Rights);
+}
+
+#[test]
+fn forced_spending_beyond_limit_is_recorded() {
+    let mut fleet = Fleet::new(5, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.exchange(&mut fleet, &demands(5, 5));
+    gateway.spend(&fleet, 2);
+    gateway.spender.force(vec![gateway.charge(&fleet, "b", 10)]).settle();
+    let file = gateway.write(&fleet, &Demands::new());
+    let next = fleet.gateway("a", 2, decode(&file));
+    next.exchange(&mut fleet, &Demands::new());
+    let row = fleet.ledger.budget(&budget("b"), &WindowId::new("total")).unwrap();
+    assert_eq!((row.settled, row.exposed, row.overshoot), (units(12), units(12), units(7)));
+    assert_eq!(row.unexplained, Amount::ZERO);
+}
+
+#[test]
+fn process_with_invalid_account_is_not_ended() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.exchange(&mut fleet, &demands(10, 10));
+    let file = gateway.write(&fleet, &Demands::new());
+    let next = fleet.gateway("a", 2, decode(&file));
+    let report = next.spender.report(&Demands::new(), fleet.boot());
+    let mut damaged = report.clone();
+    damaged.accounts[0].totals.returned = units(1);
+    let reply = next.deliver(&mut fleet, &damaged);
+    assert_eq!(
+        reply.answer.accounts[0].result,
+        Err(Rejection::Invalid(ReportError::ReturnedTooMuch))
+    );
+    assert!(next.spender.answer(&report, &reply.answer, fleet.boot(), fleet.boot()));
+    assert_eq!(next.spender.report(&Demands::new(), fleet.boot()), report, "it is repeated");
+    next.exchange(&mut fleet, &Demands::new());
+    assert!(next.spender.report(&Demands::new(), fleet.boot()).ended.is_empty());
 }
 
 #[test]
@@ -574,7 +654,7 @@ fn stored_ledger_continues_with_its_accounts() {
 }
 
 fn closing(key: &AccountKey) -> AccountReport {
-    final_report(&Mark { account: key.clone(), settled: Amount::ZERO })
+    final_report(&Mark { account: key.clone(), settled: Amount::ZERO, forced: Amount::ZERO })
 }
 
 #[test]

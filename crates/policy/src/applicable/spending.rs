@@ -64,11 +64,25 @@ impl ApplicablePolicies {
         self.policies.iter().any(|applied| applied.policy.policy().concerns_spending())
     }
 
-    /// The highest price of the enforced policies; in audit mode, of all policies. Of equal prices,
-    /// the first one by policy name.
-    pub fn price(&self, mode: Mode) -> Option<PriceRule<'_>> {
+    /// The pre-releases. They are evaluated in audit mode.
+    pub fn pre_releases(&self) -> impl Iterator<Item = &Arc<PolicyInForce>> {
+        self.policies.iter().map(|applied| &applied.policy).filter(|policy| policy.is_pre_release())
+    }
+
+    /// The highest price of the enforced policies; in audit mode, of all releases. The price of a
+    /// pre-release applies to its own budgets only: those of `candidate`. Of equal prices, the first
+    /// one by policy name.
+    pub fn price(
+        &self,
+        mode: Mode,
+        candidate: Option<&Arc<PolicyInForce>>,
+    ) -> Option<PriceRule<'_>> {
         let policies = self.policies.iter().map(|applied| &applied.policy);
         let policies = policies.filter(|policy| mode == Mode::Audit || policy.mode() == mode);
+        let is_candidate =
+            |policy: &Arc<PolicyInForce>| candidate.is_some_and(|of| Arc::ptr_eq(of, policy));
+        let policies =
+            policies.filter(move |policy| !policy.is_pre_release() || is_candidate(policy));
         let prices = policies.filter_map(|policy| {
             Some(PriceRule { policy, price: policy.policy().price.as_ref()? })
         });
@@ -111,7 +125,7 @@ mod tests {
 
     /// The policy and the reservation of a call.
     fn price(applicable: &ApplicablePolicies, mode: Mode) -> Option<(String, String)> {
-        let PriceRule { policy, price } = applicable.price(mode)?;
+        let PriceRule { policy, price } = applicable.price(mode, None)?;
         Some((policy.key().name.to_string(), price.reserved().to_string()))
     }
 
@@ -134,6 +148,21 @@ mod tests {
         assert_eq!(found(Mode::Enforce).as_deref(), Some("p0"));
         assert_eq!(found(Mode::Audit).as_deref(), Some("p1"));
         assert_eq!(price(&applicable(&[priced("audit", &amount("2"))]), Mode::Enforce), None);
+    }
+
+    #[test]
+    fn price_of_pre_release_is_its_own() {
+        let priced = |version: &str, amount: &str| {
+            json!({ "name": "p", "version": version, "mode": "audit",
+                "price": { "perCall": amount } })
+        };
+        let policies = applicable(&[priced("1.0.0", "1"), priced("1.1.0-rc.1", "3")]);
+        let reserved = |candidate| {
+            policies.price(Mode::Audit, candidate).unwrap().price.reserved().to_string()
+        };
+        let candidates: Vec<_> = policies.pre_releases().collect();
+        assert_eq!((candidates.len(), reserved(None)), (1, "1".to_owned()));
+        assert_eq!(reserved(Some(candidates[0])), "3");
     }
 
     #[test]

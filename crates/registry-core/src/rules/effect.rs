@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::Proposed;
+use super::{Proposed, tool_name::rename_option};
 use crate::{
     catalog::Catalog,
     commit::{Action, Change, invalid_message_char},
@@ -155,13 +155,15 @@ impl<'a> State<'a> {
             Some(record) => Some(&record.document),
             None => self.new.get(key).copied(),
         };
-        if let Some((twin, server)) = twin.and_then(|twin| other_server(twin, document)) {
+        if let Some(tool) = document.entity().as_tool()
+            && let Some((twin, server)) = twin.and_then(|twin| other_server(twin, document))
+        {
             let message =
                 format!("{key} is registered as a tool of server/{twin}, not of server/{server}");
             let help = format!(
                 "give the tool of server/{server} another name: `registryctl import mcp --prefix P` \
-                 or `--rename {}=NAME`",
-                key.name
+                 or `{}`",
+                rename_option(tool)
             );
             return Diagnostic::error(Code::AlreadyRegistered, "/name", message).with_help(help);
         }

@@ -417,7 +417,7 @@ mod tests {
         );
         // The input must be an object even if the schema allows other types.
         let listed = told(json!({ "type": "array" }), "any");
-        assert!(listed.starts_with("error") && listed.contains("`any of a`"), "{listed}");
+        assert!(listed.starts_with("error") && listed.contains("`a/any`"), "{listed}");
         assert_eq!(told(n("string"), "any"), "");
         // A text skill also accepts a string.
         assert_eq!(told(json!({ "type": "string" }), "talk"), "");

@@ -33,12 +33,23 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &NewEntity<'_>, found: &mut Ve
         new.key()
     );
     let help = format!(
-        "give one of them another name (`registryctl import mcp --prefix {}_` or `--rename {}=NAME`), \
-         or deprecate the version that is replaced",
+        "give one of them another name (`registryctl import mcp --prefix {}_` or `{}`), or deprecate \
+         the version that is replaced",
         server.as_str().rsplit('/').next().unwrap_or_default(),
-        tool.source().map_or(tool.name.as_str(), |source| &source.tool),
+        rename_option(tool),
     );
     new.report(found, Diagnostic::warning(Code::ToolNameShared, "/name", message).with_help(help));
+}
+
+/// The option that renames a tool in an import. Names at servers may need quotes in a shell.
+pub(super) fn rename_option(tool: &Tool) -> String {
+    let name = tool.source().map_or(tool.name.as_str(), |source| &source.tool);
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "_.-/".contains(char);
+    if name.chars().all(is_plain) {
+        format!("--rename {name}=NAME")
+    } else {
+        format!("--rename '{}=NAME'", name.replace('\'', r"'\''"))
+    }
 }
 
 /// A tool with a source, and the name of its server.
@@ -90,6 +101,22 @@ mod tests {
         );
         let both = [first(), second()].concat();
         assert_eq!(shared(&[], &both).lines().count(), 2, "one batch may have both");
+    }
+
+    #[test]
+    fn rename_quotes_names_of_the_server() {
+        let source =
+            |tool: &str| json!({ "server": "web", "serverVersion": "1.0.0", "tool": tool });
+        for (name, expected) in [
+            ("get search", "`--rename 'get search=NAME'`"),
+            ("it's", r"`--rename 'it'\''s=NAME'`"),
+            ("dir/search", "`--rename dir/search=NAME`"),
+        ] {
+            let second = tool("search", json!({ "source": source(name) }));
+            let batch = [server("web", &["search@2.0.0"]), versioned(&second, "2.0.0")];
+            let warning = shared(&first(), &batch);
+            assert!(warning.contains(expected), "{warning}");
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tool(name) => name.fmt(f),
-            Self::Agent { name, skill } => write!(f, "{skill} of {name}"),
+            Self::Agent { name, skill } => write!(f, "{name}/{skill}"),
         }
     }
 }

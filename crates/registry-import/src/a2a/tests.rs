@@ -73,9 +73,9 @@ fn card_0_3_is_imported_with_dependencies() {
              semantic version: unexpected character 'l' while parsing major version number",
             "Import /name: `Research Agent` is a title, not a name",
             "Import /version: `2.1` is not an exact version",
-            "Import /signatures: signatures, which cover the original card",
             "Import /documentationUrl: the registry has no field for it",
             "Import /preferredTransport: the registry has no field for it",
+            "Import /signatures: signatures, which cover the original card",
         ]
     );
 }

@@ -187,10 +187,38 @@ fn prefix_and_rename_change_registered_names_only() {
     assert_eq!(
         problems,
         [
-            "--rename nothing: the server has no tool `nothing`; it has a, c, dir/b",
+            "--rename nothing: the server has no tool `nothing`; it has `a`, `c`, `dir/b`",
             "the tools `a` and `c` would both be named `a`; rename one of them",
         ]
     );
+}
+
+#[test]
+fn rename_accepts_registered_name_of_repaired_tool() {
+    let to =
+        |name: &str| registry_core::name::closest_name(registry_core::Kind::Tool, name).unwrap();
+    let naming = |from: &[&str]| {
+        let renames = from.iter().map(|from| ((*from).to_owned(), to("renamed"))).collect();
+        Naming { prefix: String::new(), renames }
+    };
+    let server = |tools: &[&str]| {
+        let tools = tools.iter().map(|name| tool(name)).collect();
+        LiveServer { info: json!({ "name": "x" }), tools, ..LiveServer::default() }
+    };
+    let renamed = |tools: &[&str]| {
+        let (live, naming) = (server(tools), naming(&["get_forecast"]));
+        assert_eq!(naming.problems(&live), <[String; 0]>::default());
+        let options = ServerImportOptions { naming, ..ServerImportOptions::default() };
+        let tools = import_server(&live, &options).draft.tools;
+        let tool = tools.into_iter().find(|tool| tool["name"] == "renamed").unwrap();
+        tool["source"]["tool"].clone()
+    };
+    assert_eq!(renamed(&["get forecast", "other"]), "get forecast");
+    assert_eq!(renamed(&["get forecast", "get_forecast"]), "get_forecast");
+    let both = naming(&["get forecast", "get_forecast"]);
+    assert_eq!(both.problems(&server(&["get forecast"])).len(), 1, "one tool");
+    let ambiguous = server(&["get forecast", "get/forecast"]);
+    assert_eq!(naming(&["get_forecast"]).problems(&ambiguous).len(), 1, "one of two tools");
 }
 
 #[test]

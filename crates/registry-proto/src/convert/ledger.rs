@@ -242,7 +242,7 @@ fn window_text(window: Option<&WindowId>) -> String {
 
 fn write_account_report(report: &AccountReport) -> v1::AccountReport {
     let AccountReport { budget, window, epoch, totals, is_final, want } = report;
-    let Totals { granted, returned, settled } = totals;
+    let Totals { granted, returned, settled, forced } = totals;
     v1::AccountReport {
         budget: Some(budget.into()),
         window: window_text(window.as_ref()),
@@ -250,6 +250,7 @@ fn write_account_report(report: &AccountReport) -> v1::AccountReport {
         granted_micros: granted.as_micros(),
         returned_micros: returned.as_micros(),
         settled_micros: settled.as_micros(),
+        forced_micros: forced.as_micros(),
         is_final: *is_final,
         want: want.map(|Want { minimum, granted }| v1::GrantRequest {
             minimum_micros: minimum.map(Amount::as_micros),
@@ -270,6 +271,7 @@ fn read_account_report(
             granted: Amount::from_micros(report.granted_micros),
             returned: Amount::from_micros(report.returned_micros),
             settled: Amount::from_micros(report.settled_micros),
+            forced: Amount::from_micros(report.forced_micros),
         },
         is_final: report.is_final,
         want: report.want.map(|want| Want {
@@ -401,8 +403,6 @@ fn write_rejection(rejection: &Rejection) -> v1::AccountRejection {
         Rejection::Invalid(ReportError::ReturnedTooMuch) => Wire::ReturnedTooMuch,
         Rejection::Invalid(ReportError::Want) => Wire::MinimumAboveWanted,
         Rejection::Invalid(ReportError::OutOfRange) => Wire::AmountOutOfRange,
-        Rejection::Invalid(ReportError::GrantedTooMuch) => Wire::GrantedTooMuch,
-        Rejection::Invalid(ReportError::SettledTooMuch) => Wire::SettledTooMuch,
     }
 }
 
@@ -417,8 +417,6 @@ fn read_rejection(number: i32) -> Option<Rejection> {
         Wire::ReturnedTooMuch => ReportError::ReturnedTooMuch.into(),
         Wire::MinimumAboveWanted => ReportError::Want.into(),
         Wire::AmountOutOfRange => ReportError::OutOfRange.into(),
-        Wire::GrantedTooMuch => ReportError::GrantedTooMuch.into(),
-        Wire::SettledTooMuch => ReportError::SettledTooMuch.into(),
     })
 }
 
@@ -435,6 +433,7 @@ mod tests {
             granted: Amount::MAX,
             returned: Amount::from_micros(-1),
             settled: Amount::ZERO,
+            forced: Amount::from_micros(3),
         };
         let account = AccountReport {
             budget: key(),
@@ -490,8 +489,6 @@ mod tests {
             ReportError::ReturnedTooMuch,
             ReportError::Want,
             ReportError::OutOfRange,
-            ReportError::GrantedTooMuch,
-            ReportError::SettledTooMuch,
         ];
         let rejections = errors.into_iter().map(Rejection::Invalid);
         let rejections = rejections.chain([Rejection::UnknownBudget, Rejection::UnknownWindow]);

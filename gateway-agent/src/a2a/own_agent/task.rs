@@ -227,7 +227,8 @@ impl OwnTasks {
                 "{MOST_RUNNING} tasks of the caller or {MOST} of all callers are running; retry \
                  when one has ended"
             );
-            return Err(Failure::new(ErrorKind::ResourceExhausted, message));
+            let failure = Failure::new(ErrorKind::ResourceExhausted, message);
+            return Err(failure.with_reason("QUOTA_EXCEEDED"));
         }
         tasks.push_back(Arc::clone(task));
         drop(tasks);

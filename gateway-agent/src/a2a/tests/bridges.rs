@@ -62,6 +62,13 @@ async fn call_of_a_skill_is_a_message_to_its_agent() {
 }
 
 #[tokio::test]
+async fn usage_names_skill_after_its_agent() {
+    let bench = bridged().await;
+    bench.bench.call("a", TOOL, json!({ "topic": "go" })).await;
+    assert_eq!(bench.bench.usage(1).await, ["a office/helper/work allow 1 0"]);
+}
+
+#[tokio::test]
 async fn agent_that_asks_fails_the_call() {
     let bench = bridged().await;
     let got = bench.bench.call("a", TOOL, json!({ "topic": "ask" })).await;

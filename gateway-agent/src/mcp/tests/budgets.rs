@@ -231,7 +231,7 @@ async fn pre_release_charges_no_budget_of_its_release() {
         (more(json!({ "appliesTo": { "tools": ["fails"] } })), Value::Null),
         (unpriced, Value::Null),
     ] {
-        let candidate = more(json!({ "version": "1.1.0-rc.1" }));
+        let candidate = more(json!({ "version": "1.1.0-rc.1", "price": fixed("3") }));
         let bench = bench([policy("costs", release.clone()), policy("costs", candidate)]).await;
         assert_eq!(denial(&bench, "a", "pay", json!({})).await, Value::Null);
         assert_eq!(spent(&bench, "a"), expected, "{release}");

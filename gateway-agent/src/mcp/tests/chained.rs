@@ -17,7 +17,8 @@ async fn in_front_of(inner: &Bench) -> Bench {
     let router = inner.router.clone();
     tokio::spawn(async move { axum::serve(listener, router).await });
     let (headers, addresses) = (BTreeMap::new(), Addresses::Usual);
-    let transport = TransportConfig::Http { url, headers, auth: None, tls: None, addresses };
+    let transport =
+        TransportConfig::Http { url, headers, auth: None, tls: None, addresses, is_grpc: false };
     asking(transport, Vec::new()).await
 }
 

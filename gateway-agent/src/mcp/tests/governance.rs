@@ -1,11 +1,14 @@
 //! Policies, through the endpoint.
 
+use std::sync::Arc;
+
+use registry_core::{scope::Scope, scoped_catalog::ScopedCatalog};
 use serde_json::{Value, json};
 
 use super::harness::{Bench, Setup};
 use crate::{
     pipeline::DenialForm,
-    testing::{Registered, agent, policy, server, tool},
+    testing::{Registered, agent, catalog, policy, server, tool},
 };
 
 fn entities(policies: impl IntoIterator<Item = Registered>) -> Vec<Registered> {
@@ -115,6 +118,21 @@ async fn hidden_tool_does_not_exist_for_unregistered_callers() {
     let bench = bench([policy("all", conditions("forbid (principal, action, resource);"))]).await;
     assert_eq!(listed(&bench, "stranger").await, Vec::<String>::new());
     assert_eq!(bench.call("stranger", "pay", json!({})).await.error(), (200, -32602));
+}
+
+#[tokio::test]
+async fn scope_without_all_versions_serves_no_name() {
+    let forbid = conditions("forbid (principal, action, resource in Tag::\"blocked\");");
+    let newer = tool("pay", "2.0.0", json!({ "metadata": { "tags": ["blocked"] } }));
+    let complete = catalog(2, entities([policy("blocked", forbid), newer]));
+    let bench = bench([]).await;
+    let scope = Scope::from_roots(&["agent/b@*", "tool/read@*"]).unwrap();
+    let scoped = ScopedCatalog::select(Arc::new(scope), &complete);
+    bench.publish.send_replace(Arc::new(scoped.catalog().clone()));
+    assert_eq!(listed(&bench, "").await, ["read"]);
+    assert_eq!(bench.call("", "pay", json!({})).await.error(), (200, -32602));
+    assert_eq!(denial(&bench, "", "read", json!({})).await, Value::Null);
+    assert_eq!(denial(&bench, "b", "pay", json!({})).await, Value::Null, "its version is exact");
 }
 
 #[tokio::test]

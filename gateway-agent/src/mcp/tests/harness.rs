@@ -34,7 +34,7 @@ use crate::{
     seal::KeyFile,
     spending::{LocalLedger, Spending, SpendingClock},
     testing::{Registered, catalog},
-    trace::{Tracer, settings::TracingConfig},
+    trace::Tracer,
     usage::Usage,
 };
 
@@ -211,7 +211,7 @@ impl Bench {
             spending,
             usage: Some(Usage::open(clock).unwrap()),
             sealer: Arc::new(KeyFile::new(None, &cache_file).open()),
-            tracer: Tracer::start(&TracingConfig::default(), "under-test"),
+            tracer: Tracer::start(None, None, "under-test"),
         };
         let authenticator = AuthenticatorConfig {
             identity: setup.identity,
@@ -312,7 +312,8 @@ impl Bench {
 /// The transport to a scripted server.
 pub(crate) fn http(server: &Server) -> TransportConfig {
     let (headers, addresses) = (BTreeMap::new(), Addresses::Usual);
-    TransportConfig::Http { url: server.url(), headers, auth: None, tls: None, addresses }
+    let url = server.url();
+    TransportConfig::Http { url, headers, auth: None, tls: None, addresses, is_grpc: false }
 }
 
 #[derive(Clone)]

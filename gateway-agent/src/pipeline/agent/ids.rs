@@ -50,13 +50,11 @@ struct Context {
     id: Box<str>,
 }
 
-/// The kind of an id in a message, task or event.
+/// The kind of a sealed id. Those of messages and artifacts are not sealed: they are data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdKind {
     Task,
     Context,
-    /// Of a message or an artifact. It is not translated.
-    Other,
 }
 
 /// The seals of one caller's ids.
@@ -123,7 +121,6 @@ impl OpenedRequest {
                 let own = match kind {
                     IdKind::Task => seals.task_of(agent, known).map(|task| task.id),
                     IdKind::Context => seals.context_of(agent, known),
-                    IdKind::Other => return,
                 };
                 match own {
                     Ok(own) => {
@@ -232,7 +229,6 @@ impl AnswerIds<'_> {
             match kind {
                 IdKind::Task => *id = self.task(own).into(),
                 IdKind::Context => *id = self.context(own).into(),
-                IdKind::Other => {}
             }
         });
     }
@@ -262,9 +258,9 @@ impl AnswerIds<'_> {
         let members = failure.metadata.iter_mut().filter(|(_, value)| !value.is_empty());
         for (name, value) in members {
             match IdKind::of_member(name) {
-                IdKind::Task => *value = self.task(value),
-                IdKind::Context => *value = self.context(value),
-                IdKind::Other => {}
+                Some(IdKind::Task) => *value = self.task(value),
+                Some(IdKind::Context) => *value = self.context(value),
+                None => {}
             }
         }
         for TranslatedId { own, known, .. } in self.ids.translated().iter() {
@@ -277,7 +273,7 @@ impl AnswerIds<'_> {
                 };
             }
             let others = failure.metadata.iter_mut();
-            let others = others.filter(|(name, _)| IdKind::of_member(name) == IdKind::Other);
+            let others = others.filter(|(name, _)| IdKind::of_member(name).is_none());
             for (_, value) in others.filter(|(_, value)| in_text(value)) {
                 *value = if **value == **own || own.len() >= MIN_REPLACED {
                     value.replace(&**own, known)
@@ -292,12 +288,12 @@ impl AnswerIds<'_> {
 }
 
 impl IdKind {
-    /// The kind of the id in a member of this name, in any spelling.
-    fn of_member(name: &str) -> Self {
+    /// The kind of the id in a member of this name, in any spelling. `None`: the member has none.
+    fn of_member(name: &str) -> Option<Self> {
         match name.replace('_', "").to_ascii_lowercase().as_str() {
-            "taskid" => Self::Task,
-            "contextid" => Self::Context,
-            _ => Self::Other,
+            "taskid" => Some(Self::Task),
+            "contextid" => Some(Self::Context),
+            _ => None,
         }
     }
 }
@@ -344,39 +340,55 @@ fn replaced(text: &str, new: &HashSet<String>) -> String {
 /// Replaces an agent's address in an answer or event. Its ids of tasks and contexts stay, because they
 /// are sealed later.
 pub(super) fn hide(hidden: &Hidden, operation: Operation, answer: &mut Value) {
-    let mut own = Vec::new();
-    each_id(operation, answer, &mut |kind, id| {
-        if kind != IdKind::Other {
-            own.push(id.take());
-        }
-    });
+    let ids = TakenIds::of_answer(operation, answer);
     hidden.replace_in(answer);
-    let mut own = own.into_iter();
-    each_id(operation, answer, &mut |kind, id| {
-        if kind != IdKind::Other {
-            *id = own.next().unwrap_or_default();
-        }
-    });
+    ids.put_into_answer(operation, answer);
 }
 
-/// Takes the ids out of an answer or event, so that inspection does not mistake them for data.
-/// Returns them in their order.
-pub(super) fn take_ids(operation: Operation, answer: &mut Value) -> Vec<Value> {
-    let mut taken = Vec::new();
-    each_id(operation, answer, &mut |_, id| taken.push(id.take()));
-    taken
+/// The sealed ids of a message, answer or event, in their order. They are opaque, so inspection does
+/// not read them. A value of another type is no id.
+#[derive(Debug, Default)]
+pub(super) struct TakenIds(Vec<Option<Value>>);
+
+impl TakenIds {
+    pub(super) fn of_answer(operation: Operation, answer: &mut Value) -> Self {
+        let mut taken = Self::default();
+        each_id(operation, answer, &mut |_, id| taken.take(id));
+        taken
+    }
+
+    pub(super) fn of_message(sent: &mut Value) -> Self {
+        let mut taken = Self::default();
+        message(sent, &mut |_, id| taken.take(id));
+        taken
+    }
+
+    fn take(&mut self, id: &mut Value) {
+        self.0.push(id.is_string().then(|| id.take()));
+    }
+
+    /// Puts the ids back into an answer whose texts may have changed.
+    pub(super) fn put_into_answer(self, operation: Operation, answer: &mut Value) {
+        let mut taken = self.0.into_iter();
+        each_id(operation, answer, &mut |_, id| put(&mut taken, id));
+    }
+
+    pub(super) fn put_into_message(self, sent: &mut Value) {
+        let mut taken = self.0.into_iter();
+        message(sent, &mut |_, id| put(&mut taken, id));
+    }
 }
 
-/// Puts the ids back into an answer whose texts may have changed.
-pub(super) fn put_ids(operation: Operation, answer: &mut Value, taken: Vec<Value>) {
-    let mut taken = taken.into_iter();
-    each_id(operation, answer, &mut |_, id| *id = taken.next().unwrap_or_default());
+fn put(taken: &mut impl Iterator<Item = Option<Value>>, id: &mut Value) {
+    if let Some(taken) = taken.next().flatten() {
+        *id = taken;
+    }
 }
 
 /// A function that receives ids.
 type Found<'f> = dyn FnMut(IdKind, &mut Value) + 'f;
 
-/// Calls `found` with each id in an answer of an operation, or in an event.
+/// Calls `found` with each member for a sealed id in an answer of an operation, or in an event.
 fn each_id(operation: Operation, answer: &mut Value, found: &mut Found<'_>) {
     type Read = fn(&mut Value, &mut Found<'_>);
     if matches!(operation, Operation::GetTask | Operation::CancelTask) {
@@ -401,17 +413,11 @@ fn task(task: &mut Value, found: &mut Found<'_>) {
     for sent in items(task, "history") {
         message(sent, found);
     }
-    for artifact in items(task, "artifacts") {
-        each(artifact, &[("artifactId", IdKind::Other)], found);
-    }
 }
 
 fn update(update: &mut Value, found: &mut Found<'_>) {
     each(update, &[("taskId", IdKind::Task), ("contextId", IdKind::Context)], found);
     status(update, found);
-    if let Some(artifact) = update.get_mut("artifact") {
-        each(artifact, &[("artifactId", IdKind::Other)], found);
-    }
 }
 
 fn status(of: &mut Value, found: &mut Found<'_>) {
@@ -420,10 +426,8 @@ fn status(of: &mut Value, found: &mut Found<'_>) {
     }
 }
 
-pub(super) fn message(message: &mut Value, found: &mut Found<'_>) {
-    const IDS: [(&str, IdKind); 3] =
-        [("messageId", IdKind::Other), ("taskId", IdKind::Task), ("contextId", IdKind::Context)];
-    each(message, &IDS, found);
+fn message(message: &mut Value, found: &mut Found<'_>) {
+    each(message, &[("taskId", IdKind::Task), ("contextId", IdKind::Context)], found);
     for id in items(message, "referenceTaskIds") {
         found(IdKind::Task, id);
     }

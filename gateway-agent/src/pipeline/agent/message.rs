@@ -1,7 +1,7 @@
-//! The data of messages and answers, and messages as policies see them.
+//! The data of messages and answers, and requests as policies see them.
 
 use a2a::{
-    Request,
+    Operation, Request,
     model::Message,
     skill::{DataPart, arguments, artifact_data, data_parts},
 };
@@ -10,35 +10,65 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::ids;
+use super::ids::TakenIds;
 use crate::view::ServedTool;
 
 /// The member of a message's configuration with the endpoint of push notifications.
 const PUSH_CONFIG: &str = "taskPushNotificationConfig";
 
-/// A message as policies see it.
+/// A request as policies see it.
 #[derive(Debug, Default)]
-pub(super) struct PolicyMessage {
+pub(super) struct PolicyRequest {
     /// The arguments, as those of a step of a composition: the only data, or the text of a message
-    /// without data. `None`: the message has other data.
+    /// without data. `None`: the message has other data, or the operation sends none.
     pub(super) arguments: Option<Box<RawValue>>,
-    /// The parameters without the arguments and ids.
+    /// The parameters without the arguments and the sealed ids. `None`: the gateway wrote all of them.
     pub(super) rest: Option<Box<RawValue>>,
 }
 
-/// Reads the arguments of a message. The rest is written without a copy of the request, which can be
-/// large: the omitted values are taken out and put back.
-pub(super) fn read_arguments(request: &mut Request) -> PolicyMessage {
-    let Some(message) = request.message() else { return PolicyMessage::default() };
+impl PolicyRequest {
+    /// Reads a request. The rest is written without a copy of the request, which can be large: the
+    /// omitted values are taken out and put back.
+    pub(super) fn of(request: &mut Request) -> Self {
+        match request.operation {
+            Operation::SendMessage | Operation::SendStreamingMessage => of_message(request),
+            // The configuration is that of the gateway.
+            Operation::CreatePushConfig => Self::default(),
+            Operation::GetTask
+            | Operation::ListTasks
+            | Operation::CancelTask
+            | Operation::SubscribeToTask
+            | Operation::GetPushConfig
+            | Operation::ListPushConfigs
+            | Operation::DeletePushConfig
+            | Operation::GetExtendedAgentCard => about_task(request),
+        }
+    }
+}
+
+fn about_task(request: &mut Request) -> PolicyRequest {
+    let task = request.task_id().map(str::to_owned);
+    if task.is_some() {
+        request.set_task_id("");
+    }
+    let rest = to_raw_value(&request.params).ok();
+    if let Some(task) = task {
+        request.set_task_id(&task);
+    }
+    PolicyRequest { arguments: None, rest }
+}
+
+fn of_message(request: &mut Request) -> PolicyRequest {
+    let Some(message) = request.message() else { return PolicyRequest::default() };
     let data = data_parts(message, "");
     let arguments = arguments(message, &data).and_then(|value| to_raw_value(&value).ok());
     let pointer = match data.as_slice() {
         [only] if arguments.is_some() => Some(only.pointer.clone()),
         _ => None,
     };
-    let (mut ids, mut data) = (Vec::new(), Value::Null);
+    let (mut ids, mut data) = (TakenIds::default(), Value::Null);
     if let Some(sent) = request.params.get_mut("message") {
-        ids::message(sent, &mut |_, id| ids.push(id.take()));
+        ids = TakenIds::of_message(sent);
         if let Some(sent) = pointer.as_deref().and_then(|pointer| sent.pointer_mut(pointer)) {
             data = sent.take();
         }
@@ -50,13 +80,12 @@ pub(super) fn read_arguments(request: &mut Request) -> PolicyMessage {
         configuration.insert(PUSH_CONFIG.to_owned(), push);
     }
     if let Some(sent) = request.params.get_mut("message") {
-        let mut ids = ids.into_iter();
-        ids::message(sent, &mut |_, id| *id = ids.next().unwrap_or_default());
+        ids.put_into_message(sent);
         if let Some(sent) = pointer.as_deref().and_then(|pointer| sent.pointer_mut(pointer)) {
             *sent = data;
         }
     }
-    PolicyMessage { arguments, rest }
+    PolicyRequest { arguments, rest }
 }
 
 fn configuration(request: &mut Request) -> Option<&mut Map<String, Value>> {

@@ -146,6 +146,12 @@ pub(super) fn protocol_violation(tool: &str, what: &ProtocolViolation) -> String
              call was not made. An operator must configure another transport."
         );
     }
+    if *what == ProtocolViolation::NoTaskMethod {
+        return format!(
+            "The agent behind {tool} answered `GetTask` with -32601 (method not found). The gateway detects \
+             the version of A2A with this method, which A2A requires. The call was not made."
+        );
+    }
     if what.may_have_run() {
         return format!(
             "The server behind {tool} violated the protocol. The outcome of the call is unknown."

@@ -9,7 +9,7 @@ use ledger::{BudgetKey, FleetRate, WindowRule};
 use policy::PoliciesInForce;
 use registry_core::{
     Amount, Key, Revision,
-    entity::policy::{Fraction, Mode, OnUnavailable, Reach},
+    entity::policy::{Fraction, Mode, Reach},
 };
 
 use crate::feed::Hub;
@@ -27,8 +27,6 @@ pub(super) struct Rules {
 pub(super) struct Rule {
     /// The limit in each window.
     pub(super) limit: Amount,
-    /// Whether calls beyond the limit are rejected.
-    pub(super) is_enforced: bool,
     /// The spending of a gateway that is allowed without the ledger.
     pub(super) allowance: Amount,
     pub(super) windows: WindowRule,
@@ -75,7 +73,6 @@ impl RulesCache {
 fn budgets(policies: &PoliciesInForce) -> HashMap<(Arc<str>, Arc<str>), Rule> {
     let mut budgets = HashMap::new();
     for mode in [Mode::Audit, Mode::Enforce] {
-        let is_enforced = mode == Mode::Enforce;
         for policy in policies.iter().filter(|policy| policy.mode() == mode) {
             let name: Arc<str> = policy.key().name.as_str().into();
             for budget in &policy.policy().budgets {
@@ -87,17 +84,14 @@ fn budgets(policies: &PoliciesInForce) -> HashMap<(Arc<str>, Arc<str>), Rule> {
                     continue;
                 };
                 let alert_at = budget.alert_at.as_slice().into();
-                let allowance = match budget.on_unavailable {
-                    OnUnavailable::Deny => Amount::ZERO,
-                    OnUnavailable::Allow(allowance) => allowance,
-                };
-                let rule = Rule { limit: budget.limit, is_enforced, allowance, windows, alert_at };
+                let (limit, allowance) = (budget.limit, budget.on_unavailable.allowance());
+                let rule = Rule { limit, allowance, windows, alert_at };
                 budgets.insert((name.clone(), budget.name.as_str().into()), rule);
             }
             let rates = policy.policy().rates.iter().filter(|rate| rate.reach == Reach::Fleet);
             for FleetRate { name: rate, windows, limit } in rates.map(FleetRate::new) {
                 let alert_at = Arc::default();
-                let rule = Rule { limit, is_enforced, allowance: Amount::ZERO, windows, alert_at };
+                let rule = Rule { limit, allowance: Amount::ZERO, windows, alert_at };
                 budgets.insert((name.clone(), rate), rule);
             }
         }

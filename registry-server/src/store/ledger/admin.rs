@@ -147,6 +147,8 @@ row!(
         reclaimed: i64,
         adjustment: i64,
         peak_limit: i64,
+        peak_allowance: i64,
+        unexplained: i64,
         in_doubt: i64,
     }
 );
@@ -158,6 +160,8 @@ row!(
         granted: i64,
         returned: i64,
         settled: i64,
+        forced: i64,
+        unexplained: i64,
         closed_at: Option<SqlTimestamp>,
         last_contact: Option<SqlTimestamp>,
     }
@@ -397,6 +401,8 @@ impl From<ListedBudgetRecord> for ListedBudget {
                 reclaimed: Amount::from_micros(record.reclaimed),
                 adjustment: Amount::from_micros(record.adjustment),
                 peak_limit: Amount::from_micros(record.peak_limit),
+                peak_allowance: Amount::from_micros(record.peak_allowance),
+                unexplained: Amount::from_micros(record.unexplained),
             },
             in_doubt: Amount::from_micros(record.in_doubt),
         }
@@ -414,6 +420,8 @@ impl TryFrom<ListedAccountRecord> for ListedAccount {
                 granted: Amount::from_micros(record.granted),
                 returned: Amount::from_micros(record.returned),
                 settled: Amount::from_micros(record.settled),
+                forced: Amount::from_micros(record.forced),
+                unexplained: Amount::from_micros(record.unexplained),
                 is_closed: record.closed_at.is_some(),
             },
             last_contact: record.last_contact.map(|SqlTimestamp(at)| at),

@@ -6,8 +6,8 @@ use std::{
 };
 
 use ledger::{
-    AccountKey, AccountReport, AccountState, Epoch, GatewayAccount, Generation, Grant, ProcessRow,
-    Refusal, Rejection, Totals, WindowSpan,
+    AccountKey, AccountReport, AccountState, BudgetState, Epoch, GatewayAccount, Generation, Grant,
+    ProcessRow, Refusal, Rejection, Totals, WindowSpan,
     budget::{Holding, Terms, close, find_shortage, post},
 };
 use registry_core::{Amount, Timestamp};
@@ -163,6 +163,7 @@ async fn post_all(
             recalls: Vec::new(),
             overshoot: Amount::ZERO,
             claimed: Amount::ZERO,
+            unexplained: Amount::ZERO,
             crossings: Vec::new(),
         });
     };
@@ -204,6 +205,7 @@ async fn post_all(
         recalls: desk.recalls,
         overshoot: row.overshoot.saturating_sub(budget.row.overshoot),
         claimed: desk.claimed,
+        unexplained: desk.unexplained,
         crossings,
     })
 }
@@ -273,6 +275,7 @@ struct Desk<'a> {
     changed: BTreeSet<ProcessKey>,
     recalls: Vec<GatewayAccount>,
     claimed: Amount,
+    unexplained: Amount,
 }
 
 impl<'a> Desk<'a> {
@@ -299,9 +302,8 @@ impl<'a> Desk<'a> {
         Self {
             book,
             terms: Terms {
-                limit: terms.limit.unwrap_or(Amount::ZERO),
+                limit: terms.limit,
                 suspended: outside.or(recovering),
-                is_bounded: terms.is_bounded,
                 allowance: terms.allowance,
             },
             span: span.unwrap_or_else(past),
@@ -315,6 +317,7 @@ impl<'a> Desk<'a> {
             changed: BTreeSet::new(),
             recalls: Vec::new(),
             claimed: Amount::ZERO,
+            unexplained: Amount::ZERO,
         }
     }
 
@@ -336,12 +339,18 @@ impl<'a> Desk<'a> {
         let known = known.unwrap_or(StoredAccount { row, process: *process, closed_at: None });
         self.budget.row = posted.budget;
         self.claimed = self.claimed.saturating_add(posted.claimed);
+        self.unexplained = self.unexplained.saturating_add(posted.unexplained);
         let is_known = self.accounts.insert(key.clone(), known.replaced(posted.account, self.now));
         if is_known.is_none() || posted.account != row {
             self.changed.insert(key);
         }
-        let budget = self.budget.row.state(self.terms.limit, self.active);
+        let budget = self.state();
         Ok(AccountState { window: self.span.clone(), grant: posted.grant, budget })
+    }
+
+    /// The amounts of the budget.
+    fn state(&self) -> BudgetState {
+        self.budget.row.state(self.terms.limit.unwrap_or_default(), self.active)
     }
 
     /// Adds the other accounts with unspent rights. Those of earlier reports are newer here.
@@ -378,7 +387,7 @@ impl<'a> Desk<'a> {
         AccountState {
             window: self.span.clone(),
             grant: Grant { granted, is_closed: true, recall: false, refusal },
-            budget: self.budget.row.state(self.terms.limit, self.active),
+            budget: self.state(),
         }
     }
 

@@ -81,7 +81,8 @@ pub(super) const INSERT_BUDGET: &str = "
 macro_rules! budget {
     ($lock:literal) => {
         concat!(
-            "SELECT id, ends_at, exposed, settled, overshoot, reclaimed, adjustment, peak_limit, alerted
+            "SELECT id, ends_at, exposed, settled, overshoot, reclaimed, adjustment, peak_limit,
+                    peak_allowance, unexplained, alerted
              FROM ledger_budgets
              WHERE policy = $1 AND budget = $2 AND subject = $3 AND window_id = $4",
             $lock
@@ -95,15 +96,16 @@ pub(super) const POSTGRES_LOCK_BUDGET: &str = budget!(" FOR UPDATE");
 pub(super) const SQLITE_LOCK_BUDGET: &str = budget!("");
 
 /// Stores the amounts of a budget: $1 id, $2 exposed, $3 settled, $4 overshoot, $5 reclaimed, $6 adjustment,
-/// $7 highest limit.
+/// $7 highest limit, $8 highest allowance, $9 unexplained.
 pub(super) const UPDATE_BUDGET: &str = "
     UPDATE ledger_budgets
-    SET exposed = $2, settled = $3, overshoot = $4, reclaimed = $5, adjustment = $6, peak_limit = $7
+    SET exposed = $2, settled = $3, overshoot = $4, reclaimed = $5, adjustment = $6, peak_limit = $7,
+        peak_allowance = $8, unexplained = $9
     WHERE id = $1";
 
 /// The accounts of a budget: $1 id.
 pub(super) const ACCOUNTS: &str = "
-    SELECT gateway, epoch, process, granted, returned, settled, closed_at
+    SELECT gateway, epoch, process, granted, returned, settled, forced, unexplained, closed_at
     FROM ledger_accounts WHERE budget_id = $1";
 
 /// Accounts of a budget by gateway and epoch: the part before the keys.
@@ -112,26 +114,28 @@ pub(super) const ACCOUNTS_BY_KEY: &str = "WITH wanted (gateway, epoch) AS (";
 /// Accounts of a budget by gateway and epoch: the part between the keys and the id of the budget. The join makes SQLite
 /// search each key in the index. `IN` would scan the budget.
 pub(super) const ACCOUNTS_BY_KEY_OF_BUDGET: &str = ")
-    SELECT a.gateway, a.epoch, a.process, a.granted, a.returned, a.settled, a.closed_at
+    SELECT a.gateway, a.epoch, a.process, a.granted, a.returned, a.settled, a.forced, a.unexplained,
+           a.closed_at
     FROM wanted w JOIN ledger_accounts a ON a.gateway = w.gateway AND a.epoch = w.epoch
     WHERE a.budget_id = ";
 
 /// The accounts of a budget with unspent rights, see `AccountRow::unspent`: $1 id.
 pub(super) const UNSPENT_ACCOUNTS: &str = "
-    SELECT gateway, epoch, process, granted, returned, settled, closed_at
+    SELECT gateway, epoch, process, granted, returned, settled, forced, unexplained, closed_at
     FROM ledger_accounts
     WHERE budget_id = $1 AND closed_at IS NULL AND granted - returned > settled";
 
 /// Stores accounts: the part before the rows.
 pub(super) const UPSERT_ACCOUNTS: &str = "
     INSERT INTO ledger_accounts
-        (budget_id, gateway, epoch, process, granted, returned, settled, closed_at) ";
+        (budget_id, gateway, epoch, process, granted, returned, settled, forced, unexplained,
+         closed_at) ";
 
 /// Stores accounts: the part after the rows.
 pub(super) const UPSERT_ACCOUNTS_CONFLICT: &str = "
     ON CONFLICT (budget_id, gateway, epoch) DO UPDATE
     SET granted = excluded.granted, returned = excluded.returned, settled = excluded.settled,
-        closed_at = excluded.closed_at";
+        forced = excluded.forced, unexplained = excluded.unexplained, closed_at = excluded.closed_at";
 
 /// The open accounts of a process, without those of rates whose rights have expired: $1 gateway, $2 epoch of the
 /// process, $3 now.
@@ -146,7 +150,8 @@ macro_rules! listed {
     ($filter:literal) => {
         concat!(
             "SELECT b.policy, b.budget, b.subject, b.window_id, b.ends_at, b.exposed, b.settled,
-                    b.overshoot, b.reclaimed, b.adjustment, b.peak_limit,
+                    b.overshoot, b.reclaimed, b.adjustment, b.peak_limit, b.peak_allowance,
+                    b.unexplained,
                     (SELECT CAST(coalesce(sum(
                         CASE WHEN a.granted - a.returned > a.settled
                              THEN a.granted - a.returned - a.settled ELSE 0 END), 0) AS bigint)
@@ -176,7 +181,8 @@ pub(super) const GET_BUDGET: &str =
 /// A page of accounts with the last contact of their processes: $1 policy, $2 budget, $3 subject, $4 window,
 /// $5 limit.
 pub(super) const LIST_ACCOUNTS: &str = "
-    SELECT a.gateway, a.epoch, a.granted, a.returned, a.settled, a.closed_at, p.last_contact
+    SELECT a.gateway, a.epoch, a.granted, a.returned, a.settled, a.forced, a.unexplained, a.closed_at,
+           p.last_contact
     FROM ledger_accounts a JOIN ledger_budgets b ON b.id = a.budget_id
          LEFT JOIN ledger_processes p ON p.gateway = a.gateway AND p.epoch = a.process
     WHERE b.policy = $1 AND b.budget = $2 AND b.subject = $3 AND b.window_id = $4

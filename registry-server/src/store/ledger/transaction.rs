@@ -56,6 +56,8 @@ row!(
         reclaimed: i64,
         adjustment: i64,
         peak_limit: i64,
+        peak_allowance: i64,
+        unexplained: i64,
         alerted: i64,
     }
 );
@@ -68,6 +70,8 @@ row!(
         granted: i64,
         returned: i64,
         settled: i64,
+        forced: i64,
+        unexplained: i64,
         closed_at: Option<SqlTimestamp>,
     }
 );
@@ -291,13 +295,16 @@ impl LedgerTransaction {
         id: i64,
         budget: &BudgetRow,
     ) -> Result<(), sqlx::Error> {
-        let BudgetRow { exposed, settled, overshoot, reclaimed, adjustment, peak_limit } = *budget;
-        let [exposed, settled, overshoot, reclaimed, adjustment, peak_limit] =
-            [exposed, settled, overshoot, reclaimed, adjustment, peak_limit].map(Amount::as_micros);
+        let BudgetRow { exposed, settled, overshoot, reclaimed, adjustment, .. } = *budget;
+        let BudgetRow { peak_limit, peak_allowance, unexplained, .. } = *budget;
+        let [exposed, settled, overshoot, reclaimed, adjustment] =
+            [exposed, settled, overshoot, reclaimed, adjustment].map(Amount::as_micros);
+        let [limit, allowance, unexplained] =
+            [peak_limit, peak_allowance, unexplained].map(Amount::as_micros);
         execute_in!(
             self,
             sql::UPDATE_BUDGET,
-            [id, exposed, settled, overshoot, reclaimed, adjustment, peak_limit]
+            [id, exposed, settled, overshoot, reclaimed, adjustment, limit, allowance, unexplained]
         )
     }
 
@@ -396,6 +403,8 @@ impl LedgerTransaction {
                             .push_bind(account.row.granted.as_micros())
                             .push_bind(account.row.returned.as_micros())
                             .push_bind(account.row.settled.as_micros())
+                            .push_bind(account.row.forced.as_micros())
+                            .push_bind(account.row.unexplained.as_micros())
                             .push_bind(account.closed_at.map(SqlTimestamp));
                     })
                     .push(sql::UPSERT_ACCOUNTS_CONFLICT)
@@ -426,6 +435,8 @@ impl From<BudgetRecord> for LockedBudget {
                 reclaimed: Amount::from_micros(record.reclaimed),
                 adjustment: Amount::from_micros(record.adjustment),
                 peak_limit: Amount::from_micros(record.peak_limit),
+                peak_allowance: Amount::from_micros(record.peak_allowance),
+                unexplained: Amount::from_micros(record.unexplained),
             },
             alerted: record.alerted,
         }
@@ -449,6 +460,8 @@ fn account(record: AccountRecord) -> Result<(ProcessKey, StoredAccount), Error> 
         granted: Amount::from_micros(record.granted),
         returned: Amount::from_micros(record.returned),
         settled: Amount::from_micros(record.settled),
+        forced: Amount::from_micros(record.forced),
+        unexplained: Amount::from_micros(record.unexplained),
         is_closed: closed_at.is_some(),
     };
     let process = epoch(&record.process)?;

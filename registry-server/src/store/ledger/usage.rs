@@ -390,6 +390,10 @@ where
                         let length = prefix.chars().count();
                         statement.push(format_args!(" OR substr(lower({column}), 1, {length}) = "));
                         statement.push_bind(prefix.clone());
+                        if column == "tool" && prefix.ends_with('/') {
+                            // `AGENT/SKILL` of an agent without a namespace is not in one.
+                            statement.push(" AND tool LIKE '%/%/%'");
+                        }
                     }
                 }
             }

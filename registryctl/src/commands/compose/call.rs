@@ -30,7 +30,7 @@ pub(super) async fn run(session: &Session, args: &ComposeRunArgs) -> Result<(), 
     let message = call(args, &arguments).await?;
     if let Some(error) = message.get("error") {
         let message = error["message"].as_str().unwrap_or("the call failed");
-        return Err(Failure::Rejected(printable(message).into_owned()));
+        return Err(Failure::Rejected(message.to_owned()));
     }
     let result = &message["result"];
     if session.screen.format == Format::Json {
@@ -40,7 +40,7 @@ pub(super) async fn run(session: &Session, args: &ComposeRunArgs) -> Result<(), 
     }
     if result["isError"] == true {
         let text = result["content"][0]["text"].as_str().unwrap_or("the tool failed");
-        return Err(Failure::Rejected(printable(text).into_owned()));
+        return Err(Failure::Rejected(text.to_owned()));
     }
     Ok(())
 }

@@ -107,7 +107,7 @@ impl Admin {
 }
 
 /// Causes of a failed connection, with their remedies.
-const CAUSES: [(&str, &str); 6] = [
+const CAUSES: [(&str, &str); 5] = [
     (
         "Connection refused",
         "set `admin` in the gateway's configuration, and pass that address with --admin or \
@@ -115,7 +115,6 @@ const CAUSES: [(&str, &str); 6] = [
     ),
     ("invalid HTTP version", "the gateway may use TLS; write https:// in --admin"),
     ("InvalidContentType", "the gateway uses plain HTTP; write http:// in --admin"),
-    ("UnknownIssuer", "pass the CA of the gateway's certificate with --ca-cert FILE"),
     (
         "CaUsedAsEndEntity",
         "the gateway's certificate is a CA certificate; issue one with basicConstraints=CA:FALSE",
@@ -127,6 +126,9 @@ const CAUSES: [(&str, &str); 6] = [
 ];
 
 fn remedy(reason: &str) -> Option<&'static str> {
+    if registry_tls::is_untrusted_ca(reason) {
+        return Some("pass the CA of the gateway's certificate with --ca-cert FILE");
+    }
     CAUSES.iter().find(|(cause, _)| reason.contains(cause)).map(|(_, remedy)| *remedy)
 }
 

@@ -8,6 +8,7 @@ use registry_core::{Kind, Name};
 use registry_import::{AgentImportOptions, CardOrigin, Imported, import_agent};
 use tokio::time::timeout;
 
+use super::mcp::Source;
 use crate::{
     cli::ImportA2aArgs,
     clock,
@@ -16,7 +17,7 @@ use crate::{
     progress::Progress,
 };
 
-pub(super) async fn import(args: &ImportA2aArgs) -> Result<Imported, Failure> {
+pub(super) async fn import(args: &ImportA2aArgs) -> Result<(Imported, Source), Failure> {
     let target = Target::new(Endpoint::url(&args.url)?, &args.live)?;
     let name = args.name.as_deref().map(|name| Name::parse(Kind::Agent, name));
     let name = name.transpose().map_err(Failure::usage)?;
@@ -41,5 +42,14 @@ pub(super) async fn import(args: &ImportA2aArgs) -> Result<Imported, Failure> {
         })
     };
     let imported = target.process(started, import).await?;
-    imported.map_err(|error| target.invalid_signature(error))
+    let imported = imported.map_err(|error| target.invalid_signature(error))?;
+    let agent = imported.draft.agents.first();
+    let address = agent.and_then(|agent| agent.get("url")?.as_str());
+    // An unusable address is a finding of the import.
+    let endpoint = address.and_then(|url| Endpoint::url(url).ok());
+    let agent = agent.filter(|_| endpoint.is_some());
+    let target =
+        endpoint.map(|endpoint| Target::new(endpoint, &args.live)).transpose()?.unwrap_or(target);
+    let source = Source::new(None, Kind::Agent, agent, &target);
+    Ok((imported, source))
 }

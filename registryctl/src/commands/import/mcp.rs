@@ -5,6 +5,7 @@ use std::time::Instant;
 use registry_core::{Kind, Name};
 use registry_import::{Imported, Naming, ServerImportOptions, import_server, public_remote};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::mcp_servers::report;
 use crate::{
@@ -14,27 +15,52 @@ use crate::{
     progress::Progress,
 };
 
-/// Features of the server, and its target for a gateway.
+/// A live server or agent: the features of a server, and the target for a gateway.
 #[derive(Debug, Serialize)]
 pub(super) struct Source {
-    pub(super) found: FeatureCounts,
+    /// `None`: an agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) found: Option<FeatureCounts>,
     /// The item of `targets` in the gateway's configuration.
     pub(super) target: Option<String>,
-    /// The server of the target.
+    /// The server or agent of the target.
     #[serde(skip)]
-    server: Option<String>,
+    name: Option<String>,
 }
 
 impl Source {
-    /// The server of the target, and the target.
-    pub(super) fn named_target(&self) -> Option<(&str, &str)> {
-        self.server.as_deref().zip(self.target.as_deref())
+    /// The target of an imported server or agent. Reports the variables that it needs.
+    pub(super) fn new(
+        found: Option<FeatureCounts>,
+        kind: Kind,
+        document: Option<&Value>,
+        target: &Target,
+    ) -> Self {
+        let text = |field: &str| document?.get(field)?.as_str();
+        let named = text("name").zip(text("version"));
+        let target = named.map(|(name, version)| target.gateway_target(kind, name, version));
+        if let Some(GatewayTarget { variables, .. }) = &target
+            && !variables.is_empty()
+        {
+            report(&format!(
+                "warning: the target refers to variables instead of secret values; set {} in the \
+                 gateway's environment\n",
+                variables.join(", ")
+            ));
+        }
+        let (target, name) = (target.map(|target| target.text), named.map(|(name, _)| name));
+        Self { found, target, name: name.map(str::to_owned) }
     }
 
-    /// The features in words.
-    pub(super) fn found(&self) -> String {
+    /// The server or agent of the target, and the target.
+    pub(super) fn named_target(&self) -> Option<(&str, &str)> {
+        self.name.as_deref().zip(self.target.as_deref())
+    }
+
+    /// The features of a server in words.
+    pub(super) fn found(&self) -> Option<String> {
         let FeatureCounts { tools, prompts, resources, resource_templates, instructions } =
-            &self.found;
+            self.found.as_ref()?;
         let counts = [
             (*tools, "tool"),
             (*prompts, "prompt"),
@@ -48,7 +74,7 @@ impl Source {
         };
         let mut parts: Vec<_> = counts.into_iter().filter_map(count).collect();
         parts.extend(instructions.then(|| "instructions".to_owned()));
-        if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
+        Some(if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") })
     }
 }
 
@@ -81,21 +107,8 @@ pub(super) async fn import(args: &ImportMcpArgs) -> Result<(Imported, Source), F
     };
     let imported = target.process(started, move || import_server(&live, &options)).await?;
     let server = imported.draft.servers.first();
-    let text = |field: &str| server?.get(field)?.as_str();
-    let named = text("name").zip(text("version"));
-    let target = named.map(|(name, version)| target.gateway_target(name, version));
-    if let Some(GatewayTarget { variables, .. }) = &target
-        && !variables.is_empty()
-    {
-        report(&format!(
-            "warning: the target refers to variables instead of secret values; set {} in the gateway's \
-             environment\n",
-            variables.join(", ")
-        ));
-    }
-    let target = target.map(|target| target.text);
-    let server = named.map(|(name, _)| name.to_owned());
-    Ok((imported, Source { found, target, server }))
+    let source = Source::new(Some(found), Kind::Server, server, &target);
+    Ok((imported, source))
 }
 
 fn naming(args: &ImportMcpArgs) -> Result<Naming, Failure> {

@@ -376,7 +376,7 @@ impl Target {
     }
 
     /// The tools and skills that the steps of a composition call.
-    pub(super) fn steps(&self) -> Vec<String> {
+    pub(in crate::commands) fn steps(&self) -> Vec<String> {
         let composition = self.document.entity().as_tool().filter(|tool| tool.source().is_none());
         let depends = composition.map(|tool| tool.depends.as_slice()).unwrap_or_default();
         let text = |step: &Dependency| match &step.skill {

@@ -8,7 +8,7 @@ use crate::{
 };
 
 pub(super) async fn run(session: &Session, args: RollbackArgs) -> Result<(), Failure> {
-    let RollbackArgs { name, version, message, confirm, commit: author } = args;
+    let RollbackArgs { name, version, allow_policy_break, message, confirm, commit: author } = args;
     let client = session.connect().await?;
     // The commit fails if another version is registered in the meantime.
     let revision = client.head().await?.0;
@@ -35,5 +35,6 @@ pub(super) async fn run(session: &Session, args: RollbackArgs) -> Result<(), Fai
     let changes = vec![registration(&document)?];
     let mut wanted = commit::new_request(changes, message, author, &session.globals.access);
     wanted.base_revision = wanted.base_revision.or(Some(revision));
+    wanted.allow_policy_break = allow_policy_break;
     review::run(session, &client, &wanted, confirm).await
 }

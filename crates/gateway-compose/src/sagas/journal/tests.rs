@@ -1,6 +1,7 @@
 //! Complete, incomplete and damaged lines of the journal, and its file.
 
 use gateway_policy::CallerIdentity;
+use registry_core::Revision;
 use serde_json::json;
 
 use super::*;
@@ -18,6 +19,7 @@ fn began() -> SagaStart {
         parent: None,
         identity: CallerIdentity::Anonymous,
         quota_key: None,
+        revision: Revision(1),
         input: json!({}),
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use gateway_policy::CallerIdentity;
+use registry_core::Revision;
 use serde_json::json;
 
 use super::*;
@@ -21,6 +22,7 @@ fn began() -> SagaStart {
         parent: None,
         identity: CallerIdentity::Anonymous,
         quota_key: None,
+        revision: Revision(1),
         input: json!({}),
     }
 }

@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 
 use gateway_policy::CallerIdentity;
-use registry_core::spec::{Composition, SagaStep, Spec};
+use registry_core::{
+    Revision,
+    spec::{Composition, SagaStep, Spec},
+};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -21,6 +24,7 @@ fn began(instance: Option<&str>) -> SagaStart {
         parent: None,
         identity: CallerIdentity::Anonymous,
         quota_key: None,
+        revision: Revision(1),
         input: json!({ "secret": 1 }),
     }
 }

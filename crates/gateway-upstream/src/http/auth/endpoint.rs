@@ -51,7 +51,9 @@ impl TokenEndpoint {
         let client = match &config.tls {
             // The shared client may have been created without TLS.
             None if uri.scheme_str() == Some("http") => shared.clone(),
-            files => shared.with(Some(files.clone().unwrap_or_default()), Addresses::Usual)?,
+            files => {
+                shared.with(Some(files.clone().unwrap_or_default()), Addresses::Usual, false)?
+            }
         };
         Ok(Self { server: server.clone(), config: config.clone(), uri, client })
     }
@@ -89,6 +91,7 @@ impl TokenEndpoint {
             Error::TooLarge { .. } => TokenError::Unusable("the response exceeds 64 KiB"),
             e => unreachable(e),
         })?;
+        let body = body.bytes;
         if status == StatusCode::OK { read(&body, subject) } else { Err(refusal(status, &body)) }
     }
 

@@ -63,6 +63,14 @@ impl World {
             events.push(BudgetEvent::Executed { call: call.clone() });
             events.push(BudgetEvent::Answered { call, answer: Payment::Paid {} });
         }
+        for number in 0..self.compensations.len() {
+            let (call, gateway) = (format!("compensation-{number}"), "gateway".to_owned());
+            let budgets = vec![id.clone()];
+            events.push(BudgetEvent::Pay { call: call.clone(), gateway, price, budgets });
+            events.push(BudgetEvent::Compensates { call: call.clone() });
+            events.push(BudgetEvent::Executed { call: call.clone() });
+            events.push(BudgetEvent::Answered { call, answer: Payment::Paid {} });
+        }
         let figures = figures(self.book_of(&self.ledger));
         events.push(BudgetEvent::Ended { book, figures });
         for budget in events {
@@ -81,6 +89,7 @@ fn accounts(book: Option<&LedgerBook>) -> Vec<AccountFigures> {
         granted: row.granted.as_micros(),
         returned: row.returned.as_micros(),
         settled: row.settled.as_micros(),
+        forced: row.forced.as_micros(),
         is_closed: row.is_closed,
     };
     accounts.map(figures).collect()
@@ -93,6 +102,7 @@ fn figures(book: Option<&LedgerBook>) -> Figures {
         exposed: row.exposed.as_micros(),
         in_doubt: 0,
         overshoot: row.overshoot.as_micros(),
+        unexplained: row.unexplained.as_micros(),
         reclaimed: row.reclaimed.as_micros(),
         accounts: accounts(book),
     }
@@ -137,6 +147,7 @@ fn validators_detect_each_defect() {
         Defect::UnwrittenMarks,
         Defect::StaleSums,
         Defect::ReleasedOutcomes,
+        Defect::RejectedForced,
     ] {
         assert!((0..RUNS).any(|seed| !violated(seed, defect).is_empty()), "{defect:?}");
     }

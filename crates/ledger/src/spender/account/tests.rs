@@ -26,7 +26,9 @@ const NONE: Demand = Demand { lowest: Amount::ZERO, total: Amount::ZERO };
 fn account(unit: Unit, allowance: i64) -> Account {
     let budget = BudgetKey { policy: "p".into(), budget: "b".into(), subject: "agent".into() };
     let key = AccountKey { budget, window: WindowId::new("total"), epoch: Epoch::new(1) };
-    Account::new(key, unit, units(allowance), SpendingRate::new(Amount::ZERO, at(0)), at(0))
+    let settings = BudgetSettings { unit, allowance: units(allowance) };
+    let rate = SpendingRate::new(Amount::ZERO, at(0));
+    Account::new(key, settings, Amount::ZERO, rate, at(0))
 }
 
 fn state(granted: Amount) -> AccountState {
@@ -314,11 +316,11 @@ fn concurrent_calls_stay_within_rights() {
             account.return_rights(demand(0, round));
             grant(&account, units(1_000 + round));
             account.mark_written(account.next_mark(demand(3, 20)));
-            let Totals { granted, returned, settled } = account.totals();
+            let Totals { granted, returned, settled, .. } = account.totals();
             assert!(returned.saturating_add(settled) <= granted);
         }
     });
-    let Totals { granted, returned, settled } = account.totals();
+    let Totals { granted, returned, settled, .. } = account.totals();
     assert!(returned.saturating_add(settled) <= granted);
     assert_eq!(account.reserved(), Amount::ZERO);
 }

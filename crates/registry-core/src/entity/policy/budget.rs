@@ -104,6 +104,16 @@ pub enum OnUnavailable {
     Allow(Amount),
 }
 
+impl OnUnavailable {
+    /// The amount that each gateway may spend in a window beyond its grants.
+    pub fn allowance(self) -> Amount {
+        match self {
+            Self::Deny => Amount::ZERO,
+            Self::Allow(allowance) => allowance,
+        }
+    }
+}
+
 /// A fraction from 0.0001 to 1000, in ten-thousandths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fraction(u32);

@@ -1,6 +1,6 @@
 //! Policies about the steps of compositions.
 
-use super::{saga::*, *};
+use super::{super::audit::Log, saga::*, *};
 use crate::testing::{agent, policy};
 
 /// A price of 1 and a rate of one call per hour for the composition `outer` itself.
@@ -118,27 +118,95 @@ async fn stored_result_is_decided_by_its_version() {
     assert!(succeeds(&composed, "b", "once", json!({ "x": 2 })).await);
 }
 
-#[tokio::test]
-async fn undecided_stored_result_is_for_its_caller_only() {
+/// The entities of [`storing`], with a version of `echo` whose arguments have types.
+fn storing_typed(policies: impl IntoIterator<Item = Registered>) -> Vec<Registered> {
+    let integer = json!({ "type": "integer" });
+    let schema = json!({ "type": "object", "properties": { "x": integer, "y": integer } });
+    let mut entities = storing();
+    for outer in &mut entities {
+        let depends = outer.document.get_mut("depends").and_then(Value::as_array_mut);
+        for echo in depends.into_iter().flatten().filter(|one| one["name"] == "echo") {
+            echo["version"] = json!("2.0.0");
+        }
+    }
+    entities.push(tool("echo", "2.0.0", json!({ "inputSchema": schema })));
+    entities.extend(policies);
+    entities
+}
+
+/// A condition on the arguments of `echo`.
+fn limit() -> Registered {
     let cedar = "forbid (principal, action == Action::\"call\", resource) when { \
         context.arguments has y && context.arguments.y > 10 };";
     let members =
         json!({ "appliesTo": { "tools": ["echo"] }, "authorization": { "cedar": cedar } });
-    let integer = json!({ "type": "integer" });
-    let schema = json!({ "type": "object", "properties": { "x": integer, "y": integer } });
-    let mut echo = tool("echo", "2.0.0", json!({ "inputSchema": schema }));
-    echo.document["source"]["serverVersion"] = json!("1.0.0");
-    let mut outer = composition("once", once("echo"));
-    outer.document["depends"][0]["version"] = json!("2.0.0");
-    let agents = ["a", "b"].map(|name| agent(name, "1.0.0", &[("once", "1.0.0")]));
-    let entities = [echo, outer, policy("limit", members)].into_iter().chain(agents).collect();
-    let composed = Composed::start(entities).await;
+    policy("limit", members)
+}
+
+#[tokio::test]
+async fn undecided_stored_result_is_for_its_caller_only() {
+    let composed = Composed::start(storing_typed([limit()])).await;
     let call =
         async |agent: &str| succeeds(&composed, agent, "once", json!({ "x": 1, "y": 10 })).await;
     assert!(call("a").await);
     assert!(call("a").await);
     assert!(!call("b").await);
     assert_eq!(composed.upstream.calls("echo").len(), 1);
+}
+
+#[tokio::test]
+async fn later_condition_on_arguments_ends_own_results() {
+    let composed = Composed::start(storing_typed([])).await;
+    let call = async |tool: &str| succeeds(&composed, "a", tool, json!({ "x": 1, "y": 10 })).await;
+    for tool in ["once", "deed", "cached"] {
+        assert!(call(tool).await, "{tool}");
+    }
+    composed.bench.publish(2, with_tools(storing_typed([limit().registered_at(2)])));
+    for tool in ["once", "deed"] {
+        assert!(!call(tool).await, "{tool}: nothing decided about its arguments");
+    }
+    assert_eq!(composed.upstream.calls("echo").len(), 3);
+    for _ in 0..2 {
+        assert!(call("cached").await, "the steps run again");
+        assert_eq!(composed.upstream.calls("echo").len(), 4);
+    }
+}
+
+#[tokio::test]
+async fn withheld_result_names_its_version() {
+    let mut newer = composition("once", once("echo"));
+    newer.document["version"] = json!("2.0.0");
+    let composed = Composed::start(vec![composition("once", once("echo")), forbids("say")]).await;
+    composed.value("once", json!({ "x": 1 })).await;
+    // A scope drops retired versions.
+    composed.bench.publish(2, with_tools(vec![newer, forbids("say")]));
+    let (_, reason, message) = composed.failure("once", json!({ "x": 1 })).await;
+    assert_eq!(reason, "denied");
+    insta::assert_snapshot!(
+        message,
+        @"the result of an earlier call of tool/once@1.0.0 with this key is withheld: the gateway cannot check policies, because its catalog lacks tool/once@1.0.0 or a tool that it calls; the earlier call was made and is not repeated; add tool/once@1.0.0 to the scope of the gateway"
+    );
+    assert_eq!(composed.upstream.calls("echo").len(), 1);
+}
+
+#[tokio::test]
+async fn event_of_stored_result_has_verdicts() {
+    let cedar = "forbid (principal == Agent::\"b\", action, resource);";
+    let members =
+        json!({ "appliesTo": { "tools": ["echo"] }, "authorization": { "cedar": cedar } });
+    let entities = storing().into_iter().chain([policy("no-b", members)]).collect();
+    let composed = Composed::start(entities).await;
+    let (log, _guard) = Log::start();
+    let last = || {
+        let event = log.events().pop().unwrap();
+        ["tool", "outcome", "stored_policies"].map(|name| event[name].clone())
+    };
+    for tool in ["once", "deed", "cached"] {
+        assert!(succeeds(&composed, "a", tool, json!({ "x": 1 })).await, "{tool}");
+        assert_eq!(last(), [json!(tool), json!("ok"), Value::Null]);
+        assert!(succeeds(&composed, "a", tool, json!({ "x": 1 })).await, "{tool}");
+        assert_eq!(last(), [json!(tool), json!("ok"), json!("no-b@1.0.0:allow")]);
+    }
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ pub(super) enum Recorded {
 
 /// Reasons of policies that depend on earlier calls, on unrecorded values or on the age of the catalog.
 pub(super) fn is_state(reason: &str) -> bool {
-    matches!(reason, "RATE_LIMITED" | "STALE_POLICY" | "PII_DETECTED")
+    matches!(reason, "RATE_LIMITED" | "BUDGET_EXCEEDED" | "STALE_POLICY" | "PII_DETECTED")
 }
 
 /// Outcomes of calls that end without a decision of policies.
@@ -131,8 +131,10 @@ fn read(line: &[u8]) -> Line {
         Some(version) => format!("{name}@{version}"),
         None => name.to_owned(),
     };
+    // Events of earlier gateways have `SKILL of AGENT`.
     let tool = match tool.split_once(" of ") {
         Some((skill, agent)) => format!("{agent}/{skill}"),
+        None if tool.contains('/') => tool.to_owned(),
         None => at(tool, text("tool_version")),
     };
     Line::Call(Event {
@@ -176,10 +178,29 @@ mod tests {
         assert_eq!((event.caller.as_deref(), &*event.tool), (Some("a@1.0.0"), "pay@2.0.0"));
         let (policy, reason) = ("b@1.0.0".to_owned(), "UNAUTHORIZED".to_owned());
         assert_eq!(event.recorded, Recorded::Denied { policy, reason });
-        let Line::Call(event) = line(&json!({ "tool": "work of team/clerk" })) else {
-            panic!("a call")
-        };
-        assert_eq!(event.tool, "team/clerk/work");
+        for skill in ["team/clerk/work", "work of team/clerk"] {
+            let Line::Call(event) = line(&json!({ "tool": skill })) else { panic!("a call") };
+            assert_eq!(event.tool, "team/clerk/work");
+        }
+    }
+
+    #[test]
+    fn denials_of_all_reasons_have_policies() {
+        let reasons = [
+            "UNAUTHORIZED",
+            "POLICY_ERROR",
+            "RATE_LIMITED",
+            "STALE_POLICY",
+            "BUDGET_EXCEEDED",
+            "PII_DETECTED",
+        ];
+        for reason in reasons {
+            let denied = json!({ "permit": format!("deny:{reason}"),
+                "policies": format!("a@1.0.0:allow b@1.0.0:deny:{reason}") });
+            let Line::Call(event) = line(&denied) else { panic!("{reason}") };
+            let (policy, reason) = ("b@1.0.0".to_owned(), reason.to_owned());
+            assert_eq!(event.recorded, Recorded::Denied { policy, reason });
+        }
     }
 
     #[test]
