@@ -349,12 +349,21 @@ impl Served<'_> {
 
     /// Starts the audit event of an operation that needs no call of the pipeline.
     fn record(&self, operation: Operation, target: &str, context: &RequestContext) -> CallRecord {
-        let span = self.gateway.tracer().begin(&context.trace);
-        let era = era(self.version);
-        let mut record = CallRecord::begin(operation.name(), era, target, self.bytes, span)
-            .of_request(&self.parts.headers);
+        let mut record = self.begin_record(operation, target, context);
         pipeline::record_caller(&self.gateway, &self.caller, &mut record);
         record
+    }
+
+    /// Starts the audit event of an operation. The pipeline adds the caller.
+    fn begin_record(
+        &self,
+        operation: Operation,
+        target: &str,
+        context: &RequestContext,
+    ) -> CallRecord {
+        let span = self.gateway.tracer().begin(&context.trace);
+        CallRecord::begin(operation.name(), era(self.version), target, self.bytes, span)
+            .of_request(&self.parts.headers)
     }
 
     /// Checks the scopes of an operation that needs no call of the pipeline, which would check them.
@@ -371,10 +380,7 @@ impl Served<'_> {
         request: AgentRequest,
         (context, extensions): (RequestContext, Extensions),
     ) -> AgentOperation {
-        let span = self.gateway.tracer().begin(&context.trace);
-        let (event, name) = (request.operation.name(), agent.name.as_str());
-        let record = CallRecord::begin(event, era(self.version), name, self.bytes, span)
-            .of_request(&self.parts.headers);
+        let record = self.begin_record(request.operation, agent.name.as_str(), &context);
         let tasks = TaskObserver::new(&self.a2a.state.index, (&self.gateway, &self.caller), &agent);
         let caller = self.caller.clone();
         let push = PushRole::None;

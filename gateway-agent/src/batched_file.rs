@@ -13,7 +13,7 @@ pub(crate) const RETRY: Duration = Duration::from_secs(5);
 
 /// A file that follows state in memory.
 pub(crate) trait BatchedFile: Send + Sync {
-    /// What it contains, for the log.
+    /// The content, for the log.
     const CONTENT: &'static str;
 
     /// The path, for the log.

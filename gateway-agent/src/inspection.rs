@@ -203,6 +203,8 @@ impl Inspections {
     pub(crate) fn called(&self, server: &Name, rules: &Arc<InspectionRules>) {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         match servers.get_mut(server) {
+            // Most servers have one set of rules.
+            Some(known) if Arc::ptr_eq(known, rules) => {}
             Some(known) => {
                 if let Some(merged) = known.with(rules) {
                     *known = Arc::new(merged);

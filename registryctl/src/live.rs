@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use card::{CardKeys, get_card};
+pub(crate) use card::CardKeys;
 pub(crate) use mcp::{FeatureCounts, list_features, list_tools};
 use registry_core::Kind;
 use registry_import::mcp_servers::{Expanded, McpServer, Transport};

@@ -15,6 +15,7 @@ mod tasks;
 use std::path::PathBuf;
 
 use acceptance::{Gateway, GatewayOptions, root};
+use gateway_testkit::{Received, Reply, empty};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -62,6 +63,16 @@ impl Agent {
     fn target(&self) -> String {
         let Self { name, url, options, .. } = self;
         format!("  - {{ agent: {name}, version: 1.0.0, http: \"{url}\"{options} }}\n")
+    }
+}
+
+/// The replies of an agent of 1.0 over JSON-RPC that answers each message.
+fn good_reply(received: &Received) -> Reply {
+    match received.rpc_method() {
+        "SendMessage" => received.result(&json!({ "message": { "messageId": "reply-1",
+            "role": "ROLE_AGENT", "parts": [{ "text": "good" }] } })),
+        "" => empty(404),
+        _ => received.error(200, &json!({ "code": -32001, "message": "Task not found" })),
     }
 }
 

@@ -99,7 +99,7 @@ async fn api_key_identifies_its_agent() {
 #[tokio::test]
 async fn check_names_unregistered_agents_of_keys() {
     let key = |agent: &str, digit: &str| {
-        format!("{{ agent: {agent}, sha256: {} }}", digit.repeat(DIGEST.len()))
+        format!("{{ agent: {agent}, sha256: '{}' }}", digit.repeat(DIGEST.len()))
     };
     let keys = [
         key("research-agent", "1"),

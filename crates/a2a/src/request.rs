@@ -61,7 +61,7 @@ impl Request {
         }
     }
 
-    /// What the request is about.
+    /// The subject of the request.
     pub fn subject(&self) -> RequestSubject {
         if self.operation.is_push_config() {
             RequestSubject::PushConfig

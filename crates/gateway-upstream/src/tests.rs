@@ -117,20 +117,19 @@ async fn legacy_server(call: impl Fn(&Received) -> Reply + Send + Sync + 'static
 
 /// One target, started.
 fn start(transport: TransportConfig, limits: UpstreamLimits, timing: Timing) -> Arc<Upstreams> {
-    let prefix = Prefix::parse("").unwrap();
-    Upstreams::start_with(
-        &[TargetConfig {
-            server: key().into(),
-            prefix,
-            exposes: None,
-            tenant: None,
-            transport,
-            timeout: None,
-            auto_start: true,
-        }],
-        limits,
-        timing,
-    )
+    Upstreams::start_with(&[target_of(key(), transport)], limits, timing)
+}
+
+fn target_of(server: Key, transport: TransportConfig) -> TargetConfig {
+    TargetConfig {
+        server: server.into(),
+        prefix: Prefix::parse("").unwrap(),
+        exposes: None,
+        tenant: None,
+        transport,
+        timeout: None,
+        auto_start: true,
+    }
 }
 
 impl Upstreams {

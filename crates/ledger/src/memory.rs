@@ -147,7 +147,7 @@ impl MemoryLedger {
             accounts.push(account.answered(result));
         }
         // The gateway repeats a report with an invalid account.
-        if accounts.iter().all(AccountAnswer::is_processed) {
+        if AccountAnswer::all_processed(&accounts) {
             for ended in &report.ended {
                 self.processes.entry(process(*ended)).or_default().is_ended = true;
                 self.close_unused(gateway, *ended, report)?;

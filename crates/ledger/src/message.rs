@@ -139,6 +139,11 @@ impl AccountAnswer {
     pub fn is_processed(&self) -> bool {
         !matches!(self.result, Err(Rejection::Invalid(_)))
     }
+
+    /// Whether a report with these accounts needs no repetition.
+    pub fn all_processed(accounts: &[Self]) -> bool {
+        accounts.iter().all(Self::is_processed)
+    }
 }
 
 /// An account after a report.

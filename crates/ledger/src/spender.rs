@@ -273,7 +273,7 @@ impl Spender {
         let known = self.offline_at.load(Ordering::Acquire);
         let offline_at = if known == NEVER { offline_at } else { known.max(offline_at) };
         self.offline_at.store(offline_at, Ordering::Release);
-        let is_processed = answer.accounts.iter().all(AccountAnswer::is_processed);
+        let is_processed = AccountAnswer::all_processed(&answer.accounts);
         for ended in state.ended.iter_mut().filter(|_| is_processed) {
             if report.ended.contains(&ended.marks.process) {
                 ended.acknowledged = Some(answer.generation);

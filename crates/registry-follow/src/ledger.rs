@@ -56,8 +56,7 @@ impl LedgerClient {
     async fn send(&self, gateway: &str, report: &Report) -> Result<Answer, LedgerError> {
         let mut whole: Option<Answer> = None;
         for mut part in parts(report) {
-            let is_processed =
-                |whole: &Answer| whole.accounts.iter().all(AccountAnswer::is_processed);
+            let is_processed = |whole: &Answer| AccountAnswer::all_processed(&whole.accounts);
             if !whole.as_ref().is_none_or(is_processed) {
                 // The registry knows the accounts of its own part only.
                 (part.ended, part.complete) = (Vec::new(), Vec::new());

@@ -23,4 +23,4 @@ pub use draft::Draft;
 pub use lenient::import_registry_file;
 pub use mcp::{Naming, ServerImportOptions, import_server, invalid_member, public_remote};
 pub use remedy::remedy;
-pub use repair::{Imported, Repair, RepairedBy, Repairs, UnlistedRepairs};
+pub use repair::{Additions, Imported, Repair, RepairedBy, Repairs, UnlistedRepairs};

@@ -3,14 +3,17 @@
 use registry_core::diagnostic::{Code, Diagnostic};
 use serde_json::Value;
 
-use super::{RepairedBy, lenient::import_registry_file};
+use super::{Additions, RepairedBy, lenient::import_registry_file};
 
 /// A warning next to the errors of a file that names the import as the remedy, if the import
 /// repairs anything in it. `name` is the file name for the command.
+///
+/// Added entries do not count: the registry may have them, or a reference has a typo.
 pub fn remedy(file: &Value, name: &str) -> Option<Diagnostic> {
     let imported = import_registry_file(file);
     let count = |by| imported.repairs.iter().filter(|repair| repair.by == by).count();
-    let made = count(RepairedBy::Import) + imported.unlisted.import;
+    let Additions { servers, tools } = imported.added;
+    let made = count(RepairedBy::Import) + imported.unlisted.import - servers - tools;
     let left = count(RepairedBy::Person) + imported.unlisted.person;
     if made == 0 || imported.draft.is_empty() {
         return None;
@@ -24,10 +27,12 @@ pub fn remedy(file: &Value, name: &str) -> Option<Diagnostic> {
     let message = format!("the import can repair this file in {made} {places}{remain}");
     let command =
         format!("for an older or incomplete file, run `registryctl import registry {name}");
-    let help = if left == 0 {
-        format!("{command} --apply`, or with `--out NEW.json` to review the repaired file")
-    } else {
+    let help = if left > 0 {
         format!("{command} --out NEW.json`, and complete the repaired file")
+    } else if servers > 0 {
+        format!("{command} --out NEW.json`, and review the added servers before you apply it")
+    } else {
+        format!("{command} --apply`, or with `--out NEW.json` to review the repaired file")
     };
     Some(Diagnostic::warning(Code::DocumentInvalid, "", message).with_help(help))
 }
@@ -48,8 +53,8 @@ mod tests {
         let help = told.help.unwrap();
         insta::assert_snapshot!(
             help,
-            @"for an older or incomplete file, run `registryctl import registry old.json --apply`, \
-              or with `--out NEW.json` to review the repaired file"
+            @"for an older or incomplete file, run `registryctl import registry old.json --out \
+              NEW.json`, and review the added servers before you apply it"
         );
         let good = import_registry_file(&old).draft.to_value();
         let unrepaired = json!({ "schemaVersion": "2.0",
@@ -59,6 +64,22 @@ mod tests {
         for other in [good, unrepaired, misspelled, json!({}), json!(7)] {
             assert_eq!(remedy(&other, "x"), None, "{other}");
         }
+    }
+
+    #[test]
+    fn added_entries_are_no_reason_for_a_remedy() {
+        let source =
+            json!({ "server": "weather", "serverVersion": "1.0.0", "tool": "get_weather" });
+        let alias = json!({ "schemaVersion": "2.0", "tools": [
+            { "name": "city_weather", "version": "1.0.0", "source": source,
+                "inputSchema": { "$ref": "#CityQery:1.0.0" } }] });
+        let added = import_registry_file(&alias).added;
+        assert_eq!(added, Additions { servers: 1, tools: 2 });
+        assert_eq!(remedy(&alias, "x"), None);
+        let server = json!({ "schemaVersion": "2.0", "servers": [{ "name": "weather",
+            "version": "1.1.0", "provides": [{ "tool": "get_weather", "version": "1.0.0" }] }] });
+        assert_eq!(import_registry_file(&server).added, Additions { servers: 0, tools: 1 });
+        assert_eq!(remedy(&server, "x"), None);
     }
 
     #[test]

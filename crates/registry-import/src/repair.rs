@@ -5,7 +5,7 @@ use std::{
     hash::{BuildHasher as _, RandomState},
 };
 
-use registry_core::limits;
+use registry_core::{kind::Kind, limits};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -44,6 +44,15 @@ pub struct UnlistedRepairs {
     pub import: usize,
 }
 
+/// The repairs that add entries which the file only names. The registry may have these entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Additions {
+    /// Added servers.
+    pub servers: usize,
+    /// Added tools, and the tools in `provides` of added servers.
+    pub tools: usize,
+}
+
 /// The result of an import.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Imported {
@@ -53,6 +62,8 @@ pub struct Imported {
     pub repairs: Vec<Repair>,
     /// The numbers of unlisted repairs.
     pub unlisted: UnlistedRepairs,
+    /// The numbers of repairs that add entries.
+    pub added: Additions,
 }
 
 /// Collects distinct repairs up to the limits, and counts the others.
@@ -61,15 +72,17 @@ pub struct Repairs {
     needed: Vec<Repair>,
     made: Vec<Repair>,
     unlisted: UnlistedRepairs,
+    added: Additions,
     hasher: RandomState,
     /// The hashes of all repairs.
     seen: HashSet<u64>,
 }
 
 impl Repairs {
-    fn push(&mut self, repair: Repair) {
+    /// Adds a repair. Returns whether it is new.
+    fn push(&mut self, repair: Repair) -> bool {
         if !self.seen.insert(self.hasher.hash_one(&repair)) {
-            return;
+            return false;
         }
         let (list, unlisted) = match repair.by {
             RepairedBy::Person => (&mut self.needed, &mut self.unlisted.person),
@@ -80,6 +93,7 @@ impl Repairs {
         } else {
             *unlisted += 1;
         }
+        true
     }
 
     /// Adds a repair that the import made.
@@ -91,6 +105,18 @@ impl Repairs {
     ) {
         let (pointer, what, how) = (pointer.into(), what.into(), how.into());
         self.push(Repair { pointer, what, how, by: RepairedBy::Import });
+    }
+
+    /// Adds the repair that an entry of this kind was added.
+    pub(crate) fn added(&mut self, kind: Kind, pointer: &str, what: String, how: &str) {
+        let (pointer, how) = (pointer.to_owned(), how.to_owned());
+        if self.push(Repair { pointer, what, how, by: RepairedBy::Import }) {
+            if kind == Kind::Server {
+                self.added.servers += 1;
+            } else {
+                self.added.tools += 1;
+            }
+        }
     }
 
     /// Adds a repair for review.
@@ -125,7 +151,7 @@ impl Repairs {
     /// Builds the result of an import, with the repairs for review first.
     pub(crate) fn into_result(mut self, draft: Draft) -> Imported {
         self.needed.append(&mut self.made);
-        Imported { draft, repairs: self.needed, unlisted: self.unlisted }
+        Imported { draft, repairs: self.needed, unlisted: self.unlisted, added: self.added }
     }
 }
 

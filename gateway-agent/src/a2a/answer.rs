@@ -116,7 +116,8 @@ impl AnswerForm {
     /// gateway have their own status in both JSON bindings.
     pub(super) fn refusal(&self, refusal: &Refusal) -> Response {
         let Refusal { failure, status, headers } = refusal;
-        tracing::debug!(reason = failure.reason(), error = %failure, "A2A request failed");
+        // Messages can repeat texts of callers and agents.
+        tracing::debug!(reason = failure.reason(), "A2A request failed");
         if self.is_grpc() {
             return grpc::refused(refusal);
         }

@@ -38,7 +38,7 @@ use self::{
     tail::Tail,
 };
 use super::{
-    Error, Output, PushRole, Target,
+    AgentCall, Error, Output, PushRole, Target,
     admit::{Governed, SentAdmission},
     arguments::Arguments,
     inspect::CallInspection,
@@ -95,6 +95,13 @@ impl<'a> Sending<'a> {
         result.map(Output::Agent)
     }
 
+    fn agent_call(&self) -> Result<&'a AgentCall, Error> {
+        match &self.call.target {
+            Target::Agent(agent_call) => Ok(agent_call),
+            _ => Err(Error::UnknownInput),
+        }
+    }
+
     /// The request as policies see it. Without policies, nothing is read.
     fn viewed(&self, request: &mut Request) -> PolicyRequest {
         let governance = self.moment.snapshot.governance.as_ref();
@@ -123,7 +130,7 @@ impl<'a> Sending<'a> {
         mut request: Request,
     ) -> Result<OpenedRequest, Error> {
         let Self { gateway, call, .. } = *self;
-        let Target::Agent(agent_call) = &call.target else { return Err(Error::UnknownInput) };
+        let agent_call = self.agent_call()?;
         // The tenant of the caller's request selected the agent.
         request.set_tenant(None);
         let mut opened = OpenedRequest::open(gateway, &call.caller.claim, &agent.name, request)?;
@@ -222,9 +229,7 @@ impl<'a> Exchange<'a> {
         record: &mut CallRecord,
     ) -> Result<Value, Error> {
         let Sending { gateway, call, moment, .. } = self.sending;
-        let Target::Agent(agent_call) = &call.target else {
-            return Err(Error::UnknownInput);
-        };
+        let agent_call = self.sending.agent_call()?;
         if let PushRole::Event(event) = &agent_call.push {
             progress.observe(self.operation, event);
             return self.finish(event.clone(), call.context.buffered.as_deref(), record).await;
@@ -341,7 +346,7 @@ impl<'a> Exchange<'a> {
     /// Authorizes the stream again, like a subscription to its task.
     fn renewed(&self, record: &mut CallRecord) -> Result<Renewed, Error> {
         let Sending { gateway, call, .. } = self.sending;
-        let Target::Agent(agent_call) = &call.target else { return Err(Error::UnknownInput) };
+        let agent_call = self.sending.agent_call()?;
         let moment = Moment::now(gateway, call);
         let route = moment.subscription(gateway, agent_call, (self.agent, self.skill))?;
         let governed = Governed::find(&moment, call, &route, record.agent());
@@ -376,21 +381,22 @@ impl<'a> Exchange<'a> {
     ) -> Result<Value, Error> {
         let Sending { gateway, call, inspection, .. } = self.sending;
         let operation = self.operation;
-        ids::hide(self.hidden, operation, &mut answer);
+        // Opaque, so that nothing replaces a part of them.
+        let ids = TakenIds::of_answer(operation, &mut answer);
+        self.hidden.replace_in(&mut answer);
         if self.served.checks().output != ValidationMode::Ignore && !has_failed(operation, &answer)
         {
             let data: Vec<DataPart<'_>> = data_of_answer(&answer);
             validate::answer(gateway, self.served, (&data, &call.context), record).await?;
         }
         if inspection.has_results() {
-            let ids = TakenIds::of_answer(operation, &mut answer);
             let inspecting = self.sending.inspecting();
             let checked =
                 inspection.check_answer(inspecting, self.served, answer, buffered, record);
             answer = checked.await?;
             answer = Box::pin(inspection.check_texts(inspecting, answer, record)).await?;
-            ids.put_into_answer(operation, &mut answer);
         }
+        ids.put_into_answer(operation, &mut answer);
         self.ids.translate(operation, &mut answer);
         Ok(answer)
     }

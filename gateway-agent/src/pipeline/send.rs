@@ -46,8 +46,10 @@ pub(super) async fn send(
         AuthorizedRoute::Tool(served, backend) => {
             Box::pin(sending.tool(&served, backend, record)).await
         }
-        AuthorizedRoute::Feature(route, permit) => sending.feature(route, permit, record).await,
-        AuthorizedRoute::Task(route, permit) => sending.task(route, permit, record).await,
+        AuthorizedRoute::Feature(route, permit) => {
+            Box::pin(sending.feature(route, permit, record)).await
+        }
+        AuthorizedRoute::Task(route, permit) => Box::pin(sending.task(route, permit, record)).await,
         AuthorizedRoute::Agent(route, permit) => {
             Box::pin(sending.agent(*route, permit, record)).await
         }

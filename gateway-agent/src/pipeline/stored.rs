@@ -83,6 +83,9 @@ pub(crate) fn check_own_result(
     {
         return Err(governed.denied(finding, &moment, record));
     }
+    if moment.snapshot.governance.is_none() {
+        return Ok(());
+    }
     // A tool that is no composition anymore has no tools behind it.
     let Some(composed) = served.composed() else { return Ok(()) };
     let hops = context.hops.map(|hops| hops.saturating_add(1));
@@ -98,9 +101,6 @@ pub(crate) fn check_own_result(
         client: None,
         parent: record.as_parent(served.key()),
     };
-    if moment.snapshot.governance.is_none() {
-        return Ok(());
-    }
     let all = runner.contributors(composed, composed.plan().contributors());
     let checked = runner.check_contributors(&all, Some(revision), &RunScope::default());
     checked.map_err(|(contributor, withheld)| runner.deny(contributor, *withheld))

@@ -93,7 +93,7 @@ fn embedded_gateway_logs_its_registered_tools() {
         "servers": [{ "name": "s", "version": "1.0.0", "description": "d",
             "provides": [{ "tool": "t", "version": "1.0.0" }] }],
         "tools": [{ "name": "t", "version": "1.0.0",
-            "source": { "server": "s", "serverVersion": "1.0.0" } }] }"#;
+            "source": { "server": "s", "serverVersion": "1.0.0", "tool": "t" } }] }"#;
     fs::write(dir.path().join("registry.json"), file).expect("a file");
     let output = run(dir.path(), &["--registry", "file://./registry.json"], INITIALIZE);
     let log = String::from_utf8_lossy(&output.stderr);

@@ -10,7 +10,7 @@ use crate::mutations::{MUTATIONS, Mutation};
 /// The distance of line numbers, so that a mutation can insert lines.
 const ROOM: u64 = 10;
 /// A mutation may not apply to a history. Then another one is recorded.
-const HISTORIES: usize = 4;
+const HISTORIES: usize = 10;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn validators_detect_their_mutations() {

@@ -302,7 +302,7 @@ impl Ledger {
         }
         self.note_rejections(gateway, &report, &accounts);
         // The gateway repeats a report with an invalid account.
-        if accounts.iter().all(AccountAnswer::is_processed) {
+        if AccountAnswer::all_processed(&accounts) {
             for ended in &report.ended {
                 self.store.end_process(gateway, *ended, &report.accounts, now).await?;
             }

@@ -318,8 +318,8 @@ pub(crate) async fn migration_13_adds_findings(fixture: &Fixture) {
 pub(crate) async fn migration_14_adds_claims(fixture: &Fixture) {
     let rows = "INSERT INTO ledger_budgets
                     (policy, budget, subject, window_id, exposed, settled, overshoot, reclaimed,
-                     adjustment)
-                VALUES ('p', 'b', 'a', 'total', 3, 2, 0, 0, 0);
+                     adjustment, alerted)
+                VALUES ('p', 'b', 'a', 'total', 3, 2, 0, 0, 0, 0);
                 INSERT INTO ledger_accounts
                     (budget_id, gateway, epoch, process, granted, returned, settled)
                 SELECT id, 'g', '00000000000000000000000000000001',

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     /// The height and width of a screen that fits the short help of every command.
-    const SCREEN: (usize, usize) = (45, 100);
+    const SCREEN: (usize, usize) = (45, 102);
 
     #[test]
     fn parser_is_consistent() {

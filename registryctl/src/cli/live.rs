@@ -45,7 +45,7 @@ pub(crate) struct CardKeyArgs {
     /// A card with signatures but without a valid one is rejected.
     #[arg(long, value_name = "FILE|URL")]
     pub(crate) card_keys: Option<String>,
-    /// Trust keys that signatures name at this origin (`jku`); may be repeated
+    /// Trust the keys at a `jku` of this origin; may be repeated
     ///
     /// Write `https://HOST`. Without this option, `jku` is ignored.
     #[arg(long, value_name = "ORIGIN")]

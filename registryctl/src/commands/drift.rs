@@ -11,16 +11,14 @@ use registry_core::{
 };
 use registry_import::{AgentImportOptions, CardOrigin, live_agent};
 use serde::Serialize;
-use tokio::time::timeout;
 
 use self::targets::DriftTarget;
 use super::Session;
 use crate::{
     cli::{DriftArgs, Format},
-    clock,
     failure::Failure,
     follow::Follower,
-    live::{self, CardKeys, get_card, without_query},
+    live::{self, CardKeys, without_query},
     progress::Progress,
     screen::{Screen, TextTable},
     style::Paint,
@@ -152,24 +150,12 @@ async fn compared_card(
     served: Vec<Key>,
 ) -> Result<Vec<ServerDrift>, Failure> {
     let (live, started) = (&target.live, Instant::now());
-    let read = async {
-        let card = get_card(live, &target.url).await?;
-        let keys = trusted.of_card(live, &card).await?;
-        Ok::<_, Failure>((card, keys))
+    let (card, origin) = trusted.verified_card(live, &target.url, started).await?;
+    let signature = match origin {
+        CardOrigin::Verified(_) => Some(Signature::Verified),
+        CardOrigin::Unsigned => Some(Signature::Missing),
+        CardOrigin::NotVerified => None,
     };
-    let read = timeout(live.timeout(), read).await;
-    let (card, keys) = read.unwrap_or_else(|_| Err(live.timed_out()))?;
-    let now = clock::timestamp();
-    let verify = move || {
-        let origin = keys.map(|keys| card.verified(&keys, now)).transpose();
-        origin.map(|origin| (card, origin))
-    };
-    let verified = live.process(started, verify).await?;
-    let (card, origin) = verified.map_err(|error| live.invalid_signature(error))?;
-    let signature = origin.map(|origin| match origin {
-        CardOrigin::Verified(_) => Signature::Verified,
-        CardOrigin::NotVerified | CardOrigin::Unsigned => Signature::Missing,
-    });
     let options = AgentImportOptions {
         name: served.first().map(|key| key.name.clone()),
         url: without_query(&target.url).to_owned(),

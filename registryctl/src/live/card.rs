@@ -1,23 +1,29 @@
 //! Cards of live agents and the keys that verify their signatures.
 
-use std::path::Path;
+use std::{path::Path, time::Instant};
 
-use a2a::signature::{self, JwkSet, SignatureError};
-use registry_import::ReceivedCard;
-use reqwest::Url;
+use a2a::{
+    card::{LEGACY_WELL_KNOWN_PATH, WELL_KNOWN_PATH},
+    signature::{self, JwkSet, SignatureError},
+    version::{VERSION_HEADER, Version},
+};
+use registry_import::{CardOrigin, ReceivedCard};
+use reqwest::{
+    Url,
+    header::{HeaderMap, HeaderValue},
+};
+use tokio::time::timeout;
 
 use super::{Endpoint, Target, http, is_url, without_query};
 use crate::{
     cli::live::{CardKeyArgs, LiveArgs},
+    clock,
     failure::Failure,
     input::Source,
 };
 
-/// Paths of the card: since A2A 0.3, and in A2A 0.2.
-const WELL_KNOWN: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
-
 /// The first card found below the URL or at the root of its host.
-pub(crate) async fn get_card(target: &Target, url: &str) -> Result<ReceivedCard, Failure> {
+async fn get_card(target: &Target, url: &str) -> Result<ReceivedCard, Failure> {
     if without_query(url).to_ascii_lowercase().ends_with(".json") {
         let found = received(target, url).await?;
         return found.ok_or_else(|| target.invalid_response("no card at this URL"));
@@ -26,20 +32,22 @@ pub(crate) async fn get_card(target: &Target, url: &str) -> Result<ReceivedCard,
     let root = address.split('/').take(3).collect::<Vec<_>>().join("/");
     let bases = [address, root.as_str()];
     for base in bases.iter().take(if address == root { 1 } else { 2 }) {
-        for well_known in WELL_KNOWN {
+        for well_known in [WELL_KNOWN_PATH, LEGACY_WELL_KNOWN_PATH] {
             if let Some(card) = received(target, &format!("{base}{well_known}")).await? {
                 return Ok(card);
             }
         }
     }
     Err(target.invalid_response(format!(
-        "no card: neither {} nor {} exists",
-        WELL_KNOWN[0], WELL_KNOWN[1]
+        "no card: neither {WELL_KNOWN_PATH} nor {LEGACY_WELL_KNOWN_PATH} exists"
     )))
 }
 
 async fn received(target: &Target, url: &str) -> Result<Option<ReceivedCard>, Failure> {
-    let Some(text) = http::get_text(target, url).await? else { return Ok(None) };
+    // Without a version, a gateway adds the members of 0.3, which its signature does not cover.
+    let version = HeaderValue::from_static(Version::V1.as_str());
+    let headers = HeaderMap::from_iter([(VERSION_HEADER, version)]);
+    let Some(text) = http::get_text(target, url, headers).await? else { return Ok(None) };
     let value = registry_core::document::parse_json(text.as_bytes())
         .map_err(|e| target.invalid_response(e.to_string()))?;
     Ok(Some(ReceivedCard { url: without_query(url).to_owned(), text, value }))
@@ -72,8 +80,31 @@ impl CardKeys {
         Ok(Self { keys, origins: origins? })
     }
 
+    /// Gets the card of an agent and verifies its signature, up to the timeout since `started`.
+    pub(crate) async fn verified_card(
+        &self,
+        target: &Target,
+        url: &str,
+        started: Instant,
+    ) -> Result<(ReceivedCard, CardOrigin), Failure> {
+        let read = async {
+            let card = get_card(target, url).await?;
+            let keys = self.of_card(target, &card).await?;
+            Ok::<_, Failure>((card, keys))
+        };
+        let read = timeout(target.timeout(), read).await;
+        let (card, keys) = read.unwrap_or_else(|_| Err(target.timed_out()))?;
+        let now = clock::timestamp();
+        let verify = move || {
+            let origin = keys.map_or(Ok(CardOrigin::NotVerified), |keys| card.verified(&keys, now));
+            origin.map(|origin| (card, origin))
+        };
+        let verified = target.process(started, verify).await?;
+        verified.map_err(|error| target.invalid_signature(error))
+    }
+
     /// The trusted keys for a card. `None`: signatures are not verified.
-    pub(crate) async fn of_card(
+    async fn of_card(
         &self,
         target: &Target,
         card: &ReceivedCard,
@@ -110,14 +141,14 @@ fn origin(url: &str) -> Result<String, Failure> {
 /// Fetches a key set without the credentials of the agent.
 async fn fetch(target: &Target, url: &str) -> Result<JwkSet, Failure> {
     let target = target.without_credentials(url)?;
-    let text = http::get_text(&target, url).await?;
+    let text = http::get_text(&target, url, HeaderMap::new()).await?;
     let text = text.ok_or_else(|| target.invalid_response("HTTP status 404 Not Found"))?;
     signature::key_set(text.as_bytes()).map_err(|e| target.invalid_response(e.to_string()))
 }
 
 impl Target {
     /// The failure of a verification.
-    pub(crate) fn invalid_signature(&self, error: SignatureError) -> Failure {
+    fn invalid_signature(&self, error: SignatureError) -> Failure {
         let failure = self.invalid_response(error.to_string());
         let help = "add its key to --card-keys, or trust the origin of its `jku` with --card-jku";
         failure.with_known_help((error == SignatureError::UnknownKey).then_some(help))

@@ -86,10 +86,17 @@ pub(super) async fn is_http_sse(target: &Target, url: &str) -> bool {
     tokio::time::timeout(FIRST_EVENT, is_endpoint).await.ok().flatten().unwrap_or(false)
 }
 
-/// Gets a text. `None`: not found (404).
-pub(super) async fn get_text(target: &Target, url: &str) -> Result<Option<String>, Failure> {
+/// Gets a text. `None`: not found (404). The headers of `--header` override `own`.
+pub(super) async fn get_text(
+    target: &Target,
+    url: &str,
+    own: HeaderMap,
+) -> Result<Option<String>, Failure> {
     let url = check(url)?;
-    let mut all: HeaderMap = headers(target)?.into_iter().collect();
+    let mut all = own;
+    for (name, value) in headers(target)? {
+        all.insert(name, value);
+    }
     if let Some(bearer) = &target.bearer {
         let value = HeaderValue::try_from(format!("Bearer {bearer}"));
         let value = value

@@ -1,26 +1,17 @@
 //! Malformed requests of both bindings and versions, and variants of the version header: each has an
 //! error in the form of its binding, and no agent receives it.
 
-use gateway_testkit::{Received, Reply, Server, empty};
+use gateway_testkit::Server;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use super::{Agent, Caller, Scene, skill};
+use super::{Agent, Caller, Scene, good_reply, skill};
 
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
 const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 const VERSION_NOT_SUPPORTED: i64 = -32009;
-
-fn reply(received: &Received) -> Reply {
-    match received.rpc_method() {
-        "SendMessage" => received.result(&json!({ "message": { "messageId": "reply-1",
-            "role": "ROLE_AGENT", "parts": [{ "text": "good" }] } })),
-        "" => empty(404),
-        _ => received.error(200, &json!({ "code": -32001, "message": "Task not found" })),
-    }
-}
 
 struct Site {
     server: Server,
@@ -30,7 +21,7 @@ struct Site {
 
 impl Site {
     async fn start(more: &str) -> Self {
-        let server = Server::start(reply).await;
+        let server = Server::start(good_reply).await;
         let url = format!("http://{}/", server.address());
         let scene = Scene::start(&[Agent::new("strict", &url, vec![skill("work")])], more).await;
         let caller = scene.caller("caller", "strict");

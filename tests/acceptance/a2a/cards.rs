@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use acceptance::ctl;
 use gateway_testkit::{Received, Reply, Server, empty, json_reply, raw_reply};
 use serde_json::{Value, json};
 
@@ -156,4 +157,20 @@ async fn caller_discovers_the_agents_that_it_declares() {
         let status = if is_found { 200 } else { 404 };
         assert_eq!(get(&caller, &card, &[]).await.status(), status, "{}", caller.name);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signed_card_of_gateway_is_verified_by_import() {
+    let trap = Server::serve(|_| std::future::ready(empty(200))).await;
+    let (_server, agent) = agent("names-another-server", &trap).await;
+    let name = agent.name.clone();
+    let scene = Scene::start(&[agent], "a2a: { url: \"https://gateway.example\" }\n").await;
+    let keys = format!("{}/.well-known/jwks.json", scene.gateway.url());
+    let url = scene.url(&name);
+    let identity = ["--header", "x-agent-name: caller", "--header", "x-agent-version: 1.0.0"];
+    let import = ["import", "a2a", &url, "--card-keys", &keys, "--output", "json"];
+    let imported = ctl("http://127.0.0.1:1", &[&import[..], &identity[..]].concat());
+    assert!(imported.success(), "{imported:?}");
+    let provenance = &imported.json()["file"]["agents"][0]["metadata"]["cardProvenance"];
+    assert!(provenance["verifiedKid"].is_string(), "{provenance}");
 }

@@ -170,6 +170,16 @@ impl Memory {
     }
 }
 
+/// Asserts that a fault ends in time with an error, and that the next message succeeds.
+pub(super) async fn assert_answer_fails(caller: &Caller, fault: &str) {
+    let began = Instant::now();
+    let answer = caller.send("work", fault).await;
+    assert_gateway_error(&answer.message, fault);
+    assert!(began.elapsed() < PROMPT, "{fault} took {:?}", began.elapsed());
+    let good = caller.send("work", "").await;
+    assert_eq!(good.result()["message"]["parts"][0]["text"], "good", "after `{fault}`");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn faulty_answers_fail_in_time() {
     let server = Server::start(reply).await;
@@ -194,12 +204,7 @@ async fn faulty_answers_fail_in_time() {
         "floods",
         "redirects",
     ] {
-        let began = Instant::now();
-        let answer = caller.send("work", fault).await;
-        assert_gateway_error(&answer.message, fault);
-        assert!(began.elapsed() < PROMPT, "{fault} took {:?}", began.elapsed());
-        let good = caller.send("work", "").await;
-        assert_eq!(good.result()["message"]["parts"][0]["text"], "good", "after `{fault}`");
+        assert_answer_fails(&caller, fault).await;
     }
     memory.assert_bounded(&scene.gateway);
 }

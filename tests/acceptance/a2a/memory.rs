@@ -3,10 +3,9 @@
 
 use acceptance::Gateway;
 use futures_util::future::join_all;
-use gateway_testkit::{Received, Reply, Server, empty};
-use serde_json::json;
+use gateway_testkit::Server;
 
-use super::{Agent, Scene, skill};
+use super::{Agent, Scene, good_reply, skill};
 
 const MIB: u64 = 1 << 20;
 /// A caller has a quarter.
@@ -21,15 +20,6 @@ enum Binding {
     JsonRpc,
     HttpJson,
     Grpc,
-}
-
-fn reply(received: &Received) -> Reply {
-    match received.rpc_method() {
-        "SendMessage" => received.result(&json!({ "message": { "messageId": "reply-1",
-            "role": "ROLE_AGENT", "parts": [{ "text": "good" }] } })),
-        "" => empty(404),
-        _ => received.error(200, &json!({ "code": -32001, "message": "Task not found" })),
-    }
 }
 
 impl Binding {
@@ -115,7 +105,7 @@ async fn statuses(gateway: &Gateway, binding: Binding, objects: usize) -> Vec<St
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parsed_requests_stay_within_quota_in_every_binding() {
-    let server = Server::start(reply).await;
+    let server = Server::start(good_reply).await;
     let url = format!("http://{}/", server.address());
     let scene = Scene::start(&[Agent::new("work", &url, vec![skill("work")])], LIMITS).await;
     let gateway = &scene.gateway;

@@ -84,7 +84,14 @@ impl Desk {
     async fn reply(self: Arc<Self>, received: Arc<Received>) -> Reply {
         let params = &received.body["params"];
         let known = params["id"].as_str().filter(|id| id.starts_with("task-")).map(str::to_owned);
+        let sent = &params["message"];
         match (received.rpc_method(), known) {
+            ("SendMessage", _)
+                if sent["taskId"].is_string() && sent["contextId"] != "context-1" =>
+            {
+                let message = "the task has another context";
+                received.error(200, &json!({ "code": -32602, "message": message }))
+            }
             ("SendMessage", _) => {
                 let id = self.next_id();
                 let is_immediate = params["configuration"]["returnImmediately"] == true;
@@ -302,7 +309,7 @@ async fn mismatching_context_is_rejected() {
     follow_up["message"]["taskId"] = first.into();
     follow_up["message"]["contextId"] = format!("{context}x").into();
     let refused = caller.call("SendMessage", &follow_up).await;
-    assert!(refused.message["error"].is_object(), "{refused:?}");
+    assert_eq!(refused.code(), -32602, "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -475,14 +475,14 @@ fn simulate_leaves_denials_by_budgets_undecided() {
     applied(&registry, &governed());
     let event = json!({
         "timestamp": "2026-11-26T05:00:00.000Z", "target": "audit", "event": "tools/call",
-        "agent": "clerk", "agent_version": "1.0.0", "tool": "pay", "tool_version": "1.0.0",
+        "agent": "clerk", "agent_version": "1.0.0", "tool": "balance", "tool_version": "1.0.0",
         "identified_by": "headers", "permit": "deny:BUDGET_EXCEEDED", "outcome": "denied",
-        "policies": "limit@1.0.0:allow costs@1.0.0:deny:BUDGET_EXCEEDED",
+        "policies": "clerks@1.0.0:allow costs@1.0.0:deny:BUDGET_EXCEEDED",
     });
     let trail = offline.write("audit.jsonl", &event.to_string());
     let view = registry.json(&["policy", "simulate", "--audit", &trail]);
     let group = json!({
-        "policy": "costs@1.0.0", "tool": "pay@1.0.0", "caller": "clerk@1.0.0",
+        "policy": "costs@1.0.0", "tool": "balance@1.0.0", "caller": "clerk@1.0.0",
         "reason": "state-not-recorded", "calls": 1,
     });
     assert_eq!(view["undecided"], json!([group]), "{view}");

@@ -16,7 +16,7 @@ const MAX_DETAILS: usize = 32;
 /// Maximum length of a message that is read from an answer, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// What a request is about. It decides about errors that only have a status.
+/// The subject of a request, which decides about errors that only have a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestSubject {
     /// A task that exists, as the caller believes. Messages that continue a task are among these.

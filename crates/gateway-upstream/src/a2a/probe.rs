@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use a2a::{Dialect, ErrorKind, Failure, Operation, Request, Version};
+use a2a::{Binding, Dialect, ErrorKind, Failure, Operation, Request, Version};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
 
@@ -135,8 +135,11 @@ impl AgentLink {
             Ok(_) => Ok(ProbeResult::Speaks),
             Err(Error::Agent(failure)) => Ok(match failure.kind {
                 ErrorKind::TaskNotFound => ProbeResult::Speaks,
-                ErrorKind::MethodNotFound => ProbeResult::Refuses(ProtocolViolation::NoTaskMethod),
-                ErrorKind::VersionNotSupported => {
+                // Servers of other services answer the same over gRPC.
+                ErrorKind::MethodNotFound if dialect.binding != Binding::Grpc => {
+                    ProbeResult::Refuses(ProtocolViolation::NoTaskMethod)
+                }
+                ErrorKind::MethodNotFound | ErrorKind::VersionNotSupported => {
                     ProbeResult::Refuses(ProtocolViolation::NoCommonVersion)
                 }
                 // The body is no response of the binding.

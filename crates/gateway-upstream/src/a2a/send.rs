@@ -58,6 +58,13 @@ impl AgentLink {
         let request = &*request;
         let send_state = SendState::default();
         let outbound = Outbound { request, meta: &meta, send_state: &send_state, sink };
+        let poller = |id: &str, until| Poller {
+            link: self,
+            meta: &meta,
+            request: poll(id, request),
+            until: Some(until),
+            progress: Progress::default(),
+        };
         let mut exchange = Box::pin(self.call_with_retry(outbound));
         let timely = timeout(within, &mut exchange).await;
         let Ok(answer) = timely else {
@@ -73,9 +80,7 @@ impl AgentLink {
                 // The task is known, so its state is an answer.
                 (Some(id), _) => {
                     drop(exchange);
-                    let (request, until) = (poll(id, request), Some(Instant::now() + limit));
-                    let progress = Progress::default();
-                    let poller = Poller { link: self, meta: &meta, request, until, progress };
+                    let poller = poller(id, Instant::now() + limit);
                     Box::pin(poller.poll(meta.buffered.clone())).await.ok().map(Ok)
                 }
                 (None, Some(late)) => self.read_late(exchange, late, limit).await,
@@ -88,9 +93,7 @@ impl AgentLink {
         let mut answer = answer?;
         check_answer(operation, &answer)?;
         if let Some(id) = answer["task"]["id"].as_str().filter(|_| polls) {
-            let request = poll(id, request);
-            let (until, progress) = (Some(until), Progress::default());
-            let poller = Poller { link: self, meta: &meta, request, until, progress };
+            let poller = poller(id, until);
             // An agent that has no such task leaves the caller the last known state.
             let _ = Box::pin(poller.end(&mut answer)).await;
             check_answer(operation, &answer)?;

@@ -1,8 +1,11 @@
 //! Operations of callers at agents, in both versions and bindings.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+use std::{
+    future::ready,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
 use ::a2a::{ErrorKind, Operation, extensions::Extensions};
@@ -401,10 +404,11 @@ async fn rejected_methods_share_one_probe_per_second() {
 async fn vanished_path_is_probed_and_message_sent_again() {
     let has_moved = Arc::new(AtomicBool::new(false));
     let moved = Arc::clone(&has_moved);
-    let server = Server::start(move |seen| {
+    // `Server::start` refuses GET.
+    let server = Server::serve(move |seen| {
         let is_rpc = seen.body["jsonrpc"] == "2.0";
         let failure = ::a2a::Failure::task_not_found("none");
-        match (moved.load(Ordering::Relaxed), is_rpc) {
+        ready(match (moved.load(Ordering::Relaxed), is_rpc) {
             (false, true) if seen.rpc_method() == "GetTask" => {
                 seen.error(200, &failure.to_json_rpc())
             }
@@ -413,7 +417,7 @@ async fn vanished_path_is_probed_and_message_sent_again() {
             }
             (true, false) => json_reply(404, &failure.to_rest(::a2a::Version::V1).body),
             _ => raw_reply(404, "text/plain", b"no such page"),
-        }
+        })
     });
     let server = server.await;
     let upstreams = start_at(http_at(&server.url()), limits(), TIMING);
@@ -427,10 +431,10 @@ async fn vanished_path_is_probed_and_message_sent_again() {
 #[tokio::test]
 async fn tenant_of_interface_is_in_each_request() {
     for is_rpc in [true, false] {
-        let server = Server::start(move |seen| {
+        let server = Server::serve(move |seen| {
             let failure = ::a2a::Failure::task_not_found("none");
             let answer = json!({ "task": task("a2a-1.0", "completed") });
-            match seen.rpc_method() {
+            ready(match seen.rpc_method() {
                 "GetTask" if is_rpc && seen.body["params"]["tenant"] == "a/b" => {
                     seen.error(200, &failure.to_json_rpc())
                 }
@@ -444,7 +448,7 @@ async fn tenant_of_interface_is_in_each_request() {
                     json_reply(200, &answer)
                 }
                 _ => raw_reply(404, "text/plain", b"no such page"),
-            }
+            })
         });
         let server = server.await;
         let tenant = Some("a/b".into());

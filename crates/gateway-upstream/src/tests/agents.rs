@@ -54,16 +54,7 @@ pub(super) fn start_at(
 }
 
 pub(super) fn target_at(transport: TransportConfig) -> TargetConfig {
-    let (server, prefix) = (agent().into(), Prefix::parse("").unwrap());
-    TargetConfig {
-        server,
-        prefix,
-        exposes: None,
-        tenant: None,
-        transport,
-        timeout: None,
-        auto_start: true,
-    }
+    target_of(agent(), transport)
 }
 
 async fn started(fake: Server) -> (Server, Arc<Upstreams>) {

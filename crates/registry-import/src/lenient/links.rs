@@ -17,8 +17,8 @@ type NameVersion = (String, String);
 
 impl LenientFile<'_> {
     pub(super) fn link(&mut self) {
-        self.add_servers();
-        self.complete_provisions();
+        let added = self.add_servers();
+        self.complete_provisions(&added);
         self.add_tools();
         self.declare_dependencies();
     }
@@ -43,8 +43,10 @@ impl LenientFile<'_> {
         sources
     }
 
-    fn add_servers(&mut self) {
+    /// Adds servers that tools name and the file lacks. Returns them.
+    fn add_servers(&mut self) -> BTreeSet<NameVersion> {
         let known: BTreeSet<_> = self.entries(Kind::Server).iter().map(Entry::key).collect();
+        let mut added = BTreeSet::new();
         for ((name, version), tools) in self.sources() {
             if known.contains(&(name.clone(), version.clone())) {
                 continue;
@@ -52,13 +54,16 @@ impl LenientFile<'_> {
             let named = self.entries(Kind::Tool)[tools[0].1].origins.origin("/source/server");
             let pointer = existing(self.file, named);
             let what = format!("the server {name}@{version} is not in the file");
-            self.repairs.made(&pointer, what, "it was added with the tools that name it");
+            let how = "it was added with the tools that name it";
+            self.repairs.added(Kind::Server, &pointer, what, how);
             self.add(Kind::Server, &json!({ "name": name, "version": version }), &pointer);
+            added.insert((name, version));
         }
+        added
     }
 
-    /// Completes `provides` of every server with the tools that use it.
-    fn complete_provisions(&mut self) {
+    /// Completes `provides` of every server with the tools that use it. `servers` are the added ones.
+    fn complete_provisions(&mut self, servers: &BTreeSet<NameVersion>) {
         let (sources, known) = (self.sources(), self.known());
         let keys: BTreeSet<_> = self.entries(Kind::Tool).iter().map(Entry::key).collect();
         let own: Vec<_> = self.entries(Kind::Tool).iter().map(Entry::key).collect();
@@ -86,13 +91,18 @@ impl LenientFile<'_> {
                     json!({ "tool": upstream, "version": version })
                 };
                 let what = format!("the server does not list in `provides` `{upstream}`");
-                added.push((at.clone(), what));
+                added.push((at.clone(), what, servers.contains(&key)));
                 server.origins.moved(format!("/provides/{}", provides.len()), &*at);
                 provides.push(provision);
             }
         }
-        for (pointer, what) in added {
-            self.repairs.made(existing(self.file, pointer), what, "it was added");
+        for (pointer, what, is_of_added) in added {
+            let (pointer, how) = (existing(self.file, pointer), "it was added");
+            if is_of_added {
+                self.repairs.added(Kind::Tool, &pointer, what, how);
+            } else {
+                self.repairs.made(pointer, what, how);
+            }
         }
     }
 
@@ -115,7 +125,7 @@ impl LenientFile<'_> {
         for ((name, version), (server, server_version), pointer) in missing {
             let what = format!("the tool {name}@{version} is not in the file");
             let how = "it was added without schemas, so the server's own are used";
-            self.repairs.made(&pointer, what, how);
+            self.repairs.added(Kind::Tool, &pointer, what, how);
             let source = json!({ "server": server, "serverVersion": server_version, "tool": name });
             let tool = json!({ "name": name, "version": version, "source": source });
             self.add(Kind::Tool, &tool, &pointer);

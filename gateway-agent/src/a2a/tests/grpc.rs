@@ -3,6 +3,7 @@
 use axum::body::Body;
 use http::Request;
 use serde_json::{Value, json};
+use tokio::task::yield_now;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
@@ -167,6 +168,7 @@ async fn streams_are_limited_and_closing_cancels_nothing() {
             Ok(stream) => break stream,
             Err(status) => assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}"),
         }
+        yield_now().await;
     };
     let mut events = 0;
     while stream.message().await.unwrap().is_some() {

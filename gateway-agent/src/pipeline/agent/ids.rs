@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use a2a::{Failure, Operation, Request, hidden::Hidden};
+use a2a::{Failure, Operation, Request};
 use gateway_policy::CallerIdentity;
 use registry_core::{Key, Name};
 use serde::{Deserialize, Serialize};
@@ -335,14 +335,6 @@ fn replaced(text: &str, new: &HashSet<String>) -> String {
         rest = after;
     }
     clean + rest
-}
-
-/// Replaces an agent's address in an answer or event. Its ids of tasks and contexts stay, because they
-/// are sealed later.
-pub(super) fn hide(hidden: &Hidden, operation: Operation, answer: &mut Value) {
-    let ids = TakenIds::of_answer(operation, answer);
-    hidden.replace_in(answer);
-    ids.put_into_answer(operation, answer);
 }
 
 /// The sealed ids of a message, answer or event, in their order. They are opaque, so inspection does
