@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Most tests wait for processes and sockets, so each core runs two.
 TEST_THREADS := $(shell echo $$((2 * $$(nproc))))
 
-.PHONY: help demo up build reference test lint bench soak fuzz random-compositions mutants fmt docker-up
+.PHONY: help demo up build reference test browser-test lint bench soak fuzz random-compositions mutants fmt docker-up
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-20s %s\n", $$1, $$2 }'
@@ -29,6 +29,10 @@ test: lint ## all tests: lints, unit, property, store conformance, acceptance wi
 	./.ci/go
 	$(CARGO) build --workspace --bins
 	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(TEST_THREADS)) $(CARGO) test --workspace --no-fail-fast
+
+browser-test: ## test the pages in Chromium (needs npm and Debian's chromium, or CHROMIUM=PATH)
+	$(CARGO) test --package registry-server --test server --no-run
+	cd tests/browser && npm ci --no-audit --no-fund && CARGO="$(CARGO)" npm test
 
 lint: ## formatting, clippy, and proto/ (needs npm)
 	$(CARGO) fmt --all --check

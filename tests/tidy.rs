@@ -137,6 +137,7 @@ const DEPENDENCIES: [(&str, &[&str]); 34] = [
     ("mcp-registry", &["registry-core", "schema-compat"]),
     ("policy", &["registry-core", "schema-compat"]),
     ("ledger", &["registry-core"]),
+    ("approval", &["registry-core"]),
     ("inspection", &["registry-core"]),
     ("gateway-protocol", &[]),
     ("a2a-grpc", &[]),
@@ -167,6 +168,7 @@ const DEPENDENCIES: [(&str, &[&str]); 34] = [
     (
         "registry-server",
         &[
+            "approval",
             "command-line",
             "ledger",
             "mcp-registry",
@@ -237,10 +239,11 @@ const DEPENDENCIES: [(&str, &[&str]); 34] = [
 ];
 
 /// The crates without I/O.
-const PURE: [&str; 8] = [
+const PURE: [&str; 9] = [
     "registry-core",
     "policy",
     "ledger",
+    "approval",
     "inspection",
     "gateway-protocol",
     "a2a",
@@ -297,10 +300,10 @@ const LAYERS: &[Layers] = &[
     Layers {
         sources: "registry-server/src/",
         order: "
-            clock cors flags host metrics peer telemetry
-            store checkpoint_key access connections
+            clock cors flags host key_file metrics peer telemetry
+            store approval_key checkpoint_key access connections
             feed registrar relay
-            app grpc http gate config server
+            app grpc http web gate config server
             recovery keys tokens
         ",
     },
@@ -617,6 +620,8 @@ const HOMES: &[Home] = &[
     Home { text: "SystemTime::now", within: "crates/gateway-policy/src/", homes: &[] },
     Home { text: "SystemTime::now", within: "crates/ledger/src/", homes: &[] },
     Home { text: "Instant::now", within: "crates/ledger/src/", homes: &[] },
+    Home { text: "SystemTime::now", within: "crates/approval/src/", homes: &[] },
+    Home { text: "Instant::now", within: "crates/approval/src/", homes: &[] },
     Home {
         text: "SystemTime::now",
         within: "crates/gateway-compose/src/",

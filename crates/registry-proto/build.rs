@@ -15,6 +15,7 @@ const FILES: &[&str] = &[
     "registry/v1/sbom.proto",
     "registry/v1/ledger.proto",
     "registry/v1/usage.proto",
+    "registry/v1/approvals.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -108,6 +108,18 @@ impl Access {
         Ok(Some(principal))
     }
 
+    /// Authenticates the API token that a person exchanges for a session.
+    pub(crate) async fn exchange(
+        &self,
+        token: &str,
+        address: Option<SocketAddr>,
+    ) -> Result<Principal, Denied> {
+        let lookup = self.failures.lookup(address, Instant::now());
+        let failed = |denied| self.failures.record(address, denied, Instant::now());
+        let token = self.tokens.find(token, lookup).await.map_err(failed)?;
+        Ok(token.principal(address))
+    }
+
     /// Completes when the credential of the principal expires or is revoked.
     pub async fn ended(&self, principal: &Principal) {
         let expiry = async {

@@ -1,6 +1,7 @@
 //! The use cases, one per file, and their shared types.
 
 pub mod apply;
+pub mod approvals;
 pub mod audit;
 pub mod blame;
 pub mod catalogs;
@@ -51,6 +52,8 @@ pub struct App {
     pub store: Store,
     /// The ledger of budgets.
     pub ledger: ledger::GatewayLedger,
+    /// The approvals of calls.
+    pub approvals: approvals::GatewayApprovals,
     /// Sync streams.
     pub feed: Arc<Feed>,
     /// The gateways that follow.

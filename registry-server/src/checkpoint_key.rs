@@ -5,8 +5,7 @@
 //! an operator replaces the key and informs the auditors.
 
 use std::{
-    fs::{self, OpenOptions},
-    io::{self, Write as _},
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -16,9 +15,11 @@ use aws_lc_rs::{
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use registry_core::{Checkpoint, RegistryId};
-use uuid::Uuid;
 
-use crate::store::{self, Store};
+use crate::{
+    key_file,
+    store::{self, Store},
+};
 
 const BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 const END: &str = "-----END PRIVATE KEY-----";
@@ -112,22 +113,11 @@ pub async fn replace(store: &Store, pair: &Ed25519KeyPair) -> Result<(String, St
     Ok((key, previous))
 }
 
-/// Writes a temporary file and links it to the path, so that a reader never sees a partial key. Returns
-/// false if another process created the key first.
+/// Creates the file. Returns false if another process created it first.
 fn create(path: &Path) -> io::Result<bool> {
     let pair = Ed25519KeyPair::generate().map_err(io::Error::other)?;
     let der: Pkcs8V1Der<'_> = pair.as_der().map_err(io::Error::other)?;
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}", Uuid::now_v7()));
-    let linked =
-        write(Path::new(&temporary), der.as_ref()).and_then(|()| fs::hard_link(&temporary, path));
-    // The temporary file is missing if `write` failed early.
-    let _ = fs::remove_file(&temporary);
-    match linked {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(error),
-    }
+    key_file::create(path, &format!("{BEGIN}\n{}\n{END}\n", BASE64.encode(der.as_ref())))
 }
 
 fn read(pem: &str) -> Option<Ed25519KeyPair> {
@@ -135,16 +125,6 @@ fn read(pem: &str) -> Option<Ed25519KeyPair> {
     let (body, _) = rest.split_once(END)?;
     let body: String = body.split_whitespace().collect();
     Ed25519KeyPair::from_pkcs8_maybe_unchecked(&BASE64.decode(body).ok()?).ok()
-}
-
-fn write(path: &Path, der: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    writeln!(file, "{BEGIN}\n{}\n{END}", BASE64.encode(der))?;
-    file.sync_all()
 }
 
 #[cfg(test)]

@@ -21,12 +21,14 @@ pub use command::{CheckpointKeyCommand, Command, LedgerCommand, TokenCommand};
 use crate::{
     access::{AccessConfig, OidcConfig},
     app::ledger::LedgerConfig,
+    approval_key,
     connections::{ServeConfig, TlsConfig},
     feed::FeedConfig,
     registrar::RegistrarConfig,
     relay::RelayConfig,
     store::{DatabaseUrl, InvalidDatabaseUrl},
     telemetry::LogFormat,
+    web::WebConfig,
 };
 
 /// File name of the default database in the data directory.
@@ -153,6 +155,10 @@ pub struct Config {
     #[command(flatten)]
     pub oidc: OidcConfig,
 
+    /// Pages for browsers, and their sign-in.
+    #[command(flatten)]
+    pub web: WebConfig,
+
     /// Namespace that the MCP registry API adds to servers without one
     ///
     /// Use a reversed domain that you own, for example com.example.
@@ -277,6 +283,11 @@ impl Config {
             Some(path) => Ok(path.clone()),
             None => self.in_data_dir(CHECKPOINT_KEY),
         }
+    }
+
+    /// Path of the key of approvals, next to the checkpoint key.
+    pub fn approval_key(&self) -> Result<PathBuf, InvalidConfig> {
+        Ok(self.checkpoint_key()?.with_file_name(approval_key::FILE))
     }
 
     /// A path in the data directory. Creates the directory if it is missing.

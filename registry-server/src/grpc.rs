@@ -17,6 +17,7 @@ macro_rules! page_request {
 }
 
 mod access;
+mod approvals;
 mod audit;
 mod deadline;
 mod discovery;
@@ -43,11 +44,11 @@ use registry_core::Revision;
 use registry_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
-        access_service_server::AccessServiceServer, audit_service_server::AuditServiceServer,
-        discovery_service_server::DiscoveryServiceServer, graph_service_server::GraphServiceServer,
-        history_service_server::HistoryServiceServer, ledger_service_server::LedgerServiceServer,
-        registry_service_server::RegistryServiceServer, sbom_service_server::SbomServiceServer,
-        usage_service_server::UsageServiceServer,
+        access_service_server::AccessServiceServer, approval_service_server::ApprovalServiceServer,
+        audit_service_server::AuditServiceServer, discovery_service_server::DiscoveryServiceServer,
+        graph_service_server::GraphServiceServer, history_service_server::HistoryServiceServer,
+        ledger_service_server::LedgerServiceServer, registry_service_server::RegistryServiceServer,
+        sbom_service_server::SbomServiceServer, usage_service_server::UsageServiceServer,
     },
 };
 use tonic::{codec::CompressionEncoding::Gzip, service::Routes};
@@ -73,6 +74,7 @@ const SERVICES: &[&str] = &[
     "registry.v1.AccessService",
     "registry.v1.LedgerService",
     "registry.v1.UsageService",
+    "registry.v1.ApprovalService",
 ];
 
 /// Limits of requests.
@@ -127,6 +129,7 @@ pub async fn router(
     let sbom = bounded!(limit, SbomServiceServer::new(service.clone()));
     let ledger = bounded!(limit, LedgerServiceServer::new(service.clone()));
     let usage = bounded!(limit, UsageServiceServer::new(service.clone()));
+    let approvals = bounded!(limit, ApprovalServiceServer::new(service.clone()));
     let access =
         AccessServiceServer::new(service.clone()).max_decoding_message_size(ACCESS_REQUEST_BYTES);
     let (reporter, health) = tonic_health::server::health_reporter();
@@ -141,6 +144,7 @@ pub async fn router(
         .add_service(access)
         .add_service(ledger)
         .add_service(usage)
+        .add_service(approvals)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod app;
+pub mod approval_key;
 pub mod checkpoint_key;
 pub mod clock;
 pub mod config;
@@ -16,6 +17,7 @@ mod gate;
 pub mod grpc;
 mod host;
 pub mod http;
+mod key_file;
 pub mod metrics;
 mod peer;
 pub mod registrar;
@@ -23,6 +25,7 @@ pub mod relay;
 pub mod server;
 pub mod store;
 pub mod telemetry;
+pub mod web;
 
 pub use config::Config;
 pub use server::Server;

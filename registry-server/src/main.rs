@@ -8,7 +8,7 @@ use std::{io::Write as _, pin::pin, process::ExitCode, sync::Arc, time::Duration
 
 use clap::CommandFactory as _;
 use registry_server::{
-    Config, Server, checkpoint_key,
+    Config, Server, approval_key, checkpoint_key,
     clock::SystemClock,
     config::Command,
     connections::listen_remedy,
@@ -143,11 +143,14 @@ fn code(error: &Error) -> u8 {
     match error {
         Error::Store(_)
         | Error::Relay(relay::Error::Store(_))
+        | Error::ApprovalKey(approval_key::Error::Store(_))
         | Error::CheckpointKey(checkpoint_key::Error::Store(_)) => DATABASE,
         Error::Config(_)
         | Error::Tls(_)
         | Error::Oidc(_)
         | Error::Webhook(_)
+        | Error::Web(_)
+        | Error::ApprovalKey(_)
         | Error::CheckpointKey(_)
         | Error::Relay(_) => USAGE,
         Error::Admin { .. } | Error::Reflection(_) | Error::Transport(_) | Error::Writer(_) => {
@@ -161,6 +164,7 @@ fn startup_failure(error: &Error) -> (u8, String) {
     match error {
         Error::Store(error)
         | Error::Relay(relay::Error::Store(error))
+        | Error::ApprovalKey(approval_key::Error::Store(error))
         | Error::CheckpointKey(checkpoint_key::Error::Store(error)) => database_failure(error),
         other => (code(other), other.to_string()),
     }

@@ -192,6 +192,19 @@ define_metrics! {
         "Alerts of budgets: reached thresholds, and deliveries by this server",
     )
     .labels(&[label("event", "crossed, delivered, retried, failed")]);
+    APPROVAL_STEPS = Metric::counter(
+        "registry_approval_steps_total",
+        "Changes of the state of approval requests by this server",
+    )
+    .labels(&[label(
+        "state",
+        "pending, approved, consumed, succeeded, failed, unknown, denied, expired, cancelled, superseded, invalid",
+    )]);
+    APPROVAL_MESSAGES = Metric::counter(
+        "registry_approval_messages_total",
+        "Messages about approvals to the webhook",
+    )
+    .labels(&[label("event", "delivered, failed, dropped")]);
 }
 
 /// Interval between calls that move samples into histograms.
@@ -439,6 +452,16 @@ pub(crate) fn usage_rejected(rows: usize) {
 /// Counts alerts of budgets.
 pub(crate) fn budget_alerts(event: &'static str, count: usize) {
     BUDGET_ALERTS.count([event]).increment(u64::try_from(count).unwrap_or(u64::MAX));
+}
+
+/// Counts a change of the state of an approval request.
+pub(crate) fn approval_step(state: &'static str) {
+    APPROVAL_STEPS.count([state]).increment(1);
+}
+
+/// Counts a message about an approval.
+pub(crate) fn approval_message(event: &'static str) {
+    APPROVAL_MESSAGES.count([event]).increment(1);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a count past 2^53 may lose its last digits")]

@@ -19,6 +19,7 @@ use crate::{
     app::{
         App,
         apply::Writes,
+        approvals::{Approvals, GatewayApprovals, UpstreamApprovals},
         audit::{Auditor, Key},
         catalogs::Catalogs,
         component_users,
@@ -29,7 +30,7 @@ use crate::{
         sbom,
         search::Searcher,
     },
-    checkpoint_key,
+    approval_key, checkpoint_key,
     clock::Clock,
     config::{Authentication, Config, InvalidConfig},
     connections::{self, AdminListen, ServeConfig, listen_remedy},
@@ -37,6 +38,7 @@ use crate::{
     gate, grpc, http, metrics, registrar,
     relay::{self, Relay},
     store::{self, FileLock, Store},
+    web,
 };
 
 /// Maximum concurrent document validations of the MCP registry API.
@@ -67,6 +69,9 @@ pub enum Error {
     /// An unusable checkpoint key.
     #[error(transparent)]
     CheckpointKey(#[from] checkpoint_key::Error),
+    /// An unusable key of approvals.
+    #[error(transparent)]
+    ApprovalKey(#[from] approval_key::Error),
     /// A relay that cannot start.
     #[error(transparent)]
     Relay(#[from] relay::Error),
@@ -76,6 +81,9 @@ pub enum Error {
     /// An unusable webhook of alerts.
     #[error(transparent)]
     Webhook(#[from] ledger::InvalidWebhook),
+    /// Pages that cannot be served.
+    #[error(transparent)]
+    Web(#[from] web::Error),
     /// An admin address that cannot be bound.
     #[error("cannot listen on {address}: {source}; {} (--admin-listen)", listen_remedy(.source))]
     Admin {
@@ -100,6 +108,7 @@ pub struct Server {
     app: Arc<App>,
     writer: JoinHandle<()>,
     fleet_writer: FleetWriter,
+    pages: Option<web::Pages>,
     config: ServeConfig,
     tls: Option<Acceptor>,
     admin: Option<TcpListener>,
@@ -132,7 +141,9 @@ impl Server {
         metrics::loaded(&catalog);
         let hub = Arc::new(Hub::new(catalog, &config.feed, signer));
         hub.load_recent(&store).await?;
-        let ledger = open_ledger(&config, relay.as_ref(), &store, &hub, &clock).await?;
+        let opening = open_ledger(&config, relay.as_ref(), &hub, &store, &clock, &draining);
+        let (ledger, approvals) = Box::pin(opening).await?;
+        let pages = Box::pin(web::Pages::open(&config.web, &config.oidc, &approvals)).await?;
         let parts = registrar::Parts {
             store: store.clone(),
             hub: hub.clone(),
@@ -151,6 +162,7 @@ impl Server {
             draining.clone(),
         ));
         let app = Arc::new(App {
+            approvals,
             ledger,
             search: Searcher::start(hub.clone()),
             writes: Writes::new(registrar.clone(), hub.clone()),
@@ -173,7 +185,8 @@ impl Server {
         let fleet_writer = FleetWriter::start(app.feed.clone());
         app.feed.start_retention();
         app.ledger.start(app.draining.clone());
-        Ok(Self { app, writer, fleet_writer, config: config.serve, tls, admin, _lock: lock })
+        let config = config.serve;
+        Ok(Self { app, writer, fleet_writer, pages, config, tls, admin, _lock: lock })
     }
 
     /// Line for standard output that announces the address.
@@ -197,7 +210,11 @@ impl Server {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), Error> {
         let (services, health) = grpc::router(&self.app, self.limits()).await?;
-        let routes = layers::join(services, http::router(self.app.clone()));
+        let mut routes = http::router(self.app.clone());
+        if let Some(pages) = self.pages.take() {
+            routes = routes.merge(pages.router(self.app.access.clone(), self.app.clock.clone()));
+        }
+        let routes = layers::join(services, routes);
         let routes = layers::trace(gate::layer(routes, self.app.access.clone()));
         let refuse = CancellationToken::new();
         let limits = connections::Limits {
@@ -312,25 +329,35 @@ async fn open_key(config: &Config, store: &Store) -> Result<Arc<Ed25519KeyPair>,
     Ok(key)
 }
 
-/// Opens the ledger of budgets. A relay uses that of its upstream registry.
+/// Opens the ledger of budgets and the approvals. A relay uses those of its upstream registry.
 async fn open_ledger(
     config: &Config,
     relay: Option<&Relay>,
-    store: &Store,
     hub: &Arc<Hub>,
+    store: &Store,
     clock: &Arc<dyn Clock>,
-) -> Result<GatewayLedger, Error> {
+    draining: &CancellationToken,
+) -> Result<(GatewayLedger, GatewayApprovals), Error> {
     if let Some(relay) = relay {
-        let follower = relay.follower().clone();
-        return Ok(GatewayLedger::Upstream(Arc::new(UpstreamLedger::new(follower))));
+        let ledger = UpstreamLedger::new(relay.follower().clone());
+        let approvals = UpstreamApprovals::new(relay.follower().clone());
+        return Ok((
+            GatewayLedger::Upstream(Arc::new(ledger)),
+            GatewayApprovals::Upstream(Arc::new(approvals)),
+        ));
     }
-    let (store, hub, clock) = (store.clone(), hub.clone(), clock.clone());
-    let opened = Ledger::open(store, hub, clock, config.ledger.clone()).await;
+    let file = config.approval_key()?;
+    let key = approval_key::open(&file)?;
+    approval_key::register_or_compare(store, &file, &key).await?;
+    let (hub, store, clock) = (hub.clone(), store.clone(), clock.clone());
+    let opened = Ledger::open(store.clone(), hub.clone(), clock, config.ledger.clone()).await;
     let ledger = opened.map_err(|error| match error {
         ledger::OpenError::Store(error) => Error::Store(error),
         ledger::OpenError::Webhook(error) => Error::Webhook(error),
     })?;
-    Ok(GatewayLedger::Own(Arc::new(ledger)))
+    let ledger = Arc::new(ledger);
+    let approvals = Approvals::start(ledger.clone(), hub, store, &key, draining);
+    Ok((GatewayLedger::Own(ledger), GatewayApprovals::Own(approvals)))
 }
 
 /// Connects a relay to its upstream registry; `None` without `--follow`.

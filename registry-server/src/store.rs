@@ -4,6 +4,7 @@
 //! readers see whole commits in revision order. Reads verify documents by their digest and commits by the
 //! chain.
 
+mod approvals;
 mod audit;
 mod backend;
 mod batch;
@@ -38,6 +39,7 @@ pub use self::ledger::{
     Posting, RecallListener, RecallNotice, Reclaim, ReclaimFailure, Reclaimed, SeenState,
     UsageAges, UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery,
 };
+pub use approvals::{ApprovalContext, ApprovalQuery, GrantQuery};
 pub use audit::{Finding, Findings, Progress, ServedState};
 pub use backend::HeadLock;
 use backend::{Backend, execute};
@@ -245,7 +247,8 @@ impl Store {
         self.within(OPERATION_TIMEOUT, key::known(&self.backend, ours)).await
     }
 
-    /// Replaces the public key of the checkpoints. Turns a relay's copy into the registry.
+    /// Replaces the public key of the checkpoints, and forgets the key of approvals. Turns a relay's copy into the
+    /// registry.
     pub async fn replace_checkpoint_key(&self, new: &str) -> Result<(), Error> {
         self.within(OPERATION_TIMEOUT, key::replace(&self.backend, new)).await
     }

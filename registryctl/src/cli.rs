@@ -2,6 +2,7 @@
 
 mod access;
 mod apply;
+mod approvals;
 mod as_of;
 mod audit;
 mod budget;
@@ -32,6 +33,10 @@ use registry_core::{Kind, LifecycleState};
 
 pub(crate) use access::{AccessArgs, CreateTokenArgs, RevokeTokenArgs, TokenCommand};
 pub(crate) use apply::{ApplyArgs, ApplyOptions, ApplyPolicy, ConfirmArgs, PruneArgs};
+pub(crate) use approvals::{
+    ApprovalsCommand, ApproveArgs, CancelApprovalsArgs, DenyArgs, ListApprovalsArgs,
+    RevokeGrantsArgs,
+};
 pub(crate) use as_of::AsOfArgs;
 pub(crate) use audit::{AccessLogArgs, AuditCommand, CheckArgs, ExportLogArgs, ProveArgs};
 pub(crate) use budget::{
@@ -263,6 +268,11 @@ pub(crate) enum Command {
     /// Show the spending of budgets, change limits, and reclaim the rights of lost gateways
     #[command(subcommand)]
     Budget(BudgetCommand),
+    /// List and decide requests for approvals of calls, and end standing grants
+    #[command(subcommand, visible_alias = "proposals")]
+    Approvals(ApprovalsCommand),
+    /// Allow calls that wait for an approval; short for `approvals approve`
+    Approve(ApproveArgs),
     /// Show calls, costs, durations and sizes by agent, tool and other properties
     Usage(UsageArgs),
     /// Find credentials and personal data in a file

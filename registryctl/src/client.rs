@@ -4,7 +4,8 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use registry_core::Revision;
 use registry_proto::v1::{
-    self, access_service_client::AccessServiceClient, audit_service_client::AuditServiceClient,
+    self, access_service_client::AccessServiceClient,
+    approval_service_client::ApprovalServiceClient, audit_service_client::AuditServiceClient,
     discovery_service_client::DiscoveryServiceClient, graph_service_client::GraphServiceClient,
     history_service_client::HistoryServiceClient, ledger_service_client::LedgerServiceClient,
     registry_service_client::RegistryServiceClient, sbom_service_client::SbomServiceClient,
@@ -176,6 +177,10 @@ impl Client {
 
     pub(crate) fn ledger(&self) -> LedgerServiceClient<Connection> {
         LedgerServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn approvals(&self) -> ApprovalServiceClient<Connection> {
+        ApprovalServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     pub(crate) fn usage(&self) -> UsageServiceClient<Connection> {

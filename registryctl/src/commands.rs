@@ -1,6 +1,7 @@
 //! The commands, one per file.
 
 mod apply;
+mod approvals;
 mod audit;
 mod blame;
 mod budget;
@@ -128,6 +129,8 @@ async fn dispatch(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Policy(command) => policy::run(session, command).await,
         Command::WhoCanCall(args) => who_can_call::run(session, &args).await,
         Command::Budget(command) => budget::run(session, command).await,
+        Command::Approvals(command) => approvals::run(session, command).await,
+        Command::Approve(args) => approvals::approve(session, args).await,
         Command::Usage(args) => usage::run(session, args).await,
         Command::Inspect(args) => inspect::run(session, &args),
         Command::Settings(args) => settings::list(session, &args).await,

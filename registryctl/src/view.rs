@@ -1,5 +1,6 @@
 //! The output of read commands. The fields of `--output json` are stable.
 
+mod approval;
 mod budget;
 mod commit;
 mod gateway;
@@ -13,6 +14,7 @@ use registry_proto::{convert, v1};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
+pub(crate) use approval::{ApprovalStepView, ApprovalView, DecisionView, GrantView};
 pub(crate) use budget::{AccountView, BudgetAlertView, BudgetChangeView, BudgetView};
 pub(crate) use commit::{ChangeView, CommitView, EventView, OriginView};
 pub(crate) use gateway::{GatewayView, span};

@@ -1,6 +1,7 @@
 //! Policies: registration, versions in force, roles, scopes, budgets, emergencies, and decisions without calls.
 
 mod alerts;
+mod approvals;
 mod breaks;
 mod budgets;
 mod corpus;

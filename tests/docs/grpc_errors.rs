@@ -292,7 +292,7 @@ const REASONS: &[[&str; 4]] = &[
     [
         "UPSTREAM_UNAVAILABLE",
         "UNAVAILABLE",
-        "a [relay](../operate/relays.md) cannot forward to the ledger of its upstream (metadata `upstream`); the message has the reason",
+        "a [relay](../operate/relays.md) cannot forward to its upstream (metadata `upstream`); the message has the reason",
         "retry; give the credential of the relay the role `relay`, or repair the connection",
     ],
     [
@@ -304,8 +304,50 @@ const REASONS: &[[&str; 4]] = &[
     [
         "LEDGER_TRANSACTION_FAILED",
         "UNAVAILABLE",
-        "the transaction of a report did not complete",
-        "repeat the report",
+        "the transaction of a report or an approval did not complete",
+        "repeat the message",
+    ],
+    [
+        "APPROVAL_NOT_PENDING",
+        "FAILED_PRECONDITION",
+        "the approval request is not pending (metadata `state`)",
+        "nothing; the caller repeats the call to request another approval",
+    ],
+    [
+        "APPROVER_INELIGIBLE",
+        "PERMISSION_DENIED",
+        "the caller may not decide about this approval request; the message has the reason",
+        "sign in as another person, or with an [identity provider](../approvals.md#decide)",
+    ],
+    [
+        "APPROVAL_DECIDED",
+        "FAILED_PRECONDITION",
+        "the caller has approved the request, or its approval is not needed any longer",
+        "wait for other approvers",
+    ],
+    [
+        "APPROVAL_SEPARATELY",
+        "FAILED_PRECONDITION",
+        "a batch does not approve requests of policies with `fourEyes` or a quorum",
+        "approve the request separately",
+    ],
+    [
+        "APPROVAL_NOT_OPEN",
+        "FAILED_PRECONDITION",
+        "the request has ended, or the call was sent (metadata `state`)",
+        "nothing",
+    ],
+    [
+        "GRANT_NOT_PERMITTED",
+        "FAILED_PRECONDITION",
+        "a policy permits no standing grant, or an earlier end only (metadata `latestEnd`)",
+        "approve this call only, or choose an earlier end",
+    ],
+    [
+        "TOO_MANY_GRANTS",
+        "FAILED_PRECONDITION",
+        "the requester has 20 standing grants",
+        "revoke one, or approve this call only",
     ],
     ["CANCELLED", "CANCELLED", "the client cancelled", "–"],
 ];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Serialize as _, Serializer};
+use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
 
 use crate::visible::escape_invisible;
 
@@ -108,6 +108,14 @@ pub(crate) fn serialize_optional_iso<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     duration.map(format_iso_duration).serialize(serializer)
+}
+
+/// Deserializes an optional duration in ISO 8601 notation.
+pub(crate) fn deserialize_optional_iso<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    text.map(|text| parse_iso_duration(&text)).transpose().map_err(D::Error::custom)
 }
 
 #[cfg(test)]

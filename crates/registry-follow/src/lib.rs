@@ -1,6 +1,6 @@
 //! The client side of the Sync stream, for every program that keeps a copy of a registry: gateways
-//! and relays. [`LedgerClient`] is the client of the ledger of budgets, and [`UsageClient`] reports the
-//! usage of tools.
+//! and relays. [`LedgerClient`] is the client of the ledger of budgets, [`UsageClient`] reports the
+//! usage of tools, and [`ApprovalClient`] forwards messages about approvals.
 //!
 //! A [`Follower`] connects to one of several servers, sends the messages of a [`Follow`]
 //! implementation, passes the server's messages to it, and reconnects after an interruption. A
@@ -8,6 +8,7 @@
 //! server is tried immediately; the delay grows only when all servers have failed.
 
 mod address;
+mod approval;
 mod connection;
 mod credentials;
 mod follow;
@@ -20,6 +21,7 @@ mod timing;
 mod usage;
 
 pub use self::{
+    approval::ApprovalClient,
     ledger::{GatewayRecalls, LedgerClient},
     usage::UsageClient,
 };

@@ -35,7 +35,7 @@ pub use authentication::{authentication, authentication_text};
 pub use cache_state::{cache_state, cache_state_fields};
 pub use change::{InvalidBatch, InvalidChange, Precondition, batch, plan, precondition};
 pub use diagnostic::{InvalidDiagnostic, VALIDATION_FAILURE_URL, diagnostics, validation_failure};
-pub use entity::{document, json_document};
+pub use entity::{InvalidApproval, document, json_document, policy_approval};
 pub use graph::{
     InvalidWireRequirement, MAX_PATH_COUNT, affected, compared, edge, node, requirement, resolved,
     selecting_policy, unresolved,

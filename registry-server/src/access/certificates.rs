@@ -58,6 +58,8 @@ impl Certificates {
             roles: rule.roles,
             scopes: Scopes::default(),
             method: Method::Certificate,
+            subject: None,
+            person: None,
             address,
             until: Some(until),
         })

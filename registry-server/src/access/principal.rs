@@ -57,6 +57,10 @@ pub struct Principal {
     pub scopes: Scopes,
     /// Authentication method.
     pub method: Method,
+    /// Account at the identity provider: the claim `sub`. `None` without a provider or without a valid claim.
+    pub subject: Option<Arc<str>>,
+    /// Human behind the account, if the identity provider names one.
+    pub person: Option<Arc<str>>,
     /// Client address.
     pub address: Option<SocketAddr>,
     /// Expiry of the credential; `None` if only revocation ends it.
@@ -77,7 +81,8 @@ impl Principal {
     fn plain(name: &str, method: Method) -> Self {
         let name: Arc<str> = name.into();
         let (roles, scopes, team) = (Roles::NONE, Scopes::default(), name.clone());
-        Self { name, team, roles, scopes, method, address: None, until: None }
+        let (subject, person, address, until) = (None, None, None, None);
+        Self { name, team, roles, scopes, method, subject, person, address, until }
     }
 
     /// Key of the rate limit.

@@ -33,9 +33,13 @@ const FLEET: Requirement =
     Requirement::AnyRole(Roles::new(&[Role::Auditor, Role::Governor, Role::Admin]));
 /// Governors change limits, and close the accounts of lost gateways.
 const GOVERN: Requirement = Requirement::AnyRole(Roles::new(&[Role::Governor, Role::Admin]));
-/// Only gateways spend and count calls. Relays forward their reports.
+/// Only gateways spend, count calls and use approvals. Relays forward their messages.
 const SPEND: Requirement =
     Requirement::AnyRole(Roles::new(&[Role::Gateway, Role::Relay, Role::Admin]));
+/// People decide about calls. Validation decides which calls a person may decide about.
+const DECIDE: Requirement = Requirement::AnyRole(Roles::new(&[Role::Approver, Role::Admin]));
+const GRANTS: Requirement =
+    Requirement::AnyRole(Roles::new(&[Role::Approver, Role::Governor, Role::Admin]));
 const ADMIN: Requirement = Requirement::AnyRole(Roles::new(&[Role::Admin]));
 /// Gateways follow the log, and so do users who export or watch it.
 const FOLLOW: Requirement = Requirement::AnyRole(Roles::ALL);
@@ -77,6 +81,19 @@ const TABLE: &[(&str, Requirement)] = &[
     ("/registry.v1.LedgerService/ReclaimBudget", GOVERN),
     ("/registry.v1.UsageService/ReportUsage", SPEND),
     ("/registry.v1.UsageService/QueryUsage", FLEET),
+    ("/registry.v1.ApprovalService/GetArgumentsKey", SPEND),
+    ("/registry.v1.ApprovalService/RequestApproval", SPEND),
+    ("/registry.v1.ApprovalService/ConfirmApproval", SPEND),
+    ("/registry.v1.ApprovalService/WithdrawApproval", SPEND),
+    ("/registry.v1.ApprovalService/ClaimApproval", SPEND),
+    ("/registry.v1.ApprovalService/ReportApprovalOutcome", SPEND),
+    // Callers without a role see and cancel their own requests.
+    ("/registry.v1.ApprovalService/ListApprovals", Requirement::Authenticated),
+    ("/registry.v1.ApprovalService/GetApproval", Requirement::Authenticated),
+    ("/registry.v1.ApprovalService/DecideApproval", DECIDE),
+    ("/registry.v1.ApprovalService/CancelApproval", Requirement::Authenticated),
+    ("/registry.v1.ApprovalService/ListStandingGrants", GRANTS),
+    ("/registry.v1.ApprovalService/RevokeStandingGrant", GRANTS),
     ("/registry.v1.AccessService/CreateToken", ADMIN),
     ("/registry.v1.AccessService/ListTokens", ADMIN),
     ("/registry.v1.AccessService/RevokeToken", ADMIN),
@@ -89,7 +106,18 @@ const TABLE: &[(&str, Requirement)] = &[
     ("/livez", Requirement::None),
     ("/readyz", Requirement::None),
     ("/registry.json", FOLLOW),
+    // The pages of people authenticate by their own sessions.
+    ("/sign-in", Requirement::None),
+    ("/sign-in/oidc", Requirement::None),
+    ("/sign-in/callback", Requirement::None),
+    ("/sign-in/token", Requirement::None),
+    ("/sign-out", Requirement::None),
+    ("/approvals", Requirement::None),
+    ("/approvals/style.css", Requirement::None),
 ];
+
+/// Path prefix of the pages of approval requests.
+const APPROVALS: &str = "/approvals/";
 
 /// Path prefix of the MCP registry API. Some of its clients cannot send a token.
 pub(crate) const MCP_REGISTRY: &str = "/v0.1/";
@@ -109,7 +137,9 @@ pub(crate) fn requirement(method: &Method, path: &str, is_mcp_public: bool) -> O
             (false, _) => WRITE,
         });
     }
-    TABLE.iter().find(|(known, _)| *known == path).map(|(_, requirement)| *requirement)
+    let entry = TABLE.iter().find(|(known, _)| *known == path);
+    let is_page = || path.starts_with(APPROVALS).then_some(Requirement::None);
+    entry.map(|(_, requirement)| *requirement).or_else(is_page)
 }
 
 /// Returns the path if it is in the table. Metrics use it as a label, which bounds the label's values.

@@ -18,7 +18,7 @@ pub enum Role {
     Admin = 16,
     /// Reads, and writes policies about names of any team.
     Governor = 32,
-    /// Reads. Reserved for approvals.
+    /// Reads, and decides about approvals of calls.
     Approver = 64,
     /// Follows the log, and forwards the reports of gateways in their names.
     Relay = 128,

@@ -129,6 +129,8 @@ impl TryFrom<StoredToken> for Token {
             roles: roles.parse()?,
             scopes: scopes.parse()?,
             method: Method::Token(Arc::from(id)),
+            subject: None,
+            person: None,
             address: None,
             until: expires_at,
         };

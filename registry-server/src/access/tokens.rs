@@ -109,6 +109,14 @@ impl Tokens {
         Ok(token.clone())
     }
 
+    /// Whether a token is neither revoked nor expired, by a current cache.
+    pub(crate) fn is_active(&self, id: &str) -> bool {
+        let known = self.known.load();
+        let now = self.clock.now();
+        let is_valid = |token: &Arc<Token>| token.expires_at.is_none_or(|at| at > now);
+        known.read.elapsed() <= MAX_STALENESS && known.by_id.get(id).is_some_and(is_valid)
+    }
+
     /// Reloads the tokens.
     pub async fn refresh(&self) -> Result<(), store::Error> {
         self.install(read(&self.store, self.clock.now()).await?);

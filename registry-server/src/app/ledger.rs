@@ -25,7 +25,7 @@ use ledger::{
     AccountAnswer, AccountReport, AccountState, Answer, Epoch, GatewayAccount, Refusal, Rejection,
     Report,
 };
-use registry_core::{Amount, Timestamp};
+use registry_core::{Amount, Key, Timestamp};
 use tokio::{
     sync::{mpsc, oneshot},
     time::sleep,
@@ -99,18 +99,18 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] store::Error),
     /// The task of the transaction stopped, or the database lost transactions repeatedly.
-    #[error("the transaction of the ledger did not complete; repeat the report")]
+    #[error("the transaction of the ledger did not complete; repeat the message")]
     Incomplete,
     /// The upstream registry of a relay did not answer.
-    #[error("the relay cannot forward to the ledger of its upstream registry {upstream}: {reason}")]
+    #[error("the relay cannot forward to its upstream registry {upstream}: {reason}")]
     Upstream {
         /// Addresses of the upstream registry.
         upstream: String,
         /// The reason.
         reason: String,
     },
-    /// The upstream registry of a relay rejected the report.
-    #[error("the upstream registry rejected the report: {0}")]
+    /// The upstream registry of a relay rejected the message.
+    #[error("the upstream registry rejected the message: {0}")]
     Rejected(String),
 }
 
@@ -371,7 +371,18 @@ impl Ledger {
         Err(Error::UnknownGeneration(*generation))
     }
 
-    fn seen(&self) -> SeenState {
+    /// The current time.
+    pub(in crate::app) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Whether this version of a policy is in force.
+    pub(in crate::app) fn is_in_force(&self, key: &Key) -> bool {
+        self.rules.current().is_in_force(key)
+    }
+
+    /// The newest state of the ledger that this server has seen.
+    pub(in crate::app) fn seen(&self) -> SeenState {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -380,7 +391,11 @@ impl Ledger {
         *seen = new.max(*seen);
     }
 
-    async fn start_generation(&self, cause: GenerationCause) -> Result<(), Error> {
+    /// Starts a generation if its cause requires one.
+    pub(in crate::app) async fn start_generation(
+        &self,
+        cause: GenerationCause,
+    ) -> Result<(), Error> {
         let before = self.seen().generation;
         let seen = self.store.start_generation(cause, self.clock.now()).await?;
         self.record_seen(seen);
@@ -632,7 +647,7 @@ fn outcome(result: &Result<AccountState, Rejection>) -> &'static str {
 }
 
 /// A time after another one.
-fn later(now: Timestamp, by: Duration) -> Timestamp {
+pub(in crate::app) fn later(now: Timestamp, by: Duration) -> Timestamp {
     let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
     Timestamp::from_millis(now.as_millis().saturating_add(millis))
 }

@@ -3,6 +3,7 @@
 //! Every status carries `google.rpc.ErrorInfo` with the domain `registry` and a stable reason. A rejected
 //! batch also carries its findings. Addresses and paths of the database are only in the log.
 
+mod approvals;
 mod budgets;
 mod reads;
 

@@ -28,9 +28,10 @@ pub(super) async fn read(backend: &Backend) -> Result<Option<String>, Error> {
     Ok(row.and_then(|(key,)| key))
 }
 
-/// Replaces the stored key.
+/// Replaces the stored key. The key of approvals lies next to it, so that the next start can register another one.
 pub(super) async fn replace(backend: &Backend, new: &str) -> Result<(), Error> {
     transact!(backend, tx => {
         sqlx::query(sql::NEW_CHECKPOINT_KEY).bind(new).execute(&mut *tx).await?;
+        sqlx::query(sql::FORGET_APPROVAL_KEY).execute(&mut *tx).await?;
     })
 }

@@ -23,6 +23,8 @@ use registry_core::{Amount, Timestamp, entity::policy::Fraction};
 
 use super::Error;
 
+pub(super) use transaction::{LedgerTransaction, execute_in};
+
 pub use admin::{
     BudgetPage, LedgerChange, ListedAccount, ListedBudget, ListedChange, NewLedgerChange, Reclaim,
     ReclaimFailure, Reclaimed,

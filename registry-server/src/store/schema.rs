@@ -19,7 +19,7 @@ pub(super) struct Schema {
 }
 
 /// Latest migration of this program.
-pub(super) const KNOWN: i64 = 14;
+pub(super) const KNOWN: i64 = 15;
 
 /// Value of `registry.needs_version` after these migrations; later migrations may raise it.
 pub(super) const NEEDED: i64 = 9;
@@ -41,6 +41,7 @@ pub(super) static SQLITE: Schema = Schema {
             ("ledger_bounds", include_str!("../../../migrations/sqlite/0012_ledger_bounds.sql")),
             ("usage_findings", include_str!("../../../migrations/sqlite/0013_usage_findings.sql")),
             ("ledger_claims", include_str!("../../../migrations/sqlite/0014_ledger_claims.sql")),
+            ("approvals", include_str!("../../../migrations/sqlite/0015_approvals.sql")),
         ])
     }),
     tables: "SELECT name FROM sqlite_schema
@@ -67,6 +68,7 @@ pub(super) static POSTGRES: Schema = Schema {
                 include_str!("../../../migrations/postgres/0013_usage_findings.sql"),
             ),
             ("ledger_claims", include_str!("../../../migrations/postgres/0014_ledger_claims.sql")),
+            ("approvals", include_str!("../../../migrations/postgres/0015_approvals.sql")),
         ])
     }),
     tables: "SELECT tablename::text FROM pg_tables

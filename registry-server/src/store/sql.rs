@@ -189,6 +189,9 @@ pub(super) const FIRST_CHECKPOINT_KEY: &str =
 pub(super) const NEW_CHECKPOINT_KEY: &str =
     "UPDATE registry SET checkpoint_key = $1, attestation = NULL";
 
+/// Removes the fingerprint of the key of approvals.
+pub(super) const FORGET_APPROVAL_KEY: &str = "DELETE FROM approval_key";
+
 /// Settings of commits in order: $1 after, $2 up to.
 pub(super) const SETTINGS: &str = "
     SELECT revision, selector, setting FROM setting_changes

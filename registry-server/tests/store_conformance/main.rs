@@ -5,6 +5,7 @@
 mod accounts;
 mod alerts;
 mod append;
+mod approvals;
 mod bulk;
 mod fixture;
 mod gateways;
@@ -53,6 +54,13 @@ conformance! {
     alerts::claimed_alert_is_claimed_again_later,
     alerts::alert_without_webhook_is_not_claimed,
     alerts::rates_expire_before_budgets,
+    approvals::approval_is_consumed_once,
+    approvals::concurrent_calls_share_one_request,
+    approvals::flood_of_one_caller_is_bounded,
+    approvals::standing_grant_approves_until_its_end,
+    approvals::time_ends_and_erases_requests,
+    approvals::expired_request_makes_way,
+    approvals::restored_database_ends_requests_and_grants,
     append::empty_store_loads_an_empty_catalog,
     append::loaded_catalog_equals_the_folded_log,
     append::stored_commits_round_trip_byte_for_byte,
@@ -117,6 +125,7 @@ conformance! {
     open::migration_12_adds_bounds,
     open::migration_13_adds_findings,
     open::migration_14_adds_claims,
+    open::migration_15_adds_approvals,
     open::new_database_becomes_a_relay,
     open::concurrent_signature_updates_are_kept,
     open::edited_migration_is_reported,

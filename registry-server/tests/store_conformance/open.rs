@@ -2,7 +2,7 @@
 
 use ledger::{BudgetKey, WindowId};
 use registry_core::{Amount, Attestation, ChainHash, RegistryId, Revision, Timestamp};
-use registry_server::store::{BookKey, Error, Store, UsageQuery};
+use registry_server::store::{ApprovalQuery, BookKey, Error, Store, UsageQuery};
 
 use crate::{
     append::assert_holds,
@@ -53,7 +53,7 @@ pub(crate) async fn database_of_a_newer_schema_is_rejected(fixture: &Fixture) {
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 14, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 15, .. }), "{error}");
     assert!(error.to_string().contains("upgrade registry-server"), "{error}");
 }
 
@@ -99,14 +99,27 @@ async fn left_earlier(
     let ledger = match first {
         ..=10 => without_ledger(fixture),
         11 | 12 => format!("{WITHOUT_CLAIMS}{WITHOUT_BOUNDS}"),
-        _ => WITHOUT_CLAIMS.to_owned(),
+        13 | 14 => WITHOUT_CLAIMS.to_owned(),
+        _ => String::new(),
     };
-    let undo = format!("{usage}{ledger}{policies}{events}{undo}");
+    let approvals = without_approvals(fixture);
+    let undo = format!("{approvals}{usage}{ledger}{policies}{events}{undo}");
     fixture.execute(&format!("{undo};{migrations}")).await;
     let again = fixture.open().await;
     assert_holds(&again, &log).await;
     assert_eq!(fixture.number(NEEDS_VERSION).await, 9);
     (again, log)
+}
+
+/// SQL that reverts migration 15.
+fn without_approvals(fixture: &Fixture) -> String {
+    let tables =
+        "DROP TABLE approval_grants; DROP TABLE approval_steps; DROP TABLE approval_rounds;
+                  DROP TABLE approval_requests; DROP TABLE approval_key;";
+    match fixture {
+        Fixture::Sqlite(_) => tables.to_owned(),
+        Fixture::Postgres(_) => format!("{tables} DROP TABLE approval_lock;"),
+    }
 }
 
 /// SQL that reverts migration 14.
@@ -277,6 +290,14 @@ pub(crate) async fn migration_11_adds_usage(fixture: &Fixture) {
 /// A database before migration 12.
 pub(crate) async fn migration_12_adds_bounds(fixture: &Fixture) {
     goes_on(left_earlier(fixture, 12, [Draft::new().register("A", "1.0.0")], "").await).await;
+}
+
+/// A database before migration 15, without approvals.
+pub(crate) async fn migration_15_adds_approvals(fixture: &Fixture) {
+    let again = left_earlier(fixture, 15, [Draft::new().register("A", "1.0.0")], "").await;
+    let query = ApprovalQuery { state: None, caller: None, after: None, limit: 1 };
+    assert_eq!(again.0.approvals(query).await.unwrap(), []);
+    goes_on(again).await;
 }
 
 /// A database before migration 13, with usage.

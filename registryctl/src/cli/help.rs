@@ -12,7 +12,10 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ("History", &["log", "show", "history", "blame", "diff", "watch", "revert"]),
     ("Dependencies", &["tree", "why", "impact", "resolve", "lock", "outdated", "sbom"]),
     ("Lifecycle", &["deprecate", "retire", "restore"]),
-    ("Governance", &["policy", "who-can-call", "budget", "usage", "inspect"]),
+    (
+        "Governance",
+        &["policy", "who-can-call", "budget", "usage", "inspect", "approvals", "approve"],
+    ),
     ("Settings", &["compatibility", "archive", "unarchive", "transfer", "settings"]),
     ("Fleet", &["fleet", "rollout", "gateway", "drift"]),
     ("Composition", &["compose"]),

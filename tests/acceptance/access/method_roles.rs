@@ -39,6 +39,8 @@ const FLEET: Allowed = Allowed::Roles(&["auditor", "governor", "admin"]);
 const AUDITORS: Allowed = Allowed::Roles(&["auditor", "admin"]);
 const GATEWAYS: Allowed = Allowed::Roles(&["gateway", "relay", "admin"]);
 const GOVERNORS: Allowed = Allowed::Roles(&["governor", "admin"]);
+const APPROVERS: Allowed = Allowed::Roles(&["approver", "admin"]);
+const REVIEWERS: Allowed = Allowed::Roles(&["approver", "governor", "admin"]);
 const ADMINS: Allowed = Allowed::Roles(&["admin"]);
 
 const RULES: &[(&str, Allowed)] = &[
@@ -76,6 +78,18 @@ const RULES: &[(&str, Allowed)] = &[
     ("registry.v1.LedgerService/ReclaimBudget", GOVERNORS),
     ("registry.v1.UsageService/ReportUsage", GATEWAYS),
     ("registry.v1.UsageService/QueryUsage", FLEET),
+    ("registry.v1.ApprovalService/GetArgumentsKey", GATEWAYS),
+    ("registry.v1.ApprovalService/RequestApproval", GATEWAYS),
+    ("registry.v1.ApprovalService/ConfirmApproval", GATEWAYS),
+    ("registry.v1.ApprovalService/WithdrawApproval", GATEWAYS),
+    ("registry.v1.ApprovalService/ClaimApproval", GATEWAYS),
+    ("registry.v1.ApprovalService/ReportApprovalOutcome", GATEWAYS),
+    ("registry.v1.ApprovalService/ListApprovals", Allowed::Authenticated),
+    ("registry.v1.ApprovalService/GetApproval", Allowed::Authenticated),
+    ("registry.v1.ApprovalService/DecideApproval", APPROVERS),
+    ("registry.v1.ApprovalService/CancelApproval", Allowed::Authenticated),
+    ("registry.v1.ApprovalService/ListStandingGrants", REVIEWERS),
+    ("registry.v1.ApprovalService/RevokeStandingGrant", REVIEWERS),
     ("registry.v1.AccessService/CreateToken", ADMINS),
     ("registry.v1.AccessService/ListTokens", ADMINS),
     ("registry.v1.AccessService/RevokeToken", ADMINS),

@@ -22,15 +22,15 @@ use super::{
 const THRESHOLDS: [f64; 3] = [0.5, 0.8, 1.0];
 
 /// A webhook, and the flags of servers that use it.
-struct Webhook {
-    server: Server,
+pub(super) struct Webhook {
+    pub(super) server: Server,
     flags: [String; 4],
     _dir: TempDir,
 }
 
 impl Webhook {
     /// Answers with this status.
-    async fn start(status: impl Fn() -> u16 + Send + Sync + 'static) -> Self {
+    pub(super) async fn start(status: impl Fn() -> u16 + Send + Sync + 'static) -> Self {
         let server = Server::start(move |_| empty(status())).await;
         let dir = tempfile::tempdir().expect("a directory");
         let secret = dir.path().join("secret");
@@ -44,7 +44,7 @@ impl Webhook {
         Self { server, flags, _dir: dir }
     }
 
-    fn flags(&self) -> Vec<&str> {
+    pub(super) fn flags(&self) -> Vec<&str> {
         self.flags.iter().map(String::as_str).collect()
     }
 

@@ -2,6 +2,7 @@
 //!
 //! The version in force is the highest that is not a pre-release.
 
+mod approval;
 mod budget;
 mod inspection;
 mod limits;
@@ -14,6 +15,7 @@ use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+pub use approval::{Approval, ApprovalCondition, Approver, InvalidApprover, MAX_QUORUM};
 pub use budget::{Budget, BudgetScope, BudgetWindow, CalendarPeriod, Fraction, OnUnavailable};
 pub use inspection::{
     BinaryContent, DataClass, Inspection, InspectionAction, InspectionException, InspectionProfile,
@@ -71,6 +73,9 @@ pub struct Policy {
     /// The actions on credentials and personal data in arguments and results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inspection: Option<Inspection>,
+    /// The approval that the selected calls need.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
     /// Maximum age of the catalog that decides about a selected call.
     #[serde(
         skip_serializing_if = "Option::is_none",
@@ -176,6 +181,17 @@ impl Policy {
         let inspection = fields
             .get("inspection")
             .and_then(|value| Inspection::read(problems, value, fields.at("inspection")));
+        let approval = fields.get("approval").and_then(|value| {
+            let help = "remove `approval`, or upgrade the registry and all gateways";
+            let approval = Approval::read(problems, value, fields.at("approval"));
+            // A program that ignored the member would send calls without approval.
+            problems.invalid(
+                fields.at("approval"),
+                "`approval` is not enforced yet by this version",
+                help,
+            );
+            approval
+        });
         let max_staleness = iso_duration(&fields, "maxStaleness");
         let metadata = fields.open_object("metadata");
         fields.finish();
@@ -192,6 +208,7 @@ impl Policy {
             rates,
             limits,
             inspection,
+            approval,
             max_staleness,
             metadata,
         })
@@ -266,6 +283,19 @@ fn iso_duration(fields: &Fields<'_>, name: &'static str) -> Option<Duration> {
             None
         }
     }
+}
+
+/// Reads a JSON pointer into the arguments, below their root.
+fn argument_pointer(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Box<str>> {
+    let text = problems.string(value, at)?;
+    let is_escape = |rest: &str| rest.starts_with(['0', '1']);
+    let is_pointer = text.starts_with('/') && text.split('~').skip(1).all(is_escape);
+    if !is_pointer {
+        let message = format!("`{}` is not a JSON pointer", text.escape_debug());
+        let help = "write a pointer into the arguments such as /card/number";
+        problems.invalid(at, message, help);
+    }
+    is_pointer.then(|| text.into())
 }
 
 #[cfg(test)]

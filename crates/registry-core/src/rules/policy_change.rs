@@ -5,7 +5,9 @@ use crate::{
     document::Document,
     entity::{
         Entity,
-        policy::{DataClass, Inspection, InspectionAction, Mode, Policy},
+        policy::{
+            ApprovalCondition, Approver, DataClass, Inspection, InspectionAction, Mode, Policy,
+        },
     },
 };
 
@@ -20,7 +22,11 @@ pub(crate) fn findings(old: &Document, new: &Document) -> Vec<Diagnostic> {
     }
     match (before.effective_mode(), after.mode) {
         (Mode::Audit, Mode::Audit) => Vec::new(),
-        (Mode::Enforce, Mode::Enforce) => weaker_inspection(before, after),
+        (Mode::Enforce, Mode::Enforce) => {
+            let mut found = weaker_inspection(before, after);
+            found.extend(weaker_approval(before, after));
+            found
+        }
         (Mode::Enforce, Mode::Audit) => {
             let (old, new) = (&before.version, &after.version);
             let message = format!("version {new} only records the violations that {old} rejects");
@@ -85,6 +91,36 @@ fn weaker_inspection(before: &Policy, after: &Policy) -> Vec<Diagnostic> {
     found
 }
 
+/// The members of an approval that demand less.
+fn weaker_approval(before: &Policy, after: &Policy) -> Vec<Diagnostic> {
+    let Some(was) = &before.approval else { return Vec::new() };
+    let (old, new) = (&before.version, &after.version);
+    let relaxed = |member: &str, change: &str| {
+        let message = format!("version {new} {change} {old}");
+        let help = format!("keep the approval of version {old} to demand no less");
+        let pointer = format!("/approval{member}");
+        Diagnostic::warning(Code::PolicyRelaxed, pointer, message).with_help(help)
+    };
+    let Some(is) = &after.approval else {
+        return vec![relaxed("", "demands no approval, unlike")];
+    };
+    let is_new = |approver: &Approver| {
+        let is_included =
+            matches!(approver, Approver::Team(_)) && was.approvers.contains(&Approver::Role);
+        !is_included && !was.approvers.contains(approver)
+    };
+    let is_limited = is.when == ApprovalCondition::Destructive && is.when != was.when;
+    let changes = [
+        (is_limited, "/when", "demands approval of fewer calls than"),
+        (is.approvers.iter().any(is_new), "/approvers", "has other approvers than"),
+        (is.quorum < was.quorum, "/quorum", "demands fewer approvals than"),
+        (was.four_eyes && !is.four_eyes, "/fourEyes", "excludes fewer approvers than"),
+        (is.standing_for > was.standing_for, "/standingFor", "permits longer grants than"),
+    ];
+    let weaker = changes.into_iter().filter(|(is_weaker, ..)| *is_weaker);
+    weaker.map(|(_, member, change)| relaxed(member, change)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -133,5 +169,33 @@ mod tests {
         let after = json!({ "results": { "contact": "tokenize" }, "restoreFor": ["mail"] });
         assert_eq!(relaxed(&before, &after), ["/inspection/restoreFor/0", "/inspection/binary"]);
         assert_eq!(relaxed(&after, &before), [""; 0]);
+    }
+
+    #[test]
+    fn weaker_approval_relaxes_a_policy() {
+        let demanding = |version: &str, approval: &Value| {
+            let document = document(version, &Value::Null);
+            let Entity::Policy(policy) = document.entity() else { panic!("{document:?}") };
+            let approval = serde_json::from_value(approval.clone()).unwrap();
+            Policy { approval, ..Policy::clone(policy) }
+        };
+        let relaxed = |before: &Value, after: &Value| {
+            let found = weaker_approval(&demanding("1.0.0", before), &demanding("1.1.0", after));
+            found.into_iter().map(|found| found.pointer).collect::<Vec<_>>()
+        };
+        let strict = json!({ "quorum": 2, "fourEyes": true, "approvers": ["team:finance"] });
+        assert_eq!(relaxed(&strict, &Value::Null), ["/approval"]);
+        assert_eq!(
+            relaxed(&strict, &json!({ "approvers": ["team:finance"] })),
+            ["/approval/quorum", "/approval/fourEyes"]
+        );
+        let grants =
+            json!({ "when": "destructive", "approvers": ["caller"], "standingFor": "P1D" });
+        assert_eq!(
+            relaxed(&json!({}), &grants),
+            ["/approval/when", "/approval/approvers", "/approval/standingFor"]
+        );
+        assert_eq!(relaxed(&json!({}), &strict), [""; 0], "a team is part of all approvers");
+        assert_eq!(relaxed(&Value::Null, &strict), [""; 0]);
     }
 }

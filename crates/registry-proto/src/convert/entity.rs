@@ -9,6 +9,7 @@ use std::{cell::RefCell, fmt};
 use registry_core::{Code, Diagnostic, Document, Kind, document::parse_json, entity::Exposure};
 use serde_json::{Map, Value};
 
+pub use self::policy::{InvalidApproval, policy_approval};
 use crate::v1::{self, agent_extension::Params, tool::Implementation};
 
 /// Reads an entity, or returns all its problems with their JSON pointers. [`super::batch`] adds the index of the

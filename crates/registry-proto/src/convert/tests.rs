@@ -126,6 +126,8 @@ fn invalid_policy_fields_are_rejected_at_their_pointer() {
         let inspection = v1::PolicyInspection { results, ..Default::default() };
         v1::Policy { inspection: Some(inspection), ..valid.clone() }
     };
+    let demanding = |approval| v1::Policy { approval: Some(approval), ..valid.clone() };
+    let approval = v1::PolicyApproval::default;
     let rule = |class: v1::PolicyDataClass, action| v1::PolicyInspectionRule {
         data_class: class.into(),
         action,
@@ -174,6 +176,13 @@ fn invalid_policy_fields_are_rejected_at_their_pointer() {
         (
             inspected(vec![rule(v1::PolicyDataClass::Contact, log); 2]),
             "/inspection/results/contact",
+        ),
+        (demanding(approval()), "/approval"),
+        (demanding(v1::PolicyApproval { when: 9, ..approval() }), "/approval/when"),
+        (demanding(v1::PolicyApproval { quorum: Some(0), ..approval() }), "/approval/quorum"),
+        (
+            demanding(v1::PolicyApproval { expires_after: Some(window(0, 1)), ..approval() }),
+            "/approval/expiresAfter",
         ),
     ] {
         let found = read(policy).unwrap_err();

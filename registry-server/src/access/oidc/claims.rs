@@ -13,11 +13,14 @@ use crate::access::{
 
 /// Maximum bytes of the name of a principal or team.
 const NAME_BYTES: usize = 128;
+/// Maximum bytes of the claim `sub` by its specification, and of a human.
+const SUBJECT_BYTES: usize = 255;
 
 /// Mapping of claims.
 pub(super) struct Claims {
     issuer: Arc<str>,
     name: String,
+    person: Option<String>,
     team: String,
     roles: String,
     rules: Vec<RoleRule>,
@@ -28,6 +31,7 @@ impl Claims {
         Self {
             issuer: config.oidc_issuer.clone().unwrap_or_default().into(),
             name: config.oidc_name_claim.clone(),
+            person: config.oidc_person_claim.clone(),
             team: config.oidc_team_claim.clone(),
             roles: config.oidc_roles_claim.clone(),
             rules: config.oidc_roles.clone(),
@@ -49,6 +53,8 @@ impl Claims {
             roles: self.roles(find(claims, &self.roles)),
             scopes: Scopes::default(),
             method: Method::Oidc(self.issuer.clone()),
+            subject: identity(find(claims, "sub")),
+            person: self.person.as_ref().and_then(|person| identity(find(claims, person))),
             address,
             until: None,
         })
@@ -80,6 +86,12 @@ impl Claims {
             _ => Roles::NONE,
         }
     }
+}
+
+/// The text of a claim that identifies an account or a human.
+fn identity(claim: Option<&Value>) -> Option<Arc<str>> {
+    let text = claim?.as_str()?;
+    invalid_reason(text, SUBJECT_BYTES).is_none().then(|| text.into())
 }
 
 fn valid_name<'a>(claim: &str, text: &'a str) -> Result<&'a str, String> {
@@ -122,6 +134,7 @@ mod tests {
         Claims {
             issuer: "https://issuer.example".into(),
             name: "email".to_owned(),
+            person: Some("employee".to_owned()),
             team: "team".to_owned(),
             roles: "/realm/roles".to_owned(),
             rules: rules.iter().map(|rule| rule.parse().unwrap()).collect(),
@@ -142,6 +155,20 @@ mod tests {
         for wrong in [json!(["docs", "x"]), json!(null), json!(7), json!(""), json!("user:ann")] {
             let said = json!({"email": "ann", "team": wrong});
             assert!(claims(&[]).principal(&said, None).is_err(), "{said}");
+        }
+    }
+
+    #[test]
+    fn account_and_human_are_read_from_their_claims() {
+        let read = |claims_of: &Value| {
+            let principal = claims(&[]).principal(claims_of, None).unwrap();
+            (principal.subject, principal.person)
+        };
+        let token = json!({"email": "ann@x", "sub": "a|1", "employee": "17"});
+        assert_eq!(read(&token), (Some("a|1".into()), Some("17".into())));
+        for unusable in [json!(null), json!(7), json!(""), json!("a".repeat(256))] {
+            let token = json!({"email": "ann@x", "sub": unusable, "employee": unusable});
+            assert_eq!(read(&token), (None, None), "{token}");
         }
     }
 

@@ -64,6 +64,18 @@ pub struct OidcConfig {
     )]
     pub oidc_name_claim: String,
 
+    /// Claim with the human behind an account, such as an employee number
+    ///
+    /// Two accounts of one human count as one person in approvals. Without it, each account is one.
+    #[arg(
+        long,
+        env = "REGISTRY_OIDC_PERSON_CLAIM",
+        value_name = "CLAIM",
+        requires = "oidc_issuer",
+        hide_short_help = true
+    )]
+    pub oidc_person_claim: Option<String>,
+
     /// Claim with the team of the principal
     ///
     /// A principal without this claim gets the personal team `user:NAME`.

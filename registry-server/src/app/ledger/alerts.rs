@@ -53,6 +53,23 @@ impl Alerts {
 }
 
 impl Ledger {
+    /// Whether messages are sent to a webhook.
+    pub(in crate::app) fn has_webhook(&self) -> bool {
+        self.alerts.has_webhook()
+    }
+
+    /// Sends a message to the webhook, if there is one. An error is the reason for the log.
+    pub(in crate::app) async fn send_to_webhook(
+        &self,
+        id: &str,
+        body: String,
+    ) -> Result<(), String> {
+        match &self.alerts.webhook {
+            Some(webhook) => webhook.send(id, body, self.clock.now()).await,
+            None => Ok(()),
+        }
+    }
+
     /// Logs thresholds that the spending has reached, and starts the delivery of their alerts.
     pub(super) fn note_crossings(&self, book: &BookKey, crossings: &[Crossing]) {
         if crossings.is_empty() {

@@ -8,7 +8,7 @@ use std::{
 use ledger::{BudgetKey, FleetRate, WindowRule};
 use policy::PoliciesInForce;
 use registry_core::{
-    Amount, Revision,
+    Amount, Key, Revision,
     entity::policy::{Fraction, Mode, Reach},
 };
 
@@ -35,6 +35,11 @@ pub(super) struct Rule {
 }
 
 impl Rules {
+    /// Whether this version of a policy is in force.
+    pub(super) fn is_in_force(&self, key: &Key) -> bool {
+        self.policies.iter().any(|policy| policy.key() == key)
+    }
+
     /// The rule of a budget or fleet rate. `None`: no policy in force has it.
     pub(super) fn find(&self, key: &BudgetKey) -> Option<&Rule> {
         self.budgets.get(&(key.policy.clone(), key.budget.clone()))

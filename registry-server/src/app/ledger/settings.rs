@@ -25,7 +25,7 @@ pub struct LedgerConfig {
     #[arg(long, env = "REGISTRY_BUDGET_LONGEST_CALL", default_value = "15m", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub budget_longest_call: Duration,
 
-    /// URL of the webhook that receives the alerts of budgets
+    /// URL of the webhook that receives the alerts of budgets and messages about approvals
     ///
     /// Requires HTTPS, except on localhost. Redirects are not followed.
     #[arg(
@@ -39,7 +39,7 @@ pub struct LedgerConfig {
     )]
     pub budget_webhook_url: Option<Secret>,
 
-    /// File with the secret that signs alerts: `whsec_` and 24 to 64 bytes in base64
+    /// File with the secret that signs messages: `whsec_` and 24 to 64 bytes in base64
     ///
     /// All servers of one database use the same webhook and secret.
     #[arg(

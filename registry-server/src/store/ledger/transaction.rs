@@ -78,8 +78,8 @@ row!(
 
 /// The state of the ledger in a transaction.
 #[derive(Debug, Clone)]
-pub(super) struct LedgerState {
-    pub(super) generation: Generation,
+pub(in crate::store) struct LedgerState {
+    pub(in crate::store) generation: Generation,
     /// The identity of the database when the generation started. `None`: the ledger was never used.
     known: Option<DatabaseState>,
     /// The identity of the database now.
@@ -94,7 +94,7 @@ impl LedgerState {
 
     /// Whether the database may lack transactions. `seen` was read before the transaction, so that the counter has
     /// risen since, unless an older database was restored.
-    pub(super) fn is_lossy(&self, seen: SeenState) -> bool {
+    pub(in crate::store) fn is_lossy(&self, seen: SeenState) -> bool {
         let Some(known) = &self.known else { return false };
         let is_same = self.generation.number == seen.generation;
         let counter = if is_same { seen.counter } else { self.database.counter };
@@ -141,23 +141,23 @@ impl Failed {
     }
 }
 
-/// A transaction.
-pub(super) enum LedgerTransaction {
+/// A transaction on either database.
+pub(in crate::store) enum LedgerTransaction {
     Sqlite(SqliteLedger),
     Postgres(PostgresLedger),
 }
 
-pub(super) struct SqliteLedger(Transaction<'static, Sqlite>);
-pub(super) struct PostgresLedger(Transaction<'static, Postgres>);
+pub(in crate::store) struct SqliteLedger(Transaction<'static, Sqlite>);
+pub(in crate::store) struct PostgresLedger(Transaction<'static, Postgres>);
 
 impl SqliteLedger {
-    pub(super) fn reader(&mut self) -> &mut sqlx::SqliteConnection {
+    pub(in crate::store) fn reader(&mut self) -> &mut sqlx::SqliteConnection {
         &mut self.0
     }
 }
 
 impl PostgresLedger {
-    pub(super) fn reader(&mut self) -> &mut sqlx::PgConnection {
+    pub(in crate::store) fn reader(&mut self) -> &mut sqlx::PgConnection {
         &mut self.0
     }
 }
@@ -175,10 +175,10 @@ macro_rules! execute_in {
         }
     };
 }
-pub(super) use execute_in;
+pub(in crate::store) use execute_in;
 
 impl LedgerTransaction {
-    pub(super) async fn begin(backend: &Backend) -> Result<Self, sqlx::Error> {
+    pub(in crate::store) async fn begin(backend: &Backend) -> Result<Self, sqlx::Error> {
         match backend {
             Backend::Sqlite(store) => {
                 store.begin_write().await.map(|of| Self::Sqlite(SqliteLedger(of)))
@@ -189,7 +189,7 @@ impl LedgerTransaction {
         }
     }
 
-    pub(super) async fn commit(self) -> Result<(), sqlx::Error> {
+    pub(in crate::store) async fn commit(self) -> Result<(), sqlx::Error> {
         match self {
             Self::Sqlite(SqliteLedger(of)) => of.commit().await,
             Self::Postgres(PostgresLedger(of)) => of.commit().await,
@@ -197,7 +197,7 @@ impl LedgerTransaction {
     }
 
     /// Reads the generation, and increments the counter.
-    pub(super) async fn state(&mut self) -> Result<LedgerState, sqlx::Error> {
+    pub(in crate::store) async fn state(&mut self) -> Result<LedgerState, sqlx::Error> {
         let statement = match self {
             Self::Sqlite(_) => sql::SQLITE_STATE,
             Self::Postgres(_) => sql::POSTGRES_STATE,

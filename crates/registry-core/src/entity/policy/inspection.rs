@@ -6,7 +6,7 @@ use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Pattern, choice};
+use super::{Pattern, argument_pointer, choice};
 use crate::{
     decode::{Fields, Problems},
     suggest::closest,
@@ -320,17 +320,10 @@ impl InspectionException {
         let tool = fields
             .require("tool")
             .and_then(|value| Pattern::read(problems, value, fields.at("tool")));
-        let pointer = fields.required_string("pointer").filter(|text| {
-            let is_escape = |rest: &str| rest.starts_with(['0', '1']);
-            let is_pointer = text.starts_with('/') && text.split('~').skip(1).all(is_escape);
-            if !is_pointer {
-                let message = format!("`{}` is not a JSON pointer", text.escape_debug());
-                let help = "write a pointer into the arguments such as /card/number";
-                problems.invalid(fields.at("pointer"), message, help);
-            }
-            is_pointer
-        });
+        let pointer = fields
+            .require("pointer")
+            .and_then(|value| argument_pointer(problems, value, fields.at("pointer")));
         fields.finish();
-        Some(Self { tool: tool?, pointer: pointer?.into() })
+        Some(Self { tool: tool?, pointer: pointer? })
     }
 }

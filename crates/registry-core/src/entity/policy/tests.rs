@@ -90,6 +90,7 @@ fn invalid_members_are_reported_at_their_pointer() {
         (json!({ "appliesTo": { "tools": ["a b"] } }), "/appliesTo/tools/0"),
         (json!({ "appliesTo": { "tools": vec!["a"; 100_000] } }), "/appliesTo/tools"),
         (json!({ "quotas": [] }), "/quotas"),
+        (json!({ "approval": { "quorum": 0 } }), "/approval/quorum"),
     ] {
         let found = parse(&members).unwrap_err();
         assert_eq!(found.first().map(String::as_str), Some(pointer), "{members}");
@@ -337,4 +338,10 @@ fn invalid_selector_list_is_reported_once() {
 fn empty_list_beside_another_selects_nothing_of_its_kind() {
     let policy = parse(&json!({ "appliesTo": { "tools": ["a"], "skills": [] } })).unwrap();
     assert!(policy.applies_to.names_resources());
+}
+
+#[test]
+fn approval_is_rejected_until_it_is_enforced() {
+    assert_eq!(parse(&json!({ "approval": {} })), Err(vec!["/approval".to_owned()]));
+    assert!(parse(&json!({ "approval": null })).is_ok());
 }

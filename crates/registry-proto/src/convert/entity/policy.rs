@@ -1,5 +1,6 @@
 //! Reads policies.
 
+mod approval;
 mod inspection;
 mod spending;
 
@@ -11,6 +12,7 @@ use registry_core::{
 };
 use serde_json::Value;
 
+pub use self::approval::{InvalidApproval, policy_approval};
 use super::{Texts, list, object};
 use crate::v1;
 
@@ -30,6 +32,7 @@ pub(super) fn value(texts: &Texts, policy: v1::Policy) -> Value {
         price,
         budgets,
         inspection,
+        approval,
     } = policy;
     let cedar = |v1::PolicyAuthorization { cedar }| object([("cedar", cedar.into())]);
     object([
@@ -45,6 +48,7 @@ pub(super) fn value(texts: &Texts, policy: v1::Policy) -> Value {
         ("rates", list(rates, rate_value)),
         ("limits", limits.map(limits_value).into()),
         ("inspection", inspection.map(inspection::inspection_value).into()),
+        ("approval", approval.map(approval::approval_value).into()),
         ("maxStaleness", max_staleness.map(duration_value).into()),
         ("metadata", texts.optional(metadata, format_args!("/metadata"))),
     ])

@@ -1,5 +1,6 @@
 //! Writes policies.
 
+mod approval;
 mod inspection;
 mod spending;
 
@@ -25,6 +26,7 @@ impl From<&Policy> for v1::Policy {
             rates,
             limits,
             inspection,
+            approval,
             max_staleness,
             metadata,
         } = policy;
@@ -46,6 +48,7 @@ impl From<&Policy> for v1::Policy {
             price: price.as_ref().map(v1::PolicyPrice::from),
             budgets: budgets.iter().map(v1::PolicyBudget::from).collect(),
             inspection: inspection.as_ref().map(v1::PolicyInspection::from),
+            approval: approval.as_ref().map(v1::PolicyApproval::from),
         }
     }
 }

@@ -1,0 +1,220 @@
+//! Tests of the store in memory.
+
+use std::time::Duration;
+
+use registry_core::entity::policy::Approval;
+
+use super::*;
+use crate::{
+    Choice, GrantScope, Outcome, StandingWish, State,
+    limits::{COOL_DOWN, OPEN_PER_CALLER},
+    request::after,
+    testing::{
+        APPROVE, GATEWAY, at, binding, claim, current, decider, hours, rule, settlement, store,
+        wanted,
+    },
+};
+
+mod interleavings;
+
+fn first() -> RequestId {
+    RequestId::new(1)
+}
+
+fn decide(store: &mut MemoryApprovals, id: RequestId, choice: &Choice, now: Timestamp) -> Request {
+    let (bob, current) = (decider("bob"), current());
+    let review = Review { decider: &bob, choice, current: &current, is_batch: false, grants: 0 };
+    store.decide(id, review, now).unwrap().value
+}
+
+fn reopen(store: &mut MemoryApprovals, id: u128, call: Binding, now: Timestamp) -> Request {
+    store.open(wanted(id, call), now).unwrap().value
+}
+
+#[test]
+fn repeated_call_finds_its_request() {
+    let mut store = store(rule());
+    let again = store.open(wanted(2, binding("a", rule())), at(1)).unwrap();
+    assert_eq!((again.value.id, again.transitions.len()), (first(), 0));
+    decide(&mut store, first(), &APPROVE, at(2));
+    let approved = reopen(&mut store, 3, binding("a", rule()), at(3));
+    assert_eq!((approved.id, approved.state), (first(), State::Approved));
+    assert_eq!(reopen(&mut store, 4, binding("b", rule()), at(3)).id, RequestId::new(4));
+}
+
+#[test]
+fn used_approval_is_not_found_again() {
+    let mut store = store(rule());
+    let request = decide(&mut store, first(), &APPROVE, at(1));
+    store.consume(GATEWAY, &claim(&request, 0, 1), at(2)).unwrap();
+    let next = reopen(&mut store, 2, binding("a", rule()), at(3));
+    assert_eq!((next.id, next.state), (RequestId::new(2), State::Pending));
+}
+
+#[test]
+fn denied_call_rests_for_a_day() {
+    let mut store = store(rule());
+    decide(&mut store, first(), &Choice::Deny { reason: "no".into() }, at(0));
+    let resting = reopen(&mut store, 2, binding("a", rule()), hours(23));
+    assert_eq!((resting.id, resting.state), (first(), State::Denied));
+    let next = reopen(&mut store, 2, binding("a", rule()), after(at(0), COOL_DOWN));
+    assert_eq!(next.state, State::Pending);
+}
+
+#[test]
+fn newer_definition_supersedes_open_request() {
+    let mut store = store(rule());
+    decide(&mut store, first(), &APPROVE, at(1));
+    let newer = Binding { version: "2.0.0".into(), ..binding("a", rule()) };
+    let opened = store.open(wanted(2, newer), at(2)).unwrap();
+    assert_eq!(opened.transitions.len(), 2);
+    let old = store.request(first()).unwrap();
+    assert_eq!((old.state, opened.value.state), (State::Superseded, State::Pending));
+    let refused = store.consume(GATEWAY, &claim(&old.clone(), 0, 1), at(3));
+    assert_eq!(refused, Err(ConsumeError::NotApproved(State::Superseded)));
+}
+
+#[test]
+fn caller_has_at_most_twenty_open_requests() {
+    let mut store = MemoryApprovals::new();
+    for number in 0..20 {
+        reopen(&mut store, number, binding(&number.to_string(), rule()), at(0));
+    }
+    let extra = wanted(20, binding("20", rule()));
+    assert_eq!(store.open(extra.clone(), at(0)), Err(OpenError::TooManyOpen));
+    assert_eq!(reopen(&mut store, 21, binding("7", rule()), at(0)).id, RequestId::new(7));
+    let mut other = extra.clone();
+    other.binding.caller.subject = "other".into();
+    other.id = RequestId::new(99);
+    assert!(store.open(other, at(0)).is_ok());
+    let own = extra.binding.caller.clone();
+    store.cancel(RequestId::new(3), Canceller::Caller(&own), at(1)).unwrap();
+    assert!(store.open(extra, at(1)).is_ok());
+}
+
+#[test]
+fn flood_of_cancelled_requests_keeps_size() {
+    let mut store = MemoryApprovals::new();
+    for number in 0..1_000 {
+        let call = binding(&number.to_string(), rule());
+        let (id, caller) = (RequestId::new(number), call.caller.clone());
+        reopen(&mut store, number, call, at(0));
+        store.cancel(id, Canceller::Caller(&caller), at(0)).unwrap();
+    }
+    assert_eq!(store.requests().count(), STORED_PER_CALLER);
+}
+
+#[test]
+fn flood_of_callers_is_rejected_when_full() {
+    let mut store = MemoryApprovals::new();
+    let call = |number: usize| {
+        let mut call = binding(&number.to_string(), rule());
+        call.caller.subject = (number / OPEN_PER_CALLER).to_string();
+        call
+    };
+    // Rows of a full store, without the scans of 10,000 calls.
+    let template = super::super::testing::pending(rule());
+    for number in 0..STORED {
+        let id = RequestId::new(number as u128);
+        store.requests.insert(id, Request { id, binding: call(number), ..template.clone() });
+    }
+    let next = wanted(STORED as u128, call(STORED));
+    assert_eq!(store.open(next.clone(), at(0)), Err(OpenError::Full));
+    let first = call(0).caller;
+    store.cancel(RequestId::new(0), Canceller::Caller(&first), at(1)).unwrap();
+    assert!(store.open(next, at(1)).is_ok());
+    assert_eq!(store.requests().count(), STORED);
+    assert!(store.request(RequestId::new(0)).is_none());
+}
+
+#[test]
+fn oversized_requests_are_rejected() {
+    let mut store = MemoryApprovals::new();
+    let call = wanted(1, binding("a", rule()));
+    let mut long = call.clone();
+    long.preview = "x".repeat(crate::limits::PREVIEW_BYTES + 1);
+    assert_eq!(store.open(long, at(0)), Err(OpenError::TooLarge));
+    let mut long = call.clone();
+    long.binding.caller.subject = "x".repeat(crate::limits::TEXT_BYTES);
+    assert_eq!(store.open(long, at(0)), Err(OpenError::TooLarge));
+    let mut without = call.clone();
+    without.binding.demands.clear();
+    assert_eq!(store.open(without, at(0)), Err(OpenError::Demands));
+    let mut twice = call;
+    twice.binding.demands.push(twice.binding.demands[0].clone());
+    assert_eq!(store.open(twice, at(0)), Err(OpenError::Demands));
+}
+
+fn standing() -> Approval {
+    Approval { standing_for: Some(Duration::from_hours(24)), ..rule() }
+}
+
+fn granted() -> MemoryApprovals {
+    let mut store = store(standing());
+    let wish = StandingWish { scope: GrantScope::Tool, until: hours(20) };
+    decide(&mut store, first(), &Choice::Approve { standing: Some(wish) }, at(0));
+    store
+}
+
+#[test]
+fn standing_grant_approves_later_calls() {
+    let mut store = granted();
+    let next = reopen(&mut store, 2, binding("b", standing()), hours(19));
+    assert_eq!((next.state, next.granted_by), (State::Approved, Some(first())));
+    assert_eq!(next.deadline, Some(hours(20)));
+    assert_eq!(next.standing_grant(), None, "a grant creates no other");
+    store.consume(GATEWAY, &claim(&next, 0, 1), hours(19)).unwrap();
+    assert_eq!(reopen(&mut store, 3, binding("c", standing()), hours(20)).state, State::Pending);
+}
+
+#[test]
+fn revoked_grant_approves_nothing() {
+    let mut store = granted();
+    assert!(store.revoke(first()).is_some() && store.revoke(first()).is_none());
+    assert_eq!(reopen(&mut store, 2, binding("b", standing()), at(1)).state, State::Pending);
+}
+
+#[test]
+fn uncertain_outcome_is_not_repeated_by_grant() {
+    let mut store = granted();
+    let next = reopen(&mut store, 2, binding("b", standing()), at(1));
+    store.consume(GATEWAY, &claim(&next, 0, 1), at(2)).unwrap();
+    let mut running = store.clone();
+    let again = reopen(&mut running, 3, binding("b", standing()), at(3));
+    assert_eq!((again.state, again.uncertain), (State::Pending, Some(next.id)));
+    store.settle(GATEWAY, &settlement(&next, 1, Outcome::Unknown), at(3)).unwrap();
+    let again = reopen(&mut store, 3, binding("b", standing()), at(4));
+    assert_eq!((again.state, again.uncertain), (State::Pending, Some(next.id)));
+    running.settle(GATEWAY, &settlement(&next, 1, Outcome::Succeeded), at(3)).unwrap();
+    let other = reopen(&mut running, 4, binding("c", standing()), at(4));
+    assert_eq!((other.state, other.uncertain), (State::Approved, None));
+}
+
+#[test]
+fn changed_policies_end_requests_and_grants() {
+    let mut store = granted();
+    reopen(&mut store, 2, binding("b", standing()), at(1));
+    assert_eq!(store.invalidate(|_| false, at(2)).len(), 2);
+    assert_eq!(store.grants().count(), 0);
+    assert!(store.requests().all(|request| request.state == State::Invalid));
+}
+
+#[test]
+fn time_erases_previews_and_old_requests() {
+    let mut store = store(Approval { expires_after: Some(Duration::from_hours(1)), ..rule() });
+    assert_eq!(store.advance(hours(1)).len(), 1);
+    assert_eq!(store.request(first()).map(|request| request.state), Some(State::Expired));
+    assert!(store.advance(hours(24)).is_empty());
+    assert!(store.request(first()).unwrap().preview.is_some());
+    store.advance(hours(25));
+    assert_eq!(store.request(first()).unwrap().preview, None);
+    store.advance(hours(721));
+    assert_eq!(store, MemoryApprovals::new());
+}
+
+#[test]
+fn store_round_trips_through_json() {
+    let store = granted();
+    let text = serde_json::to_string(&store).unwrap();
+    assert_eq!(serde_json::from_str::<MemoryApprovals>(&text).unwrap(), store);
+}

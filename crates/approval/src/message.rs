@@ -1,0 +1,69 @@
+//! The interface between gateways and the store of requests.
+
+use std::{fmt, pin::Pin};
+
+use crate::{
+    binding::Principal,
+    id::RequestId,
+    request::{
+        CancelError, Claim, ConfirmError, ConsumeError, OpenError, Request, SettleError,
+        Settlement, Wanted,
+    },
+};
+
+/// A boxed future; the store is a trait object. The inner error is the answer of the store.
+pub type ApprovalFuture<'a, T, E> =
+    Pin<Box<dyn Future<Output = Result<Result<T, E>, ApprovalsError>> + Send + 'a>>;
+
+/// The requests of approvals, as gateways use them: those of a registry, or of a file without one.
+///
+/// `gateway` is the principal of the gateway. All messages can be repeated after a lost answer.
+pub trait Approvals: fmt::Debug + Send + Sync {
+    /// Finds or creates the request of a call.
+    fn open<'a>(
+        &'a self,
+        gateway: &'a str,
+        wanted: &'a Wanted,
+    ) -> ApprovalFuture<'a, Request, OpenError>;
+
+    /// Records that the caller confirmed its call.
+    fn confirm<'a>(
+        &'a self,
+        gateway: &'a str,
+        request: RequestId,
+        caller: &'a Principal,
+    ) -> ApprovalFuture<'a, Request, ConfirmError>;
+
+    /// Cancels a request of the caller.
+    fn cancel<'a>(
+        &'a self,
+        gateway: &'a str,
+        request: RequestId,
+        caller: &'a Principal,
+    ) -> ApprovalFuture<'a, Request, CancelError>;
+
+    /// Consumes a round. The gateway sends only after the answer `Ok`.
+    fn consume<'a>(
+        &'a self,
+        gateway: &'a str,
+        claim: &'a Claim,
+    ) -> ApprovalFuture<'a, (), ConsumeError>;
+
+    /// Records the outcome of a round.
+    fn settle<'a>(
+        &'a self,
+        gateway: &'a str,
+        settlement: &'a Settlement,
+    ) -> ApprovalFuture<'a, (), SettleError>;
+}
+
+/// The store did not answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApprovalsError {
+    /// The store is unreachable. It may have processed the message.
+    #[error("approvals are unavailable: {0}")]
+    Unavailable(String),
+    /// The message is invalid.
+    #[error("the approval message was rejected: {0}")]
+    Rejected(String),
+}

@@ -1,0 +1,201 @@
+//! The opening of a request: the answer to a call that needs an approval.
+
+use std::collections::BTreeSet;
+
+use registry_core::Timestamp;
+
+use super::{
+    Request, State,
+    grant::StandingGrant,
+    transition::{Actor, Changed, Transition},
+};
+use crate::{
+    binding::Binding,
+    id::RequestId,
+    limits::{DEMANDS, OPEN_PER_CALLER, PREVIEW_BYTES, STORED, STORED_PER_CALLER, TEXT_BYTES},
+};
+
+/// A call that needs an approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The identity of the request if it is new.
+    pub id: RequestId,
+    /// The call.
+    pub binding: Binding,
+    /// The teams that own the agent.
+    pub owners: BTreeSet<String>,
+    /// The redacted arguments as JSON text.
+    pub preview: String,
+}
+
+/// The content of the store at the time of the call, read under a lock of the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Situation<'a> {
+    /// All requests of the caller.
+    pub requests: &'a [&'a Request],
+    /// All standing grants of the caller.
+    pub grants: &'a [&'a StandingGrant],
+    /// The number of stored requests of all callers that make no room for new ones.
+    pub kept: usize,
+}
+
+/// The answer to a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// The request: pending, approved, or denied less than a day ago.
+    pub request: Request,
+    /// The step of a new request.
+    pub transition: Option<Transition>,
+    /// Requests that it replaces.
+    pub superseded: Vec<Changed>,
+}
+
+/// No request is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// No policy demands an approval, or too many do.
+    #[error("an approval needs 1 to {DEMANDS} demanding policies")]
+    Demands,
+    /// The texts are too long.
+    #[error(
+        "the request is too large: at most {TEXT_BYTES} bytes of names and {PREVIEW_BYTES} bytes of \
+         preview"
+    )]
+    TooLarge,
+    /// The id is used.
+    #[error("the id of the request is used; create another one")]
+    UsedId,
+    /// The caller has too many open requests.
+    #[error(
+        "the caller has {OPEN_PER_CALLER} open approval requests; use, cancel or await one of them"
+    )]
+    TooManyOpen,
+    /// The caller has too many calls in progress.
+    #[error("the caller has {STORED_PER_CALLER} approved calls in progress; retry after one ends")]
+    TooManyStored,
+    /// The store is full.
+    #[error("the store has {STORED} approval requests that are open or in progress; retry later")]
+    Full,
+}
+
+/// Finds the request of a call, or creates one. The store writes the result in one transaction.
+pub fn open(wanted: Wanted, situation: Situation<'_>, now: Timestamp) -> Result<Opened, OpenError> {
+    check_size(&wanted)?;
+    let key = wanted.binding.key();
+    let same_key = situation.requests.iter().filter(|request| request.key() == key);
+    let blocks =
+        |request: &&&Request| request.state_at(now).is_open() || request.is_cooling_down(now);
+    // A denial counts more than an open request: only a race creates both.
+    let known = same_key.filter(blocks).max_by_key(|request| request.state);
+    if let Some(known) = known {
+        let request = Request::clone(known);
+        return Ok(Opened { request, transition: None, superseded: Vec::new() });
+    }
+    if situation.requests.iter().any(|request| request.id == wanted.id) {
+        return Err(OpenError::UsedId);
+    }
+    let call = wanted.binding.call();
+    let earlier = situation.requests.iter().filter(|request| request.binding.call() == call);
+    let superseded: Vec<_> =
+        earlier.clone().filter_map(|request| request.supersede(wanted.id, now)).collect();
+    check_room(situation, superseded.len(), now)?;
+    let uncertain = earlier.filter(|request| request.is_uncertain(now));
+    let uncertain = uncertain.max_by_key(|request| request.changed_at).map(|request| request.id);
+    // The repetition of a call that may have been executed needs a decision of its own.
+    let grant = match uncertain {
+        None => situation.grants.iter().find(|grant| grant.covers(&wanted.binding, now)),
+        Some(_) => None,
+    };
+    let (request, transition) = create(wanted, grant.copied(), uncertain, now);
+    Ok(Opened { request, transition: Some(transition), superseded })
+}
+
+fn create(
+    wanted: Wanted,
+    grant: Option<&StandingGrant>,
+    uncertain: Option<RequestId>,
+    now: Timestamp,
+) -> (Request, Transition) {
+    let Wanted { id, binding, owners, preview } = wanted;
+    let (state, deadline, by) = match grant {
+        Some(grant) => (
+            State::Approved,
+            Some(Request::use_end(&binding, now).min(grant.ends_at)),
+            Actor::Grant { origin: grant.origin },
+        ),
+        None => (
+            State::Pending,
+            Request::wait_end(&binding, now),
+            Actor::Caller { principal: binding.caller.clone() },
+        ),
+    };
+    let request = Request {
+        id,
+        revision: 1,
+        binding,
+        owners,
+        preview: Some(preview),
+        uncertain,
+        state,
+        created_at: now,
+        changed_at: now,
+        deadline,
+        confirmed_at: None,
+        decisions: Vec::new(),
+        granted_by: grant.map(|grant| grant.origin),
+        uses: Vec::new(),
+    };
+    let transition = Transition { request: id, at: now, from: None, to: state, by, reason: None };
+    (request, transition)
+}
+
+fn check_size(wanted: &Wanted) -> Result<(), OpenError> {
+    let demands = &wanted.binding.demands;
+    let is_ordered = demands.is_sorted_by(|a, b| a.policy < b.policy);
+    if demands.is_empty() || demands.len() > DEMANDS || !is_ordered {
+        return Err(OpenError::Demands);
+    }
+    let owners: usize = wanted.owners.iter().map(String::len).sum();
+    let is_large = wanted.binding.bytes().saturating_add(owners) > TEXT_BYTES
+        || wanted.preview.len() > PREVIEW_BYTES;
+    if is_large { Err(OpenError::TooLarge) } else { Ok(()) }
+}
+
+fn check_room(
+    situation: Situation<'_>,
+    superseded: usize,
+    now: Timestamp,
+) -> Result<(), OpenError> {
+    let requests = situation.requests.iter();
+    let open = requests.clone().filter(|request| request.state_at(now).is_open()).count();
+    if open - superseded >= OPEN_PER_CALLER {
+        return Err(OpenError::TooManyOpen);
+    }
+    let kept = requests.filter(|request| !request.makes_room(now)).count();
+    if kept >= STORED_PER_CALLER {
+        return Err(OpenError::TooManyStored);
+    }
+    if situation.kept >= STORED { Err(OpenError::Full) } else { Ok(()) }
+}
+
+impl Request {
+    /// Whether its call may be executed without a known outcome.
+    fn is_uncertain(&self, now: Timestamp) -> bool {
+        match self.state_at(now) {
+            State::Unknown => true,
+            // A gateway that crashed reports no outcome.
+            State::Consumed => self.uses.last().is_some_and(|last| last.outcome.is_none()),
+            _ => false,
+        }
+    }
+
+    /// Whether a store may delete it for a new one.
+    pub fn makes_room(&self, now: Timestamp) -> bool {
+        self.makes_room_at().is_some_and(|start| start <= now)
+    }
+
+    /// The time when it starts to make room. Denials stay until their cool-down ends.
+    pub fn makes_room_at(&self) -> Option<Timestamp> {
+        if self.state == State::Denied { Some(self.cool_down_end()) } else { self.ended_at() }
+    }
+}

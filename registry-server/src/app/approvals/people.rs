@@ -1,0 +1,288 @@
+//! The tasks of people: list and show requests, decide, cancel, and revoke standing grants.
+
+use std::time::Duration;
+
+use approval::{
+    Canceller, Choice, Decider, GrantScope, Principal as Account, Request, RequestId, Review,
+    SignIn, StandingGrant, StandingWish, State, Transition,
+};
+use registry_core::Timestamp;
+
+use super::{Approvals, Error};
+use crate::{
+    access::{Method, Principal, Role, Roles},
+    app::{
+        ledger::later,
+        page::{self, Page, PageRequest},
+    },
+    store::{ApprovalQuery, GrantQuery},
+};
+
+/// The issuer of accounts with API tokens.
+const TOKENS: &str = "registry";
+/// The issuer of accounts with client certificates.
+const CERTIFICATES: &str = "certificate";
+/// The roles that approve.
+const APPROVERS: Roles = Roles::new(&[Role::Approver, Role::Admin]);
+/// The roles that see and cancel all requests.
+const GOVERNORS: Roles = Roles::new(&[Role::Governor, Role::Admin]);
+/// Number of rows that a list reads at once.
+const BATCH: usize = 500;
+
+/// A person that reads or decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Viewer {
+    decider: Decider,
+    is_governor: bool,
+}
+
+/// Selects requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ApprovalsWanted {
+    /// Only requests in this state.
+    pub state: Option<State>,
+    /// Only requests of the viewer.
+    pub own: bool,
+}
+
+/// A decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecisionWanted {
+    /// The request.
+    pub id: RequestId,
+    /// The choice.
+    pub choice: DecisionChoice,
+    /// Whether the person decides about several requests at once.
+    pub is_batch: bool,
+}
+
+/// The choice of a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DecisionChoice {
+    /// The call is allowed.
+    Approve,
+    /// The call and later ones are allowed.
+    ApproveFor {
+        /// The duration of the standing grant.
+        duration: Duration,
+        /// The calls.
+        scope: GrantScope,
+    },
+    /// The call is rejected.
+    Deny {
+        /// The reason, which the caller receives.
+        reason: String,
+    },
+}
+
+/// A request with its steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalDetail {
+    /// The request, with its readable preview if the viewer may see it.
+    pub request: Request,
+    /// The steps, in order.
+    pub steps: Vec<Transition>,
+}
+
+impl Viewer {
+    /// The person behind an authenticated principal.
+    pub fn new(principal: &Principal) -> Self {
+        let name = principal.name.to_string();
+        let (issuer, subject, sign_in) = match (&principal.method, &principal.subject) {
+            (Method::Oidc(issuer), Some(subject)) => {
+                (issuer.to_string(), subject.to_string(), SignIn::Oidc)
+            }
+            (Method::Certificate, _) => (CERTIFICATES.to_owned(), name, SignIn::Certificate),
+            // A token without the claim `sub` proves no account of its issuer.
+            _ => (TOKENS.to_owned(), name, SignIn::Token),
+        };
+        let person = principal.person.as_ref().filter(|_| sign_in == SignIn::Oidc);
+        let person = person.map(ToString::to_string);
+        Self {
+            decider: Decider {
+                principal: Account { issuer, subject, person },
+                team: Some(principal.team.to_string()),
+                is_approver: principal.roles.intersects(APPROVERS),
+                sign_in,
+            },
+            is_governor: principal.roles.intersects(GOVERNORS),
+        }
+    }
+
+    fn sees(&self, request: &Request) -> bool {
+        self.is_governor || request.is_visible_to(&self.decider)
+    }
+
+    fn sees_grant(&self, grant: &StandingGrant) -> bool {
+        self.is_governor || grant.is_visible_to(&self.decider)
+    }
+}
+
+impl Approvals {
+    /// Lists requests without their previews.
+    pub async fn list(
+        &self,
+        viewer: &Viewer,
+        wanted: ApprovalsWanted,
+        page: &PageRequest,
+    ) -> Result<Page<Request>, Error> {
+        let mut after = page.cursor(|cursor| cursor.parse::<RequestId>().ok())?;
+        let now = self.now();
+        let is_reviewer = viewer.is_governor || viewer.decider.is_approver;
+        let caller = (wanted.own || !is_reviewer).then_some(&viewer.decider.principal);
+        // A time limit can end a stored request, so that only open states are those of the rows.
+        let state = wanted.state.filter(|state| !state.is_ended());
+        let is_wanted = |request: &Request| {
+            let is_in_state = wanted.state.is_none_or(|state| request.state_at(now) == state);
+            is_in_state && viewer.sees(request)
+        };
+        let (mut found, mut is_end) = (Vec::new(), false);
+        while found.len() <= page.size && !is_end {
+            let query = ApprovalQuery { state, caller, after, limit: BATCH };
+            let batch = self.store.approvals(query).await?;
+            is_end = batch.len() < BATCH;
+            after = batch.last().map(|request| request.id).or(after);
+            found.extend(batch.into_iter().filter(&is_wanted));
+        }
+        let (items, more) = page::fill(found.into_iter(), page.size, bytes_of);
+        let next_page_token = page.next_token(&items, more, |last| last.id.to_string());
+        Ok(Page { items, next_page_token })
+    }
+
+    /// Shows a request with its steps, and with its preview to the caller and to approvers.
+    pub async fn show(&self, viewer: &Viewer, id: RequestId) -> Result<ApprovalDetail, Error> {
+        let request = self.find(viewer, id).await?;
+        let steps = self.store.approval_steps(id).await?;
+        let sealed = request.preview.as_deref().filter(|_| request.is_visible_to(&viewer.decider));
+        let preview = sealed.and_then(|sealed| {
+            let opened = self.previews.open(id, sealed);
+            if opened.is_none() {
+                tracing::warn!(request = %id, "the preview of an approval is unreadable");
+            }
+            opened
+        });
+        Ok(ApprovalDetail { request: Request { preview, ..request }, steps })
+    }
+
+    /// Records a decision.
+    pub async fn decide(&self, viewer: &Viewer, wanted: &DecisionWanted) -> Result<Request, Error> {
+        let DecisionWanted { id, choice, is_batch } = wanted;
+        self.find(viewer, *id).await?;
+        let decide = |request: &Request, grants: usize, now: Timestamp| {
+            let choice = recorded_choice(choice, now);
+            let (decider, current) = (&viewer.decider, self.current(&request.binding));
+            let review =
+                Review { decider, choice: &choice, current: &current, is_batch: *is_batch, grants };
+            request.decide(review, now).map(Some)
+        };
+        let decided = self.change(*id, decide).await?;
+        Ok(decided.ok_or(Error::UnknownRequest(*id))??)
+    }
+
+    /// Cancels an open request.
+    pub async fn cancel(&self, viewer: &Viewer, id: RequestId) -> Result<Request, Error> {
+        let account = &viewer.decider.principal;
+        let known = self.find(viewer, id).await?;
+        let is_operator = viewer.is_governor && !known.binding.caller.is_account(account);
+        let by =
+            if is_operator { Canceller::Operator(account) } else { Canceller::Caller(account) };
+        let cancelled = self.change(id, move |request, _, now| request.cancel(by, now)).await?;
+        Ok(cancelled.ok_or(Error::UnknownRequest(id))??)
+    }
+
+    /// Lists standing grants.
+    pub async fn list_grants(
+        &self,
+        viewer: &Viewer,
+        page: &PageRequest,
+    ) -> Result<Page<StandingGrant>, Error> {
+        let mut after = page.cursor(|cursor| cursor.parse::<RequestId>().ok())?;
+        let now = self.now();
+        let (mut found, mut is_end) = (Vec::new(), false);
+        while found.len() <= page.size && !is_end {
+            let batch = self.store.all_grants(GrantQuery { after, now, limit: BATCH }).await?;
+            is_end = batch.len() < BATCH;
+            after = batch.last().map(|grant| grant.origin).or(after);
+            found.extend(batch.into_iter().filter(|grant| viewer.sees_grant(grant)));
+        }
+        let (items, more) = page::fill(found.into_iter(), page.size, bytes_of);
+        let next_page_token = page.next_token(&items, more, |last| last.origin.to_string());
+        Ok(Page { items, next_page_token })
+    }
+
+    /// Ends a standing grant.
+    pub async fn revoke_grant(&self, viewer: &Viewer, origin: RequestId) -> Result<(), Error> {
+        let grant = self.store.standing_grant(origin).await?;
+        if grant.is_none_or(|grant| !viewer.sees_grant(&grant)) {
+            return Err(Error::UnknownGrant(origin));
+        }
+        self.store.revoke_grant(origin).await?;
+        let Account { issuer, subject, .. } = &viewer.decider.principal;
+        tracing::info!(target: "audit", event = "approval-grant-revoked", %origin, issuer, subject);
+        Ok(())
+    }
+
+    async fn find(&self, viewer: &Viewer, id: RequestId) -> Result<Request, Error> {
+        let found = self.store.approval(id).await?.filter(|request| viewer.sees(request));
+        found.ok_or(Error::UnknownRequest(id))
+    }
+}
+
+fn recorded_choice(choice: &DecisionChoice, now: Timestamp) -> Choice {
+    match choice {
+        DecisionChoice::Approve => Choice::Approve { standing: None },
+        DecisionChoice::ApproveFor { duration, scope } => {
+            let wish = StandingWish { scope: *scope, until: later(now, *duration) };
+            Choice::Approve { standing: Some(wish) }
+        }
+        DecisionChoice::Deny { reason } => Choice::Deny { reason: reason.clone() },
+    }
+}
+
+/// The approximate size in a message.
+fn bytes_of(item: &impl serde::Serialize) -> usize {
+    serde_json::to_string(item).map_or(0, |text| text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn viewer(method: Method, subject: Option<&str>, roles: &[Role]) -> Viewer {
+        let (subject, person) = (subject.map(Arc::from), Some("17".into()));
+        let roles = Roles::new(roles);
+        Viewer::new(&Principal { method, subject, person, roles, ..Principal::local("ann") })
+    }
+
+    #[test]
+    fn account_follows_the_authentication() {
+        let oidc = Method::Oidc("https://id.example".into());
+        for (method, subject, issuer, account, sign_in) in [
+            (oidc.clone(), Some("a|1"), "https://id.example", "a|1", SignIn::Oidc),
+            (oidc, None, TOKENS, "ann", SignIn::Token),
+            (Method::Certificate, None, CERTIFICATES, "ann", SignIn::Certificate),
+            (Method::Token("3f9a12c04b7d".into()), None, TOKENS, "ann", SignIn::Token),
+            (Method::Open, None, TOKENS, "ann", SignIn::Token),
+        ] {
+            let Decider { principal, sign_in: found, .. } = viewer(method, subject, &[]).decider;
+            assert_eq!((&*principal.issuer, &*principal.subject), (issuer, account));
+            assert_eq!(found, sign_in);
+            assert_eq!(principal.person.is_some(), sign_in == SignIn::Oidc);
+        }
+    }
+
+    #[test]
+    fn roles_approve_and_govern() {
+        for (role, approves, governs) in [
+            (Role::Reader, false, false),
+            (Role::Approver, true, false),
+            (Role::Governor, false, true),
+            (Role::Admin, true, true),
+        ] {
+            let viewer = viewer(Method::Certificate, None, &[role]);
+            assert_eq!((viewer.decider.is_approver, viewer.is_governor), (approves, governs));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Requests for approvals of calls.
+
+use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
+
+use approval::{
+    Attempt, Binding, Choice, Claim, ConsumeError, Current, DecideError, Decider, Demand,
+    GrantScope, OpenError, Outcome, Principal, Request, RequestId, Review, Settlement, SignIn,
+    StandingWish, State, Wanted, limits::OPEN_PER_CALLER,
+};
+use futures_util::future::join_all;
+use registry_core::{
+    Digest, Timestamp,
+    entity::policy::{Approval, ApprovalCondition, Approver},
+};
+use registry_server::store::{
+    ApprovalContext, ApprovalQuery, GenerationCause, GrantQuery, LedgerFailure, SeenState, Store,
+};
+
+use crate::Fixture;
+
+const APPROVE: Choice = Choice::Approve { standing: None };
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_millis(seconds * 1_000)
+}
+
+/// The conditions of a server that has just started.
+fn context(now: Timestamp) -> ApprovalContext {
+    ApprovalContext { seen: SeenState { generation: 0, counter: 0 }, now }
+}
+
+fn account(subject: &str) -> Principal {
+    Principal { issuer: "registry".into(), subject: subject.into(), person: None }
+}
+
+fn wanted(id: u128, arguments: &str) -> Wanted {
+    let rule = Approval {
+        when: ApprovalCondition::Always,
+        approvers: vec![Approver::Role],
+        quorum: NonZeroU32::MIN,
+        four_eyes: false,
+        expires_after: Some(Duration::from_hours(1)),
+        standing_for: Some(Duration::from_hours(1)),
+        show: vec![],
+    };
+    let digest = Digest::compute(b"payments");
+    Wanted {
+        id: RequestId::new(id),
+        binding: Binding {
+            caller: account("caller"),
+            agent: Some("clerk".into()),
+            resource: "tool/pay".into(),
+            version: "1.0.0".into(),
+            definition: Digest::compute(b"pay"),
+            arguments: Digest::compute(arguments.as_bytes()),
+            demands: vec![Demand { policy: "payments@1.0.0".into(), digest, rule }],
+        },
+        owners: BTreeSet::new(),
+        preview: "{}".into(),
+    }
+}
+
+async fn open(store: &Store, id: u128, arguments: &str, now: Timestamp) -> Request {
+    store.open_approval(&wanted(id, arguments), context(now)).await.unwrap().unwrap().value
+}
+
+async fn decide(store: &Store, id: RequestId, choice: &Choice, now: Timestamp) -> Request {
+    let decider = Decider {
+        principal: account("bob"),
+        team: None,
+        is_approver: true,
+        sign_in: SignIn::Token,
+    };
+    let current = Current { owners: BTreeSet::new(), is_current: true };
+    let change = |request: &Request, grants| {
+        let review =
+            Review { decider: &decider, choice, current: &current, is_batch: false, grants };
+        Ok::<_, DecideError>(Some(request.decide(review, now)?))
+    };
+    store.change_approval(id, context(now), change).await.unwrap().unwrap().unwrap().value
+}
+
+/// Consumes a round. Returns the refusal.
+async fn consume(
+    store: &Store,
+    request: &Request,
+    attempt: u128,
+    now: Timestamp,
+) -> Option<ConsumeError> {
+    let claim = Claim {
+        request: request.id,
+        key: request.key(),
+        round: 0,
+        attempt: Attempt::new(attempt),
+        within: Duration::from_mins(1),
+    };
+    let change = |request: &Request, _| request.consume("gateway", &claim, now);
+    store.change_approval(request.id, context(now), change).await.unwrap().unwrap().err()
+}
+
+async fn approved(store: &Store) -> Request {
+    let request = open(store, 1, "a", at(0)).await;
+    decide(store, request.id, &APPROVE, at(1)).await
+}
+
+/// Many gateways consume one approval at the same time.
+pub(crate) async fn approval_is_consumed_once(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let request = approved(&store).await;
+    let attempts = (0..16).map(|attempt| consume(&store, &request, attempt, at(2)));
+    let refusals: Vec<_> = join_all(attempts).await.into_iter().flatten().collect();
+    assert_eq!(refusals, [ConsumeError::Used; 15]);
+    assert_eq!(fixture.number("SELECT count(*) FROM approval_rounds").await, 1);
+    let steps = store.approval_steps(request.id).await.unwrap();
+    let states: Vec<_> = steps.iter().map(|step| step.to).collect();
+    assert_eq!(states, [State::Pending, State::Approved, State::Consumed]);
+}
+
+/// Many clients of one caller repeat one call at the same time.
+pub(crate) async fn concurrent_calls_share_one_request(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let calls = (1..=16).map(|id| open(&store, id, "a", at(0)));
+    let ids: BTreeSet<_> = join_all(calls).await.into_iter().map(|request| request.id).collect();
+    assert_eq!(ids.len(), 1);
+    let query = ApprovalQuery { state: Some(State::Pending), caller: None, after: None, limit: 9 };
+    let listed = store.approvals(query).await.unwrap();
+    assert_eq!(listed.iter().map(|request| request.id).collect::<BTreeSet<_>>(), ids);
+}
+
+pub(crate) async fn flood_of_one_caller_is_bounded(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let calls: Vec<_> = (0..40).map(|id| wanted(id, &id.to_string())).collect();
+    let opened = join_all(calls.iter().map(|call| store.open_approval(call, context(at(0))))).await;
+    let refused = opened.into_iter().filter_map(|opened| opened.unwrap().err());
+    let refused: Vec<_> = refused.collect();
+    assert_eq!(refused, [OpenError::TooManyOpen; 20]);
+    let stored = fixture.number("SELECT count(*) FROM approval_requests").await;
+    assert_eq!(usize::try_from(stored), Ok(OPEN_PER_CALLER));
+}
+
+pub(crate) async fn standing_grant_approves_until_its_end(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let first = open(&store, 1, "a", at(0)).await;
+    let wish = StandingWish { scope: GrantScope::Tool, until: at(600) };
+    decide(&store, first.id, &Choice::Approve { standing: Some(wish) }, at(0)).await;
+    assert_eq!(store.standing_grants(&account("caller")).await.unwrap().len(), 1);
+    let listed = async |after, now| {
+        let query = GrantQuery { after, now, limit: 9 };
+        store.all_grants(query).await.unwrap().len()
+    };
+    assert_eq!(listed(None, at(1)).await, 1);
+    assert_eq!((listed(Some(first.id), at(1)).await, listed(None, at(600)).await), (0, 0));
+    let granted = open(&store, 2, "b", at(1)).await;
+    assert_eq!((granted.state, granted.granted_by), (State::Approved, Some(first.id)));
+    assert_eq!(open(&store, 3, "c", at(600)).await.state, State::Pending);
+    assert!(store.standing_grant(first.id).await.unwrap().is_some());
+    store.revoke_grant(first.id).await.unwrap();
+    assert_eq!(store.standing_grant(first.id).await.unwrap(), None);
+    assert_eq!(open(&store, 4, "d", at(2)).await.state, State::Pending);
+}
+
+pub(crate) async fn time_ends_and_erases_requests(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let request = approved(&store).await;
+    let waiting = open(&store, 2, "b", at(0)).await;
+    assert_eq!(consume(&store, &request, 1, at(2)).await, None);
+    let hour = at(3_600);
+    let ended = store.advance_approvals(context(hour)).await.unwrap();
+    let states: BTreeSet<_> = ended.iter().map(|step| step.to).collect();
+    assert_eq!(states, BTreeSet::from([State::Unknown, State::Expired]));
+    let late =
+        Settlement { request: request.id, attempt: Attempt::new(1), outcome: Outcome::Succeeded };
+    let change = |request: &Request, _| request.settle("gateway", &late, hour);
+    assert!(
+        store.change_approval(request.id, context(hour), change).await.unwrap().unwrap().is_err()
+    );
+    let stored = store.approval(waiting.id).await.unwrap().unwrap();
+    assert_eq!((stored.state, stored.preview.as_deref()), (State::Expired, Some("{}")));
+    store.advance_approvals(context(at(3_600 + 86_400))).await.unwrap();
+    assert_eq!(store.approval(waiting.id).await.unwrap().unwrap().preview, None);
+    store.advance_approvals(context(at(3_600 + 31 * 86_400))).await.unwrap();
+    assert_eq!(fixture.number("SELECT count(*) FROM approval_steps").await, 0);
+    assert_eq!(store.approval(request.id).await.unwrap(), None);
+}
+
+/// A call whose time limit is over can be requested before the sweep.
+pub(crate) async fn expired_request_makes_way(fixture: &Fixture) {
+    let store = fixture.open().await;
+    open(&store, 1, "a", at(0)).await;
+    let next = open(&store, 2, "a", at(3_600)).await;
+    assert_eq!((next.id, next.state), (RequestId::new(2), State::Pending));
+}
+
+/// A restored backup may lack the consumption of an approval.
+pub(crate) async fn restored_database_ends_requests_and_grants(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let wish = StandingWish { scope: GrantScope::Tool, until: at(600) };
+    let granted = open(&store, 9, "granted", at(0)).await;
+    decide(&store, granted.id, &Choice::Approve { standing: Some(wish) }, at(0)).await;
+    let request = open(&store, 1, "a", at(0)).await;
+    assert_eq!(request.state, State::Approved);
+    let restored = store.start_generation(GenerationCause::Restored, at(1)).await.unwrap();
+    let refused = consume(&store, &request, 1, at(2)).await;
+    assert_eq!(refused, Some(ConsumeError::NotApproved(State::Invalid)));
+    let swept = store.advance_approvals(context(at(2))).await.unwrap();
+    assert_eq!(swept.iter().map(|step| step.request).collect::<Vec<_>>(), [granted.id]);
+    assert_eq!(open(&store, 2, "a", at(2)).await.state, State::Pending, "the grant has ended");
+    let newer = SeenState { generation: restored.generation + 1, ..restored };
+    let context = ApprovalContext { seen: newer, now: at(3) };
+    let lost = store.open_approval(&wanted(3, "b"), context).await;
+    assert!(matches!(lost, Err(LedgerFailure::Lost)), "{lost:?}");
+}

@@ -1,0 +1,328 @@
+//! Approvals of calls, with a gateway that sends single messages, and people at the command line.
+
+use std::fs;
+
+use acceptance::{
+    Registry,
+    access::{Authorized, Bearer, Guarded, server},
+};
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
+use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
+use registry_core::{Digest, Document, Kind};
+use registry_proto::v1::{
+    self, ApprovalRefusalReason as Reason, ApprovalState as State,
+    approval_service_client::ApprovalServiceClient, request_approval_response::Outcome,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tonic::{Code, Status, service::interceptor::InterceptedService};
+
+use super::{
+    alerts::Webhook, bank, budgets::reason, limit, relayed_budgets::relay_of, roles::apply,
+    roles::run,
+};
+use crate::access::identity_provider::jwk;
+
+const ISSUER: &str = "https://id.example";
+const PREVIEW: &str = r#"{"amount":7331}"#;
+
+/// A registry with a bank and a policy.
+fn guarded_bank(flags: &[&str]) -> Guarded {
+    let guarded = Guarded::start(flags);
+    for file in [bank(), limit("1.0.0", &json!({}))] {
+        let applied = apply(&guarded, &guarded.admin, &file);
+        assert!(applied.success(), "{applied:?}");
+    }
+    guarded
+}
+
+/// A gateway whose caller is `clerk`.
+struct FakeGateway {
+    client: ApprovalServiceClient<Authorized>,
+}
+
+impl FakeGateway {
+    async fn start(guarded: &Guarded) -> Self {
+        let token = guarded.token("gateway-1", "fleet", "gateway");
+        Self::with_token(&guarded.registry, token).await
+    }
+
+    async fn with_token(registry: &Registry, token: String) -> Self {
+        let channel = InterceptedService::new(registry.channel().await, Bearer(token));
+        Self { client: ApprovalServiceClient::new(channel) }
+    }
+
+    async fn send(&self, message: v1::RequestApprovalRequest) -> Result<v1::Approval, Status> {
+        let answer = self.client.clone().request_approval(message).await?.into_inner();
+        match answer.outcome.expect("an outcome") {
+            Outcome::Approval(approval) => Ok(approval),
+            Outcome::Refusal(refusal) => panic!("refused: {refusal:?}"),
+        }
+    }
+
+    /// Requests the approval of a call with these arguments.
+    async fn request(&self, arguments: &str, rule: v1::PolicyApproval) -> v1::Approval {
+        self.send(wanted(arguments, rule)).await.expect("an answer")
+    }
+
+    /// Claims the first round. Returns the refusal.
+    async fn claim(&self, approval: &v1::Approval, attempt: u32) -> Option<v1::ApprovalRefusal> {
+        let claim = v1::ClaimApprovalRequest {
+            id: approval.id.clone(),
+            call_digest: approval.call_digest.clone(),
+            attempt: format!("{attempt:032x}"),
+            outcome_within: Some(prost_types::Duration { seconds: 60, nanos: 0 }),
+            ..Default::default()
+        };
+        self.client.clone().claim_approval(claim).await.expect("an answer").into_inner().refusal
+    }
+}
+
+/// The digest of the only entity of a kind with a name in a file.
+fn digest(kind: Kind, entities: &Value, name: &str) -> String {
+    let entities = entities.as_array().expect("a list").iter();
+    let entity = entities.clone().find(|entity| entity["name"] == name).expect("an entity");
+    Document::parse(kind, entity).expect("a document").digest().to_string()
+}
+
+fn wanted(arguments: &str, rule: v1::PolicyApproval) -> v1::RequestApprovalRequest {
+    let text = |text: &str| text.to_owned();
+    let arguments_digest = Digest::compute(arguments.as_bytes()).to_string();
+    let policy = limit("1.0.0", &json!({}));
+    let demand = v1::ApprovalDemand {
+        policy: text("limit@1.0.0"),
+        digest: digest(Kind::Policy, &policy["policies"], "limit"),
+        rule: Some(rule),
+    };
+    let caller =
+        v1::ApprovalAccount { issuer: text(ISSUER), subject: text("clerk"), person: String::new() };
+    v1::RequestApprovalRequest {
+        id: arguments_digest["sha256:".len()..][..32].to_owned(),
+        call: Some(v1::ApprovedCall {
+            caller: Some(caller),
+            agent: String::new(),
+            resource: text("tool/charge"),
+            version: text("1.0.0"),
+            definition_digest: digest(Kind::Tool, &bank()["tools"], "charge"),
+            arguments_digest,
+            demands: vec![demand],
+        }),
+        preview: text(PREVIEW),
+        ..Default::default()
+    }
+}
+
+fn one_approver() -> v1::PolicyApproval {
+    v1::PolicyApproval::default()
+}
+
+fn four_eyes() -> v1::PolicyApproval {
+    v1::PolicyApproval { four_eyes: true, ..Default::default() }
+}
+
+#[tokio::test]
+async fn approver_decides_at_command_line() {
+    let guarded = guarded_bank(&[]);
+    let gateway = FakeGateway::start(&guarded).await;
+    let approval = gateway.request("a", one_approver()).await;
+    let id = &*approval.id;
+    let approver = guarded.token("ann", "security", "approver");
+    let reader = guarded.token("rob", "bank", "reader");
+
+    let listed = run(&guarded, &approver, &["proposals", "list"]).json();
+    assert_eq!((&listed[0]["id"], &listed[0]["state"]), (&json!(id), &json!("pending")));
+    assert_eq!(run(&guarded, &reader, &["approvals", "list"]).json(), json!([]));
+    let hidden = run(&guarded, &reader, &["approvals", "show", id]);
+    assert!(hidden.code == 1 && hidden.has_code("NOT_FOUND"), "{hidden:?}");
+    let denied = run(&guarded, &reader, &["approve", id, "--yes"]);
+    assert!(denied.code == 1 && denied.has_code("PERMISSION_DENIED"), "{denied:?}");
+    let shown = run(&guarded, &approver, &["approvals", "show", id]).json();
+    assert_eq!(shown["approval"]["arguments"], json!({ "amount": 7331 }));
+
+    assert_eq!(gateway.claim(&approval, 1).await.map(|r| r.reason()), Some(Reason::NotApproved));
+    let approved = run(&guarded, &approver, &["approve", id, "--yes"]);
+    assert_eq!(approved.json(), json!([{ "id": id, "state": "approved" }]));
+    assert_eq!(gateway.claim(&approval, 1).await, None);
+    assert_eq!(gateway.claim(&approval, 2).await.map(|r| r.reason()), Some(Reason::Used));
+    let shown = run(&guarded, &approver, &["approvals", "show", id]).json();
+    assert_eq!(shown["approval"]["rounds"][0]["gateway"], "gateway-1");
+    let metrics = guarded.registry.metrics().await;
+    for state in ["pending", "approved", "consumed"] {
+        let line = format!("registry_approval_steps_total{{state=\"{state}\"}} 1");
+        assert!(metrics.lines().any(|found| found == line), "{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn governor_sees_requests_without_arguments() {
+    let guarded = guarded_bank(&[]);
+    let gateway = FakeGateway::start(&guarded).await;
+    let approval = gateway.request("a", one_approver()).await;
+    let governor = guarded.token("gov", "security", "governor");
+    let shown = run(&guarded, &governor, &["approvals", "show", &approval.id]).json();
+    assert_eq!(shown["approval"]["arguments"], Value::Null);
+    let cancelled = run(&guarded, &governor, &["approvals", "cancel", &approval.id, "--yes"]);
+    assert_eq!(cancelled.json()[0]["state"], "cancelled");
+}
+
+#[tokio::test]
+async fn batch_denies_and_reports_each_request() {
+    let guarded = guarded_bank(&[]);
+    let gateway = FakeGateway::start(&guarded).await;
+    let first = gateway.request("a", one_approver()).await;
+    let second = gateway.request("b", one_approver()).await;
+    let approver = guarded.token("ann", "security", "approver");
+    let deny = |ids: &[&str]| {
+        let arguments =
+            [&["approvals", "deny"][..], ids, &["--reason", "too late", "--yes"]].concat();
+        run(&guarded, &approver, &arguments)
+    };
+    assert!(deny(&[&first.id, &second.id]).success());
+    let denied = gateway.request("a", one_approver()).await;
+    assert_eq!(denied.state(), State::Denied, "the caller receives the denial");
+    let third = gateway.request("c", one_approver()).await;
+    let mixed = deny(&[&first.id, &third.id]);
+    assert_eq!(mixed.code, 1, "{mixed:?}");
+    let results = mixed.json();
+    assert!(results[0]["error"].is_string(), "{results}");
+    assert_eq!(results[1], json!({ "id": third.id, "state": "denied" }));
+}
+
+#[tokio::test]
+async fn standing_grant_approves_until_revoked() {
+    let guarded = guarded_bank(&[]);
+    let gateway = FakeGateway::start(&guarded).await;
+    let rule = || {
+        let hours = prost_types::Duration { seconds: 8 * 3_600, nanos: 0 };
+        v1::PolicyApproval { standing_for: Some(hours), ..Default::default() }
+    };
+    let first = gateway.request("a", rule()).await;
+    let approver = guarded.token("ann", "security", "approver");
+    let run = |arguments: &[&str]| run(&guarded, &approver, arguments);
+    let long = run(&["approve", &first.id, "--for", "9h", "--yes"]);
+    assert!(long.code == 1 && long.has_code("GRANT_NOT_PERMITTED"), "{long:?}");
+    assert!(run(&["approve", &first.id, "--for", "1h", "--any-arguments", "--yes"]).success());
+    assert_eq!(gateway.request("b", rule()).await.state(), State::Approved);
+    let grants = run(&["approvals", "grants"]).json();
+    assert_eq!((&grants[0]["id"], &grants[0]["scope"]), (&json!(first.id), &json!("tool")));
+    assert!(run(&["approvals", "revoke", &first.id, "--yes"]).success());
+    assert_eq!(gateway.request("c", rule()).await.state(), State::Pending);
+}
+
+/// An identity provider, and the flags of servers that trust it.
+struct Provider {
+    pair: KeyPair,
+    flags: [String; 6],
+    _dir: TempDir,
+}
+
+impl Provider {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
+        let file = dir.path().join("jwks.json");
+        fs::write(&file, json!({ "keys": [jwk(&pair, "k1")] }).to_string()).expect("written");
+        let file = file.to_str().expect("UTF-8");
+        let flags =
+            ["--oidc-issuer", ISSUER, "--oidc-audience", "registry", "--oidc-jwks-file", file];
+        Self { pair, flags: flags.map(str::to_owned), _dir: dir }
+    }
+
+    fn token(&self, subject: &str) -> String {
+        let header = Header { kid: Some("k1".to_owned()), ..Header::new(Algorithm::ES256) };
+        let now = get_current_timestamp();
+        let claims = json!({ "iss": ISSUER, "aud": "registry", "sub": subject, "team": "security",
+            "iat": now, "exp": now + 600, "roles": "approver" });
+        let key = EncodingKey::from_ec_der(self.pair.serialized_der());
+        encode(&header, &claims, &key).expect("a token")
+    }
+}
+
+#[tokio::test]
+async fn four_eyes_need_another_person_of_same_issuer() {
+    let provider = Provider::new();
+    let flags: Vec<_> = provider.flags.iter().map(String::as_str).collect();
+    let guarded = guarded_bank(&flags);
+    let gateway = FakeGateway::start(&guarded).await;
+    let id = gateway.request("a", four_eyes()).await.id;
+    let approve = |token: &str| run(&guarded, token, &["approve", &id, "--yes"]);
+    let api_token = guarded.token("ann", "security", "approver");
+    for token in [api_token, provider.token("clerk")] {
+        let refused = approve(&token);
+        assert!(refused.code == 1 && refused.has_code("APPROVER_INELIGIBLE"), "{refused:?}");
+    }
+    assert_eq!(approve(&provider.token("bob")).json()[0]["state"], "approved");
+}
+
+#[tokio::test]
+async fn caller_sees_and_cancels_its_own_request() {
+    let provider = Provider::new();
+    let flags: Vec<_> = provider.flags.iter().map(String::as_str).collect();
+    let guarded = guarded_bank(&flags);
+    let gateway = FakeGateway::start(&guarded).await;
+    let approval = gateway.request("a", one_approver()).await;
+    let clerk = provider.token("clerk");
+    let own = run(&guarded, &clerk, &["approvals", "list", "--own"]).json();
+    assert_eq!(own[0]["id"], json!(approval.id));
+    let cancelled = run(&guarded, &clerk, &["approvals", "cancel", &approval.id, "--yes"]);
+    assert_eq!(cancelled.json()[0]["state"], "cancelled");
+}
+
+#[tokio::test]
+async fn relay_forwards_messages_of_gateways() {
+    let guarded = guarded_bank(&[]);
+    let relay = relay_of(&guarded);
+    let token = relay.token("gateway-9", "gateway");
+    let gateway = FakeGateway::with_token(&relay.server, token).await;
+    let approval = gateway.request("a", one_approver()).await;
+    let approver = guarded.token("ann", "security", "approver");
+    assert!(run(&guarded, &approver, &["approve", &approval.id, "--yes"]).success());
+    assert_eq!(gateway.claim(&approval, 1).await, None);
+    let shown = run(&guarded, &approver, &["approvals", "show", &approval.id]).json();
+    assert_eq!(shown["approval"]["rounds"][0]["gateway"], "gateway-9");
+    let people = FakeGateway::with_token(&relay.server, relay.token("ann", "approver")).await;
+    let wanted = v1::ListApprovalsRequest::default();
+    let refused = people.client.clone().list_approvals(wanted).await.expect_err("a relay");
+    assert_eq!(reason(&refused), (Code::FailedPrecondition, "READ_ONLY_RELAY".to_owned()));
+}
+
+#[tokio::test]
+async fn gateway_sends_no_message_in_other_name() {
+    let guarded = guarded_bank(&[]);
+    let gateway = FakeGateway::start(&guarded).await;
+    let forged =
+        v1::RequestApprovalRequest { gateway: "other".to_owned(), ..wanted("a", one_approver()) };
+    let refused = gateway.send(forged).await.expect_err("it is forged");
+    assert_eq!(reason(&refused), (Code::PermissionDenied, "PERMISSION_DENIED".to_owned()));
+}
+
+#[tokio::test]
+async fn webhook_receives_no_arguments() {
+    let webhook = Webhook::start(|| 204).await;
+    let guarded = guarded_bank(&webhook.flags());
+    let gateway = FakeGateway::start(&guarded).await;
+    let approval = gateway.request("a", one_approver()).await;
+    let approver = guarded.token("ann", "security", "approver");
+    assert!(run(&guarded, &approver, &["approve", &approval.id, "--yes"]).success());
+    let seen = || async { webhook.server.all_seen().len() >= 2 };
+    acceptance::eventually("the webhook receives both messages", seen).await;
+    let seen = webhook.server.all_seen();
+    let kinds: Vec<_> = seen.iter().map(|request| &request.body["type"]).collect();
+    assert_eq!(kinds, ["approval.pending", "approval.decided"]);
+    for request in &seen {
+        assert_eq!(request.body["data"]["id"], json!(approval.id));
+        assert!(!request.text.contains("7331"), "{}", request.text);
+    }
+}
+
+#[tokio::test]
+async fn restored_database_ends_approvals() {
+    let guarded = guarded_bank(&[]);
+    let gateway = FakeGateway::start(&guarded).await;
+    let approval = gateway.request("a", one_approver()).await;
+    let approver = guarded.token("ann", "security", "approver");
+    assert!(run(&guarded, &approver, &["approve", &approval.id, "--yes"]).success());
+    assert!(server(&guarded.database, &["ledger", "recover"]).status.success());
+    let refusal = gateway.claim(&approval, 1).await.expect("a refusal");
+    assert_eq!((refusal.reason(), refusal.state()), (Reason::NotApproved, State::Invalid));
+}
