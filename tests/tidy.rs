@@ -121,7 +121,7 @@ fn modules_have_one_layout() {
 }
 
 /// Workspace crates that each crate may depend on, except for tests (docs/architecture.md).
-const DEPENDENCIES: [(&str, &[&str]); 34] = [
+const DEPENDENCIES: [(&str, &[&str]); 35] = [
     ("schema-compat", &[]),
     ("registry-core", &["schema-compat"]),
     ("registry-proto", &["ledger", "registry-core", "schema-compat"]),

@@ -73,7 +73,7 @@ impl Session {
 /// Runs a command. A failure includes the likely cause of a failed connection or authentication.
 pub(crate) async fn run(Arguments { globals, command }: Arguments) -> Result<(), Failure> {
     let session = Session { screen: Screen::new(&globals), globals };
-    match dispatch(&session, command).await {
+    match Box::pin(dispatch(&session, command)).await {
         Ok(()) => Ok(()),
         Err(failure) => Err(failure.explained().await),
     }
@@ -122,7 +122,7 @@ async fn dispatch(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Deprecate(args) => lifecycle::deprecate(session, args).await,
         Command::Retire(args) => lifecycle::retire(session, args).await,
         Command::Restore(args) => lifecycle::restore(session, args).await,
-        Command::Revert(args) => revert::run(session, args).await,
+        Command::Revert(args) => Box::pin(revert::run(session, args)).await,
         Command::Archive(args) => settings::archive(session, args, true).await,
         Command::Unarchive(args) => settings::archive(session, args, false).await,
         Command::Transfer(args) => settings::transfer(session, args).await,

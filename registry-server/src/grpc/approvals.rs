@@ -31,7 +31,7 @@ impl Service {
 
 /// The person that calls.
 fn viewer<T>(request: &Request<T>) -> Result<Viewer, Status> {
-    Ok(Viewer::new(&access::principal(request)?))
+    Ok(Viewer::new(&*access::principal(request)?))
 }
 
 /// The principal of the gateway of a message, and the message with it.

@@ -140,8 +140,8 @@ async fn approver_decides_at_command_line() {
     assert_eq!(shown["approval"]["arguments"], json!({ "amount": 7331 }));
 
     assert_eq!(gateway.claim(&approval, 1).await.map(|r| r.reason()), Some(Reason::NotApproved));
-    let approved = run(&guarded, &approver, &["approve", id, "--yes"]);
-    assert_eq!(approved.json(), json!([{ "id": id, "state": "approved" }]));
+    let decided = run(&guarded, &approver, &["approve", id, "--yes"]);
+    assert_eq!(decided.json(), json!([{ "id": id, "state": "approved" }]));
     assert_eq!(gateway.claim(&approval, 1).await, None);
     assert_eq!(gateway.claim(&approval, 2).await.map(|r| r.reason()), Some(Reason::Used));
     let shown = run(&guarded, &approver, &["approvals", "show", id]).json();

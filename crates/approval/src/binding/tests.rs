@@ -22,9 +22,9 @@ fn change_of_any_part_changes_key() {
     let keys: std::collections::BTreeSet<_> = changes
         .iter()
         .map(|change| {
-            let mut changed = call.clone();
-            change(&mut changed);
-            changed.key()
+            let mut call = call.clone();
+            change(&mut call);
+            call.key()
         })
         .chain([call.key()])
         .collect();

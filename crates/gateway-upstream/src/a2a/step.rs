@@ -113,7 +113,9 @@ impl AgentLink {
             }
             Error::OpenTask { mut why, mut said } => {
                 self.hidden.replace_in_text(&mut why);
-                said.iter_mut().for_each(|said| self.hidden.replace_in_text(said));
+                for text in &mut said {
+                    self.hidden.replace_in_text(text);
+                }
                 Error::OpenTask { why, said }
             }
             error => error,

@@ -136,7 +136,7 @@ fn invalid_policy_fields_are_rejected_at_their_pointer() {
     assert!(read(inspected(vec![rule(v1::PolicyDataClass::Contact, log)])).is_ok());
     let anchor = |seconds, nanos| Some(prost_types::Timestamp { seconds, nanos });
     let period = |number| Some(v1::policy_budget::Window::Period(number));
-    for (policy, pointer) in [
+    for (policy, pointer) in vec![
         (v1::Policy { mode: 9, ..valid.clone() }, "/mode"),
         (v1::Policy { default: 9, ..valid.clone() }, "/default"),
         (stale(window(-1, 0)), "/maxStaleness"),

@@ -481,11 +481,12 @@ impl World {
 
     fn receive(&mut self, message: &Message, answer: Answer) {
         match answer {
-            Answer::Opened(Some(request)) if request.state == State::Approved => {
-                if self.calls[message.call].approved.is_none() {
-                    self.calls[message.call].approved = Some(request.id);
-                    self.claim(message.call);
-                }
+            Answer::Opened(Some(request))
+                if request.state == State::Approved
+                    && self.calls[message.call].approved.is_none() =>
+            {
+                self.calls[message.call].approved = Some(request.id);
+                self.claim(message.call);
             }
             Answer::Claimed { is_granted: true, at } if !self.calls[message.call].is_sent => {
                 self.send(message.call, at);

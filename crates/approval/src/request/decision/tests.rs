@@ -20,12 +20,13 @@ fn deny(reason: &str) -> Choice {
     Choice::Deny { reason: reason.to_owned() }
 }
 
-fn refusal(rule: Approval, decider: &Decider) -> Option<DecideError> {
-    decide(&pending(rule), decider, &APPROVE, at(1)).err()
-}
-
-fn ineligible(reason: Ineligible) -> Option<DecideError> {
-    Some(DecideError::Ineligible(reason))
+/// Why the person may not decide.
+fn refusal(rule: Approval, decider: &Decider) -> Option<Ineligible> {
+    match decide(&pending(rule), decider, &APPROVE, at(1)) {
+        Ok(_) => None,
+        Err(DecideError::Ineligible(reason)) => Some(reason),
+        Err(error) => panic!("{error:?}"),
+    }
 }
 
 #[test]
@@ -40,13 +41,13 @@ fn approver_approves_pending_request() {
 #[test]
 fn decision_needs_role_and_listed_team() {
     let reader = Decider { is_approver: false, ..decider("bob") };
-    assert_eq!(refusal(rule(), &reader), ineligible(Ineligible::NotApprover));
+    assert_eq!(refusal(rule(), &reader), Some(Ineligible::NotApprover));
     let finance = || Approval { approvers: vec![Approver::Team("finance".into())], ..rule() };
-    assert_eq!(refusal(finance(), &decider("bob")), ineligible(Ineligible::NotSelected));
+    assert_eq!(refusal(finance(), &decider("bob")), Some(Ineligible::NotSelected));
     let member = Decider { team: Some("finance".into()), ..decider("bob") };
     assert_eq!(refusal(finance(), &member), None);
     assert_eq!(refusal(finance(), &Decider { is_approver: false, ..member }), {
-        ineligible(Ineligible::NotApprover)
+        Some(Ineligible::NotApprover)
     });
 }
 
@@ -64,7 +65,7 @@ fn four_eyes_reject_the_caller_in_every_form() {
         (unnamed, Indistinct::UnknownPerson),
         (elsewhere, Indistinct::Issuer),
     ] {
-        assert_eq!(refusal(four_eyes(), &decider), ineligible(Ineligible::Caller(reason)));
+        assert_eq!(refusal(four_eyes(), &decider), Some(Ineligible::Caller(reason)));
         assert_eq!(refusal(rule(), &decider), None, "without four eyes");
     }
     assert_eq!(refusal(four_eyes(), &decider("bob")), None);
@@ -73,10 +74,10 @@ fn four_eyes_reject_the_caller_in_every_form() {
 #[test]
 fn four_eyes_reject_tokens_and_owners() {
     let token = Decider { sign_in: SignIn::Token, ..decider("bob") };
-    assert_eq!(refusal(four_eyes(), &token), ineligible(Ineligible::Token));
+    assert_eq!(refusal(four_eyes(), &token), Some(Ineligible::Token));
     assert_eq!(refusal(rule(), &token), None);
     let owner = Decider { team: Some("owners".into()), ..decider("bob") };
-    assert_eq!(refusal(four_eyes(), &owner), ineligible(Ineligible::Owner));
+    assert_eq!(refusal(four_eyes(), &owner), Some(Ineligible::Owner));
     let moved = Decider { team: Some("later".into()), ..decider("bob") };
     let current = Current { owners: ["later".to_owned()].into(), is_current: true };
     let review =
