@@ -146,7 +146,7 @@ fn load(args: &Args) -> Result<Config, ExitError> {
 }
 
 fn start_logging(args: &Args) -> Result<(), String> {
-    let filter = EnvFilter::try_new(&args.log).map_err(|e| format!("--log: {e}"))?;
+    let filter = EnvFilter::try_new(&args.log).map_err(|e| format!("--log or GATEWAY_LOG: {e}"))?;
     let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match args.log_format {
         LogFormat::Text if std::io::stderr().is_terminal() => logging.with_ansi(true).init(),

@@ -682,7 +682,7 @@ fn describe_catalog(cache: &Cache, origin: CatalogOrigin) -> String {
     let (revision, tools) = (catalog.revision(), catalog.of_kind(Kind::Tool).count());
     match origin {
         CatalogOrigin::Cache => {
-            format!("catalog revision {revision} from cache, {}", tool_count(tools))
+            format!("catalog revision {revision} from cache with {}", tool_count(tools))
         }
         _ if !cache.has_catalog() => "0 tools, no cache yet".to_owned(),
         CatalogOrigin::Registry => {

@@ -8,7 +8,8 @@ fn reference_of_options_is_current() {
     let command = Args::command();
     let body = format!(
         "Options override environment variables, and both override the [configuration \
-         file](gateway-config.md). `gateway-agent --help` shows the same.\n\n{}{}",
+         file](gateway-config.md). An empty variable counts as unset. `gateway-agent --help` shows \
+         the same.\n\n{}{}",
         reference_pages::options(&command),
         reference_pages::subcommands(&command),
     );

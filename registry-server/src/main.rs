@@ -35,7 +35,8 @@ fn main() -> ExitCode {
     raise_file_limit();
     let config: Config = command_line::parse(Config::command());
     if let Err(e) = telemetry::start(&config.log, config.log_format) {
-        return fail(USAGE, &format!("invalid --log filter {:?}: {e}", config.log));
+        let problem = format!("--log or REGISTRY_LOG: invalid filter {:?}: {e}", config.log);
+        return fail(USAGE, &problem);
     }
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,

@@ -7,7 +7,8 @@ use registry_server::Config;
 fn reference_of_options_is_current() {
     let command = Config::command();
     let body = format!(
-        "Options override environment variables. `registry-server --help` shows the same.\n\n{}{}",
+        "Options override environment variables; an empty variable counts as unset. \
+         `registry-server --help` shows the same.\n\n{}{}",
         reference_pages::options(&command),
         reference_pages::subcommands(&command),
     );

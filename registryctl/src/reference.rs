@@ -18,7 +18,8 @@ fn reference_of_options_is_current() {
     let body = format!(
         "`registryctl COMMAND --help` shows the options of a command, and [Commands of \
          registryctl](registryctl-commands.md) lists all of them.\n\n{}\n## Options of all \
-         commands\n\n{}",
+         commands\n\nOptions override environment variables; an empty variable counts as \
+         unset.\n\n{}",
         reference_pages::table(["command", "purpose"], &rows),
         reference_pages::options(&command),
     );

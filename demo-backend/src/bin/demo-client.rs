@@ -114,10 +114,11 @@ async fn connect(cli: &Cli) -> Result<Client, String> {
 
 /// Describes a failed connection. rmcp omits the causes of an HTTP error.
 fn described(error: &ClientInitializeError) -> String {
-    let mut text = error.to_string();
-    let ClientInitializeError::TransportError { error, .. } = error else { return text };
+    let whole = || error.to_string();
+    let ClientInitializeError::TransportError { error, .. } = error else { return whole() };
     let http = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
-    let Some(StreamableHttpError::Client(error)) = http else { return text };
+    let Some(StreamableHttpError::Client(error)) = http else { return whole() };
+    let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         text = format!("{text}: {cause}");

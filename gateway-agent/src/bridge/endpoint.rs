@@ -70,7 +70,7 @@ pub enum Token {
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidEndpoint {
     /// The URL is invalid.
-    #[error("--gateway: `{0}` is not a URL such as http://127.0.0.1:7080/mcp")]
+    #[error("--gateway or GATEWAY_URL: `{0}` is not a URL such as http://127.0.0.1:7080/mcp")]
     Url(String),
     /// The token would cross the network in plain text.
     #[error(
@@ -82,7 +82,7 @@ pub enum InvalidEndpoint {
     #[error("the token {0}")]
     Token(String),
     /// The agent's name or version cannot be a header.
-    #[error("--agent: `{0}` is not the name or the version of an agent")]
+    #[error("--agent or GATEWAY_AGENT: `{0}` is not the name or the version of an agent")]
     Agent(String),
     /// The TLS files are invalid.
     #[error(transparent)]

@@ -18,11 +18,18 @@ impl fmt::Display for Problem {
         if let Some(line) = self.line {
             write!(f, "line {line}: ")?;
         }
-        if !self.field.is_empty() {
-            write!(f, "{}: ", self.field)?;
+        match self.field.strip_prefix("--") {
+            Some(name) => write!(f, "--{name} or {}: ", variable_of(name))?,
+            None if self.field.is_empty() => {}
+            None => write!(f, "{}: ", self.field)?,
         }
         f.write_str(&self.message)
     }
+}
+
+/// The environment variable of a flag of the gateway.
+pub(super) fn variable_of(flag: &str) -> String {
+    format!("GATEWAY_{}", flag.to_uppercase().replace('-', "_"))
 }
 
 /// An invalid configuration with all its problems.
@@ -40,7 +47,11 @@ impl fmt::Display for InvalidConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.problems.len();
         let noun = if count == 1 { "problem" } else { "problems" };
-        write!(f, "{}: {count} {noun} in the configuration", self.file.display())?;
+        if self.problems.iter().all(|problem| problem.field.starts_with("--")) {
+            write!(f, "{count} {noun} in the options")?;
+        } else {
+            write!(f, "{}: {count} {noun} in the configuration", self.file.display())?;
+        }
         self.problems.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
     }
 }

@@ -88,7 +88,7 @@ registry:
     ");
     let args = Args { listen: Some("0.0.0.0:7080".parse().unwrap()), ..Args::default() };
     let found = parse_with(DEFAULTS, &args).unwrap_err();
-    insta::assert_snapshot!(found.join("\n"), @"--listen: 0.0.0.0:7080 can be reached from other machines, and callers need no certificate; set `tls.clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure");
+    insta::assert_snapshot!(found.join("\n"), @"--listen or GATEWAY_LISTEN: 0.0.0.0:7080 can be reached from other machines, and callers need no certificate; set `tls.clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure");
 }
 
 #[test]
@@ -351,6 +351,15 @@ fn problems_of_flags_name_the_flag() {
 }
 
 #[test]
+fn flags_and_variables_have_one_name() {
+    let command = <Args as clap::CommandFactory>::command();
+    for arg in command.get_arguments() {
+        let (Some(flag), Some(variable)) = (arg.get_long(), arg.get_env()) else { continue };
+        assert_eq!(variable, super::problem::variable_of(flag).as_str());
+    }
+}
+
+#[test]
 fn stdio_rejects_unknown_fields() {
     for (child, expected) in [
         (
@@ -380,7 +389,7 @@ fn problems_omit_passwords() {
         let written = parse(&format!("registry: {{ source: '{source}' }}")).unwrap_err();
         let args = Args::try_parse_from(["gateway-agent", "--registry", &source]).unwrap();
         let flag = parse_with("", &args).unwrap_err();
-        assert!(flag[0].starts_with("--registry: "), "{flag:?}");
+        assert!(flag[0].starts_with("--registry or GATEWAY_REGISTRY: "), "{flag:?}");
         let target =
             format!("{DEFAULTS}\ntargets: [{{ server: a, version: 1.0.0, http: '{source}' }}]");
         for found in [written, flag, parse(&target).unwrap_err()] {

@@ -233,7 +233,7 @@ fn read_author(principal: &Principal, author: String) -> Result<String, InvalidR
     let author = invalid::line("author", author, limits::AUTHOR_BYTES)?;
     if principal.is_authenticated() {
         let problem = format!(
-            "`{author}` is not the authenticated caller `{}`; omit the field",
+            "`{author}` is not the authenticated caller `{}`; omit the author",
             principal.name
         );
         return Err(InvalidRequest::Field { field: "author", problem });

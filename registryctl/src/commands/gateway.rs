@@ -124,15 +124,17 @@ async fn contracts(session: &Session, admin: &Admin) -> Result<(), Failure> {
                 format!("{} ({})", admin::text(&drift["part"]), admin::text(&drift["class"]))
             })
             .collect();
+        // Only violations of the tool's schema were counted.
+        let state = tool["state"].as_str().unwrap_or("not compared");
         let accepted = if tool["accepted"] == true { ", accepted" } else { "" };
         let cells = [
             admin::text(&tool["tool"]),
-            format!("{}{accepted}", admin::text(&tool["state"])),
+            format!("{state}{accepted}"),
             if is_quarantined { "yes" } else { "" }.to_owned(),
             parts.join(", "),
             admin::text(&tool["live"]),
         ];
-        match (is_quarantined, admin::text(&tool["state"]).as_str()) {
+        match (is_quarantined, state) {
             (true, _) => table.painted(Paint::Bad, cells),
             (false, "unchanged") => table.row(cells),
             _ => table.painted(Paint::Careful, cells),

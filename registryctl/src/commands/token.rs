@@ -192,12 +192,16 @@ fn writable(roles: &[&str]) -> &'static str {
 fn rights(role: &str) -> Option<&'static str> {
     Some(match role {
         "reader" | "approver" => "read the catalog and the history",
-        "publisher" => "register and change what the team owns",
-        "auditor" => "list gateways and budgets, read usage and token events, and verify the log",
+        "publisher" => {
+            "read the catalog and the history, and register and change what the team owns"
+        }
+        "auditor" => {
+            "read the catalog and the history, list gateways and budgets, read usage and token events, and verify the log"
+        }
         "gateway" => "follow the registry, and report spending and usage",
         "relay" => "follow the registry, and forward the reports of gateways",
         "governor" => {
-            "register and retire policies about names of any team, change budgets, read usage, and list gateways"
+            "read the catalog and the history, register and retire policies about names of any team, change budgets, read usage, and list gateways"
         }
         "admin" => "everything, including names of other teams, and tokens",
         _ => return None,

@@ -53,6 +53,10 @@ pub(super) async fn run(session: &Session, args: UsageArgs) -> Result<(), Failur
     if session.screen.format == Format::Json {
         return session.screen.json(&usage);
     }
+    if usage.is_empty() {
+        let help = "without filters, `--by agent,tool` shows the names that have calls";
+        return session.screen.line(&format!("no calls; {help}"));
+    }
     session.screen.table(&table(&by, interval.is_some(), &usage))
 }
 

@@ -250,6 +250,10 @@ fn require_valid_tool(target: &Target, live: LiveServer) -> Result<LiveServer, F
 /// The help for a URL that the server does not serve.
 const MISSING_HELP: &str = "check the path of the URL; the endpoint of an MCP server is often /mcp";
 
+/// The help for an answer of another protocol.
+const AGENT_HELP: &str =
+    "for an A2A agent, use `import a2a` or `drift --target agent:NAME@VERSION=URL`";
+
 fn initialize_failure(target: &Target, error: &ClientInitializeError) -> Failure {
     use ClientInitializeError::{ConnectionClosed, LegacyFallbackFailed, TransportError};
     match error {
@@ -265,7 +269,10 @@ fn initialize_failure(target: &Target, error: &ClientInitializeError) -> Failure
             None => target.unreachable(short(&root_cause(error))),
         },
         ConnectionClosed(_) => target.unreachable("the server closed the connection"),
-        other => target.invalid_response(format!("not an MCP server: {}", short(other))),
+        other => {
+            let failure = target.invalid_response(format!("not an MCP server: {}", short(other)));
+            failure.with_help(AGENT_HELP.to_owned())
+        }
     }
 }
 

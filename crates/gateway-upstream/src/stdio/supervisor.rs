@@ -124,7 +124,7 @@ impl Supervisor {
             }
             let wait = backoff.next_delay();
             // A reason can be long: that of a missing program has PATH.
-            let reason: &str = if logged.as_ref() == Some(&how) { "unchanged" } else { &how };
+            let reason: &str = if logged.as_ref() == Some(&how) { "as before" } else { &how };
             tracing::warn!(
                 target.server = %self.plan.server, %reason, remedy, wait_ms = wait.as_millis(),
                 "restarting a child process"

@@ -115,7 +115,11 @@ impl Reader {
         match Path::parse(self.problems.string(value, at)?) {
             Ok(path) => Some(path),
             Err(e) => {
-                self.problems.invalid(at, e.to_string(), "write RFC 9535, like `$.items[*].id`");
+                self.problems.invalid(
+                    at,
+                    e.to_string(),
+                    "write RFC 9535, like `$.city` or `$.items[*].id`",
+                );
                 None
             }
         }

@@ -79,8 +79,6 @@ fn reserved_meta_and_unknown_task_support_are_left_out() {
              MCP defines only \"forbidden\", \"optional\" and \"required\"",
             "Import /tools/0/_meta/io.modelcontextprotocol~1x: \
              the key `io.modelcontextprotocol/x` is reserved for MCP or the gateway",
-            "Import /tools/0/_meta/registry~1version: \
-             the key `registry/version` is reserved for MCP or the gateway",
         ]
     );
 }

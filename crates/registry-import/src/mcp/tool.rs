@@ -106,7 +106,8 @@ impl Common {
         let mut meta = tool["_meta"].as_object().cloned().unwrap_or_default();
         meta.retain(|key, _| {
             let is_kept = !is_reserved_meta_key(key);
-            if !is_kept {
+            // Gateways add their own keys to each tool, which need no report.
+            if !is_kept && !key.starts_with("registry/") {
                 let at = pointer_join(&format!("{pointer}/_meta"), key);
                 let what = format!("the key {} is reserved for MCP or the gateway", quoted(key));
                 self.repairs.made(at, what, "it was left out");

@@ -35,8 +35,9 @@ pub(super) fn explain(database: &str, error: &sqlx::Error) -> Error {
 
 /// A failure to open the database.
 pub(super) fn explain_open(database: &str, error: &sqlx::Error) -> Error {
-    let config =
-        |help| Error::Config { database: database.to_owned(), detail: error.to_string(), help };
+    // The whole text ends with a line of the source of Postgres.
+    let detail = error.as_database_error().map_or_else(String::new, |e| e.message().to_owned());
+    let config = |help| Error::Config { database: database.to_owned(), detail, help };
     match code(error).as_deref() {
         Some("3D000") => config("create it with createdb"),
         Some("28000" | "28P01") => config("check the user name, the password and pg_hba.conf"),
