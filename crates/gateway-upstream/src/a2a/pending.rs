@@ -16,7 +16,7 @@ use gateway_protocol::jsonrpc::ObjectWriter;
 use retry_backoff::jittered;
 use serde_json::{Map, Value, value::RawValue};
 use tokio::{
-    sync::{SemaphorePermit, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     time::{Instant, sleep, timeout},
 };
 
@@ -215,7 +215,7 @@ impl AgentLink {
                 () = sender.closed() => {
                     let is_sent = !send_state.cancel_if_unsent();
                     match link.read_abandoned.try_acquire() {
-                        Ok(place) if is_sent => link.read_abandoned(place, answer).await,
+                        Ok(_place) if is_sent => link.read_abandoned(answer).await,
                         _ => None,
                     }
                 }
@@ -230,11 +230,7 @@ impl AgentLink {
     }
 
     /// Reads the response to a message whose caller waits no longer, within the limits.
-    pub(super) async fn read_abandoned<T>(
-        &self,
-        _place: SemaphorePermit<'_>,
-        answer: impl Future<Output = T>,
-    ) -> Option<T> {
+    pub(super) async fn read_abandoned<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
         let last = async {
             self.stop.cancelled().await;
             sleep(SHUTDOWN_TIMEOUT).await;

@@ -109,9 +109,8 @@ impl AgentLink {
         late: &SetOnce<Duration>,
         limit: Duration,
     ) -> Option<Result<Value, Error>> {
-        let place = self.read_abandoned.try_acquire().ok()?;
         let _ = late.set(limit);
-        self.read_abandoned(place, answer).await
+        self.read_abandoned(answer).await
     }
 }
 

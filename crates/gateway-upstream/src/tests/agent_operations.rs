@@ -9,11 +9,11 @@ use std::{
 };
 
 use ::a2a::{ErrorKind, Operation, extensions::Extensions};
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, future::join_all};
 use gateway_policy::BufferPool;
 use gateway_protocol::trace_context::TraceContext;
 use serde_json::{Value, json};
-use tokio::sync::{SetOnce, mpsc};
+use tokio::sync::{Semaphore, SetOnce, mpsc};
 
 use super::{
     agents::{agent, start_at, target_at},
@@ -336,6 +336,46 @@ async fn late_answer_is_read_without_its_caller() {
 }
 
 #[tokio::test]
+async fn late_answers_are_limited_by_the_queue_only() {
+    let answers = Arc::new(Semaphore::new(0));
+    let held = Arc::clone(&answers);
+    let server = Server::serve(move |seen| {
+        let answers = Arc::clone(&held);
+        async move {
+            match seen.rpc_method() {
+                "SendMessage" => {
+                    let _ = answers.acquire().await;
+                    seen.result(&json!({ "task": task("a2a-1.0", "working") }))
+                }
+                "GetTask" => seen.error(200, &::a2a::Failure::task_not_found("none").to_json_rpc()),
+                _ => seen.unknown_method(),
+            }
+        }
+    });
+    let server = server.await;
+    let upstreams = start_at(http_at(&server.url()), limits(), TIMING);
+    upstreams.until_up().await;
+    let expired: Vec<SetOnce<Duration>> = (0..80).map(|_| SetOnce::new()).collect();
+    let messages = expired.iter().map(|expired| {
+        let limit = Duration::from_secs(1);
+        let setting = Setting { late: Some(expired), limit, ..Setting::default() };
+        let upstreams = &*upstreams;
+        async move { operate_in(&setting, upstreams, Operation::SendMessage, message()).await }
+    });
+    let release = async {
+        let all = join_all(expired.iter().map(SetOnce::wait));
+        // A message that fails at once has no expired limit.
+        let _ = tokio::time::timeout(Duration::from_secs(10), all).await;
+        answers.close();
+    };
+    let (outcomes, ()) = tokio::join!(join_all(messages), release);
+    for outcome in outcomes {
+        assert_eq!(outcome.unwrap()["task"]["id"], "t");
+    }
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn continued_task_is_returned_at_time_limit() {
     let (server, upstreams) = start("a2a-1.0", |asked, seen| match asked.operation {
         Operation::SendMessage => Reply::stall(),
@@ -453,7 +493,7 @@ async fn rejected_methods_share_one_probe_per_second() {
     let (server, upstreams) = start("a2a-1.0", |_, seen| seen.unknown_method()).await;
     let before = server.seen("GetTask").len();
     let messages = (0..5).map(|_| operate(&upstreams, Operation::SendMessage, message(), None));
-    for outcome in futures_util::future::join_all(messages).await {
+    for outcome in join_all(messages).await {
         let Err(Error::Agent(failure)) = outcome else { panic!("{outcome:?}") };
         assert_eq!(failure.kind, ErrorKind::MethodNotFound);
     }
