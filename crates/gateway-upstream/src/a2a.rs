@@ -39,8 +39,8 @@ use super::{
 };
 use crate::{TargetConfig, TransportConfig};
 
-/// Maximum abandoned messages of steps whose response is still read, to cancel the task. Those of
-/// callers keep their places in the queue of the agent, of which each caller has a share.
+/// Maximum abandoned messages of steps whose response is still read, to cancel the task. Messages of
+/// callers keep their places in the queue of the agent, which has a limit per caller.
 const MAX_ABANDONED: usize = 64;
 
 /// The link to one agent.

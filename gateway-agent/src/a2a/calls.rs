@@ -160,14 +160,16 @@ async fn run_stream(
     client: mpsc::Sender<Step>,
 ) {
     let (events, received) = mpsc::channel(EVENTS);
+    let late = Arc::new(SetOnce::new());
     let client = StreamClient {
         steps: client,
         form,
         tasks: call.tasks.clone(),
         is_task_known: call.operation() == Operation::SubscribeToTask,
+        late: Arc::clone(&late),
     };
-    let ((result, mut record), (client, bytes)) =
-        tokio::join!(Box::pin(call.run(&gateway, Some(events), None)), client.forward(received));
+    let running = Box::pin(call.run(&gateway, Some(events), Some(late)));
+    let ((result, mut record), (client, bytes)) = tokio::join!(running, client.forward(received));
     record.answered(bytes);
     if let Err(refusal) = result {
         // A client that has left misses the error.
@@ -182,6 +184,8 @@ struct StreamClient {
     tasks: TaskObserver,
     /// Whether the client can subscribe again.
     is_task_known: bool,
+    /// Set if the client must not wait for the first event any longer.
+    late: Arc<SetOnce<Duration>>,
 }
 
 impl StreamClient {
@@ -189,11 +193,17 @@ impl StreamClient {
     /// then the receiver is dropped, which ends the stream and does not cancel the task. Returns the
     /// size of the events.
     async fn forward(mut self, mut events: mpsc::Receiver<AgentEvent>) -> (Self, usize) {
-        let mut bytes = 0;
+        let (mut bytes, mut is_late) = (0, false);
         loop {
             let received = tokio::select! {
                 biased;
                 () = self.steps.closed(), if self.is_task_known => None,
+                limit = self.late.wait(), if !is_late => {
+                    is_late = true;
+                    let refusal = Refusal::late(*limit, self.tasks.has_list());
+                    let _ = self.steps.send(Step::Failed(Box::new(refusal))).await;
+                    continue;
+                }
                 received = events.recv() => received,
             };
             // The memory of an event is released when the client takes it.

@@ -63,7 +63,7 @@ impl Oidc {
         Ok(Principal { until: end(&claims), ..principal })
     }
 
-    /// Verifies the ID token of a sign-in (OpenID Connect Core 1.0, section 3.1.3.7). The audience is the client. An
+    /// Verifies the ID token of a sign-in (`OpenID` Connect Core 1.0, section 3.1.3.7). The audience is the client. An
     /// error is the reason for the log.
     pub(crate) async fn id_token(
         &self,

@@ -73,7 +73,7 @@ mod tests {
 
     fn read(is_secure: bool, lines: &[&'static str]) -> Option<String> {
         let lines = lines.iter().map(|line| (COOKIE, HeaderValue::from_static(line)));
-        let headers = HeaderMap::from_iter(lines);
+        let headers: HeaderMap = lines.collect();
         Cookies { is_secure }.read(&headers, Cookie::Session).map(str::to_owned)
     }
 

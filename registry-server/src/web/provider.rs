@@ -1,4 +1,4 @@
-//! The identity provider as the server's authorization server (OpenID Connect Core 1.0, RFC 7636, RFC 9207).
+//! The identity provider as the server's authorization server (`OpenID` Connect Core 1.0, RFC 7636, RFC 9207).
 
 use std::{
     net::SocketAddr,
@@ -91,7 +91,7 @@ pub(super) struct Endpoints {
     names_issuer: bool,
 }
 
-/// The metadata of the provider (OpenID Connect Discovery 1.0, section 3).
+/// The metadata of the provider (`OpenID` Connect Discovery 1.0, section 3).
 #[derive(Deserialize)]
 struct Metadata {
     issuer: String,

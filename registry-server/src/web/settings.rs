@@ -11,7 +11,7 @@ use crate::flags::https_url;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Pages")]
 pub struct WebConfig {
-    /// Serve pages for approvals at this URL, which browsers use: https://HOST[:PORT]
+    /// Serve pages for approvals at this URL, which browsers use, such as `https://registry.example`
     ///
     /// Requires HTTPS, except on localhost, where cookies lack the prefix `__Host-` and `Secure`. A relay has no
     /// pages. Sessions are in the memory of one server: a load balancer must keep a browser on one server.

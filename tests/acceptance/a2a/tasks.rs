@@ -120,11 +120,17 @@ impl Desk {
     /// The task, and its end when it is released.
     fn events(self: &Arc<Self>, received: &Received, id: &str) -> Reply {
         let (desk, id, request) = (Arc::clone(self), id.to_owned(), received.body["id"].clone());
+        let is_late = received.body["params"]["message"]["parts"][0]["text"] == BLOCK;
         let events = stream::unfold(0, move |number| {
             let (desk, id, request) = (Arc::clone(&desk), id.clone(), request.clone());
             async move {
                 let result = match number {
-                    0 => json!({ "task": desk.task(&id) }),
+                    0 => {
+                        if is_late {
+                            desk.end().await;
+                        }
+                        json!({ "task": desk.task(&id) })
+                    }
                     1 => {
                         desk.end().await;
                         let status = desk.task(&id)["status"].take();
@@ -229,6 +235,23 @@ async fn task_of_late_answer_is_listed() {
     let task = listed[0]["id"].as_str().expect("an id");
     assert_eq!(caller.get(task).await.state(), COMPLETED);
     assert_eq!(office.requests("SendMessage"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn task_of_late_stream_is_listed() {
+    let (office, _scene, caller) = start("limits: { callTimeoutMs: 500 }\n").await;
+    let mut events = caller.stream("work", BLOCK).await;
+    let error = events.next().await.expect("an error");
+    let reason = &error["error"]["data"][0]["reason"];
+    assert_eq!((events.status, reason), (504, &json!("AGENT_TIMEOUT")), "{error}");
+    office.release();
+    eventually("the task is listed", || async {
+        let list = caller.call("ListTasks", &json!({})).await;
+        list.result()["tasks"][0]["id"].is_string()
+    })
+    .await;
+    let counts = ["SendStreamingMessage", "CancelTask"].map(|method| office.requests(method));
+    assert_eq!(counts, [1, 0]);
 }
 
 /// A skill that is called as a tool takes the path of a step.

@@ -106,8 +106,9 @@ impl AgentLink {
         };
         let WrittenRequest { id, request: http_request, .. } = written;
         let started = Instant::now();
-        let head = timeout(sink.limit, Box::pin(self.open(http_request, &meta.subject))).await;
-        let response = head.unwrap_or_else(|_| Err(timed_out(send_state, sink.limit)))?;
+        let opening = Box::pin(self.open(http_request, &meta.subject));
+        let head = sink.within_limit(opening, || !send_state.cancel_if_unsent()).await;
+        let response = head.unwrap_or_else(|| Err(timed_out(send_state, sink.limit)))?;
         let opens_stream = match dialect.binding {
             Binding::Grpc => grpc::opens_stream(response.headers()),
             Binding::JsonRpc | Binding::HttpJson => is_event_stream(response.headers()),

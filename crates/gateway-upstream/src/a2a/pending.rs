@@ -285,7 +285,7 @@ impl AgentLink {
         let (sender, mut events) = mpsc::channel(1);
         let (ended, outcome) = oneshot::channel();
         self.transport.client.spawn(async move {
-            let sink = EventSink::new(&sender, None, limit);
+            let sink = EventSink::new(&sender, None, limit, None);
             let (meta, sink) = (&own, Some(&sink));
             let outbound = Outbound { request: &request, meta, send_state: &sent, sink };
             tokio::select! {

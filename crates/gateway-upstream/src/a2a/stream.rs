@@ -4,8 +4,9 @@
 //! event ends with an error.
 
 use std::{
+    pin::pin,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -17,9 +18,12 @@ use gateway_policy::BufferReservation;
 use gateway_protocol::jsonrpc::Limits;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use hyper::body::Incoming;
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::{SetOnce, mpsc},
+    time::{Instant, timeout_at},
+};
 
-use super::{AgentLink, check::check_event, grpc};
+use super::{AgentLink, check::check_event, grpc, pending::TASK_ID_TIMEOUT};
 use crate::{
     breaker::BreakerPermit,
     error::{Error, Phase, ProtocolViolation},
@@ -36,6 +40,11 @@ pub(crate) struct EventSink<'a> {
     breaker: Option<&'a BreakerPermit>,
     /// Maximum time before the head of the response, and between two chunks.
     pub(super) limit: Duration,
+    /// Set to the limit if the first event is late, whose task is still unknown. `None`: the stream
+    /// ends.
+    late: Option<&'a SetOnce<Duration>>,
+    /// The end of the wait for a late first event.
+    late_until: OnceLock<Instant>,
     has_events: AtomicBool,
 }
 
@@ -44,21 +53,43 @@ impl<'a> EventSink<'a> {
         events: &'a mpsc::Sender<AgentEvent>,
         breaker: Option<&'a BreakerPermit>,
         limit: Duration,
+        late: Option<&'a SetOnce<Duration>>,
     ) -> Self {
-        Self { events, breaker, limit, has_events: AtomicBool::new(false) }
+        let (late_until, has_events) = (OnceLock::new(), AtomicBool::new(false));
+        Self { events, breaker, limit, late, late_until, has_events }
     }
 
-    /// Whether events arrived. The breaker then has counted a success.
+    /// Whether events arrived. The breaker then has counted a success, or a late first event.
     pub(crate) fn has_events(&self) -> bool {
         self.has_events.load(Ordering::Relaxed)
     }
 
     async fn send(&self, event: AgentEvent) -> Result<(), Error> {
         let is_first = !self.has_events.swap(true, Ordering::Relaxed);
-        if let Some(breaker) = self.breaker.filter(|_| is_first) {
+        let is_counted = self.late_until.get().is_some();
+        if let Some(breaker) = self.breaker.filter(|_| is_first && !is_counted) {
             breaker.record(false);
         }
         self.events.send(event).await.map_err(|_| ProtocolViolation::Closed.into())
+    }
+
+    /// Waits for the head of the response or for a chunk, within the limit. If the first event is late
+    /// and the request was sent, the wait continues for [`TASK_ID_TIMEOUT`], to learn the task.
+    pub(super) async fn within_limit<T>(
+        &self,
+        answer: impl Future<Output = T>,
+        is_sent: impl FnOnce() -> bool,
+    ) -> Option<T> {
+        let mut answer = pin!(answer);
+        let late_until = self.late_until.get().filter(|_| !self.has_events());
+        let until = late_until.copied().unwrap_or_else(|| Instant::now() + self.limit);
+        if let Ok(answer) = timeout_at(until, &mut answer).await {
+            return Some(answer);
+        }
+        let late = self.late.filter(|_| !self.has_events() && is_sent())?;
+        let until = *self.late_until.get_or_init(|| Instant::now() + TASK_ID_TIMEOUT);
+        let _ = late.set(self.limit);
+        timeout_at(until, answer).await.ok()
     }
 }
 
@@ -118,8 +149,8 @@ impl<'a> EventStream<'a> {
         let mut may_end = false;
         let mut task = requested.map(str::to_owned);
         loop {
-            let frame = timeout(sink.limit, next_frame(&mut self.body)).await;
-            let frame = frame.map_err(|_| Error::Timeout { phase: Phase::Call, after_ms })??;
+            let frame = sink.within_limit(next_frame(&mut self.body), || true).await;
+            let frame = frame.ok_or(Error::Timeout { phase: Phase::Call, after_ms })??;
             let Some(frame) = frame else {
                 return if may_end { Ok(()) } else { Err(ProtocolViolation::Closed.into()) };
             };

@@ -32,19 +32,26 @@ impl Target {
         };
         // Checked after the queue, because other requests may have failed meanwhile.
         let breaker_permit = self.breaker.acquire()?;
-        let sink = events.map(|events| EventSink::new(events, Some(&breaker_permit), limit));
+        let sends_first =
+            request.request.operation.sends_message() && request.request.task_id().is_none();
+        let late_task = late.filter(|_| sends_first);
+        let sink =
+            events.map(|events| EventSink::new(events, Some(&breaker_permit), limit, late_task));
         let mut sending = Box::pin(link.send(permit.subject(), request, limit, sink.as_ref()));
-        let stopped = self.stop.cancelled();
-        let outcome = tokio::select! {
-            outcome = &mut sending => outcome,
-            // Other requests may finish; streams would not.
-            () = stopped, if sink.is_some() => Err(Error::Stopped { server: permit.server().clone() }),
-            () = expired(late) => {
-                breaker_permit.record(true);
-                sending.await
+        let mut is_late = false;
+        let outcome = loop {
+            tokio::select! {
+                outcome = &mut sending => break outcome,
+                // Other requests may finish; streams would not.
+                () = self.stop.cancelled(), if sink.is_some() => {
+                    break Err(Error::Stopped { server: permit.server().clone() });
+                }
+                () = expired(late), if !is_late => {
+                    breaker_permit.record(true);
+                    is_late = true;
+                }
             }
         };
-        let is_late = late.is_some_and(|late| late.get().is_some());
         let is_recorded = is_late || sink.as_ref().is_some_and(EventSink::has_events);
         if !is_recorded && !outcome.as_ref().is_err_and(Error::is_local) {
             breaker_permit.record(outcome.as_ref().is_err_and(Error::is_failure));

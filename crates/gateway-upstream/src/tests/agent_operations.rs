@@ -336,6 +336,28 @@ async fn late_answer_is_read_without_its_caller() {
 }
 
 #[tokio::test]
+async fn late_first_event_is_read_without_its_caller() {
+    let expired = Arc::new(SetOnce::<Duration>::new());
+    let first = Arc::clone(&expired);
+    let (_server, upstreams) = start("a2a-1.0", move |_, seen| {
+        let (expired, id) = (Arc::clone(&first), seen.body["id"].clone());
+        let result = json!({ "task": task("a2a-1.0", "completed") });
+        Reply::events(futures_util::stream::once(async move {
+            expired.wait().await;
+            json!({ "jsonrpc": "2.0", "id": id, "result": result })
+        }))
+    })
+    .await;
+    let (sender, mut events) = mpsc::channel(1);
+    let setting = Setting { late: Some(&expired), events: Some(&sender), ..Setting::default() };
+    let operation = Operation::SendStreamingMessage;
+    operate_in(&setting, &upstreams, operation, message()).await.unwrap();
+    assert_eq!(expired.get(), Some(&Duration::from_millis(300)));
+    assert_eq!(events.recv().await.unwrap().event["task"]["id"], "t");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn late_answers_are_limited_by_the_queue_only() {
     let answers = Arc::new(Semaphore::new(0));
     let held = Arc::clone(&answers);

@@ -253,7 +253,7 @@ mod tests {
     fn viewer(method: Method, subject: Option<&str>, roles: &[Role]) -> Viewer {
         let (subject, person) = (subject.map(Arc::from), Some("17".into()));
         let roles = Roles::new(roles);
-        Viewer::new(&Principal { method, subject, person, roles, ..Principal::local("ann") })
+        Viewer::new(&Principal { roles, method, subject, person, ..Principal::local("ann") })
     }
 
     #[test]

@@ -13,9 +13,10 @@ impl From<Error> for Status {
             Error::Relay(upstream) => {
                 say(Code::FailedPrecondition, "READ_ONLY_RELAY").with("upstream", upstream)
             }
-            Error::UnknownRequest(_) | Error::UnknownGrant(_) => say(Code::NotFound, "NOT_FOUND"),
+            Error::UnknownRequest(_)
+            | Error::UnknownGrant(_)
+            | Error::Cancel(CancelError::NotFound) => say(Code::NotFound, "NOT_FOUND"),
             Error::Decide(reason) => decision_refusal(*reason),
-            Error::Cancel(CancelError::NotFound) => say(Code::NotFound, "NOT_FOUND"),
             Error::Cancel(CancelError::NotOpen(state)) => {
                 say(Code::FailedPrecondition, "APPROVAL_NOT_OPEN").with("state", state)
             }
