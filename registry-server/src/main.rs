@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         match config.command.clone() {
-            None => run(config).await,
+            None => Box::pin(run(config)).await,
             Some(Command::Token(command)) => tokens::run(&config, command).await,
             Some(Command::CheckpointKey(command)) => keys::run(&config, command).await,
             Some(Command::Ledger(command)) => recovery::run(&config, command).await,

@@ -60,7 +60,7 @@ impl TestServer {
 
     async fn open(directory: Arc<TempDir>, flags: &[&str], clock: Arc<dyn Clock>) -> Self {
         let config = config(directory.path(), flags);
-        let server = Server::open(config, clock).await.unwrap();
+        let server = Box::pin(Server::open(config, clock)).await.unwrap();
         let admin = server.admin_address().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

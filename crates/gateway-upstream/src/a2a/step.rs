@@ -113,7 +113,7 @@ impl AgentLink {
             }
             Error::OpenTask { mut why, mut said } => {
                 self.hidden.replace_in_text(&mut why);
-                for text in &mut said {
+                if let Some(text) = &mut said {
                     self.hidden.replace_in_text(text);
                 }
                 Error::OpenTask { why, said }
