@@ -101,7 +101,9 @@ fn functions_stay_within_line_limit() {
             let is_function = words.split(['(', '<']).next().is_some_and(|head| {
                 head.starts_with("fn ") || head.contains(" fn ") && !head.contains(['/', '"', '='])
             });
-            if !is_function || line.trim_end().ends_with([';', '}']) {
+            let mut heads = lines[i..].iter().map(|line| line.trim_end());
+            let head = heads.find(|line| line.ends_with(['{', '}', ';']));
+            if !is_function || head.is_some_and(|line| line.ends_with([';', '}'])) {
                 continue;
             }
             let end = format!("{}}}", &line[..line.len() - words.len()]);
