@@ -130,7 +130,7 @@ const DEPENDENCIES: [(&str, &[&str]); 34] = [
     ("registry-tls", &[]),
     (
         "registry-follow",
-        &["ledger", "registry-core", "registry-proto", "registry-tls", "retry-backoff"],
+        &["approval", "ledger", "registry-core", "registry-proto", "registry-tls", "retry-backoff"],
     ),
     ("registry-jwt", &["registry-core"]),
     ("mcp-registry", &["registry-core", "schema-compat"]),
@@ -187,6 +187,7 @@ const DEPENDENCIES: [(&str, &[&str]); 34] = [
         "gateway-agent",
         &[
             "a2a",
+            "approval",
             "atomic-file",
             "gateway-compose",
             "gateway-policy",
@@ -289,7 +290,7 @@ const LAYERS: &[Layers] = &[
             clock files batched_file logging metric_table origin random tls_metrics capacity
             workers buffers trace identity seal
             findings startup catalog_verifier cache freshness feed sync source contract governance
-            inspection spending usage view health audit pipeline ingress
+            inspection spending approvals usage view health audit pipeline ingress
             mcp a2a bridge admin config check server stdio
         ",
     },

@@ -6,6 +6,7 @@
 
 mod admit;
 mod agent;
+mod approval;
 pub mod arguments;
 mod directory;
 pub mod error;

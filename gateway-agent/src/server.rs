@@ -13,13 +13,14 @@ mod surfaces;
 
 use std::{future::Future, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
+use approval::Approvals;
 use atomic_file::with_suffix;
 use axum::Router;
 use gateway_compose::{CompositionState, Sagas};
 use gateway_upstream::{TargetHealth, TargetState, Upstreams, WorkerRuntimes, redact_url};
 use ledger::Ledger;
 use registry_core::{Kind, entity::policy::Reach};
-use registry_follow::{LedgerClient, UsageClient};
+use registry_follow::{ApprovalClient, LedgerClient, UsageClient};
 use registry_tls::{Acceptor, InvalidFile, MetricsHooks};
 use tokio::{
     net::TcpListener,
@@ -37,6 +38,7 @@ use self::{
 use crate::{
     a2a::{PushConfigs, PushFile, TaskIndex, TaskJournal},
     admin,
+    approvals::{CallApprovals, LocalApprovals},
     cache::{Cache, CacheError, Writer},
     capacity, clock,
     config::Config,
@@ -54,6 +56,9 @@ use crate::{
     trace::Tracer,
     usage::Usage,
 };
+
+/// The purpose of the key of digests of arguments.
+const APPROVED_ARGUMENTS: &[u8] = b"approved-arguments-1";
 
 /// Maximum drain time of the admin listener, after the callers' listener.
 const ADMIN_DRAIN: Duration = Duration::from_secs(1);
@@ -114,6 +119,17 @@ pub enum Error {
         /// The path of the cache.
         cache: PathBuf,
         /// The file system's error.
+        source: std::io::Error,
+    },
+    /// The file of approvals cannot be opened.
+    #[error(
+        "cannot open the approvals {}: {source}",
+        .path.display()
+    )]
+    Approvals {
+        /// The path of the file.
+        path: PathBuf,
+        /// The failure.
         source: std::io::Error,
     },
     /// The list of A2A tasks cannot be opened.
@@ -184,6 +200,7 @@ pub async fn run(
         tracer,
         tasks,
         push,
+        approvals,
         gateway,
     } = Assembly::open(&config).await?;
     let origin = CatalogOrigin::at_start(&cache, &config);
@@ -213,7 +230,8 @@ pub async fn run(
     };
     let draining = health.draining.clone();
     let lanes = Arc::new(WorkerRuntimes::start().map_err(Error::Lanes)?);
-    let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams));
+    let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams))
+        .merge(admin::approvals::router(approvals.own));
     let (probes, admin_probes) = (health::router(health.clone()), health::admin_router(health));
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, admin_probes)).await?;
     let callers = layers::with_layers(surfaces.router().merge(probes));
@@ -256,7 +274,7 @@ pub async fn run(
     gateway.current().close_streams();
     running.stop(limit, surfaces.drained()).await;
     surfaces.shutdown().await;
-    end_calls(&compositions, &upstreams, reporting).await;
+    end_calls(&compositions, &upstreams, (&approvals.calls, reporting)).await;
     // All requests to upstreams have ended.
     drop(lanes);
     tracer.shutdown().await;
@@ -343,7 +361,32 @@ struct Assembly {
     tracer: Arc<Tracer>,
     tasks: (Arc<TaskIndex>, TaskJournal),
     push: (Arc<PushConfigs>, PushFile),
+    approvals: ApprovalStore,
     gateway: GatewayHandle,
+}
+
+/// The approvals of calls, in the store of the registry or in a file.
+struct ApprovalStore {
+    calls: Arc<CallApprovals>,
+    /// Those of the gateway without a registry.
+    own: Option<Arc<LocalApprovals>>,
+}
+
+impl ApprovalStore {
+    fn open(config: &Config, sealer: &Sealer) -> Result<Self, Error> {
+        if let Some(registry) = source::reported_to(&config.registry.source) {
+            let calls = CallApprovals::new(Arc::new(ApprovalClient::new(registry)), &config.name);
+            return Ok(Self { calls, own: None });
+        }
+        let path = &config.registry.proposals;
+        let failed = |source| Error::Approvals { path: path.clone(), source };
+        let key = sealer.secrets(APPROVED_ARGUMENTS).into_iter().next();
+        let key = key.ok_or_else(|| failed(std::io::Error::other("no random bytes available")))?;
+        let own = LocalApprovals::open(path, key, SpendingClock::System).map_err(failed)?;
+        let own = Arc::new(own);
+        let calls = CallApprovals::new(Arc::clone(&own) as Arc<dyn Approvals>, &config.name);
+        Ok(Self { calls, own: Some(own) })
+    }
 }
 
 impl Assembly {
@@ -387,6 +430,7 @@ impl Assembly {
         // Only the admin listener serves recent traces.
         let recent = config.admin.is_some().then_some(config.tracing.recent);
         let tracer = Tracer::start(recent, config.tracing.otlp.as_ref(), &config.name);
+        let approvals = ApprovalStore::open(config, &sealer)?;
         let parts = GatewayParts {
             catalog,
             staleness: staleness.clone(),
@@ -394,6 +438,7 @@ impl Assembly {
             contracts: contracts.clone(),
             compositions: compositions.clone(),
             spending,
+            approvals: Arc::clone(&approvals.calls),
             usage: reporting.usage(),
             sealer: Arc::clone(&sealer),
             tracer: Arc::clone(&tracer),
@@ -413,19 +458,22 @@ impl Assembly {
             tracer,
             tasks,
             push,
+            approvals,
             gateway,
         })
     }
 }
 
-/// Ends the calls that continue without a client, and then closes the accounts of budgets.
+/// Ends the calls that continue without a client, and then reports their outcomes and closes the
+/// accounts of budgets.
 async fn end_calls(
     compositions: &CompositionState,
     upstreams: &Upstreams,
-    reporting: RunningReports,
+    (approvals, reporting): (&CallApprovals, RunningReports),
 ) {
     compositions.shutdown().await;
     upstreams.shutdown().await;
+    approvals.shutdown().await;
     reporting.stop().await;
 }
 

@@ -39,7 +39,7 @@ use self::{
 };
 use super::{
     AgentCall, Error, Output, PushRole, Target,
-    admit::{Governed, SentAdmission},
+    admit::{Governed, OperationData, SentAdmission},
     arguments::Arguments,
     inspect::CallInspection,
     moment::Moment,
@@ -120,7 +120,8 @@ impl<'a> Sending<'a> {
             Some(Ok(arguments)) => Some(arguments),
             _ => None,
         };
-        self.start(arguments, rest.as_deref(), record).await
+        let rest = rest.as_deref();
+        self.start(OperationData { arguments, rest, continued: None }, record).await
     }
 
     /// The request as the agent receives it, except for the restored placeholders.

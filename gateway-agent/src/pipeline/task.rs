@@ -49,7 +49,7 @@ impl From<Principal<'_>> for TaskOwner {
 }
 
 /// Whether the agent has any version, also a retired one: its tasks remain its own.
-fn is_registered(catalog: &Catalog, agent: &str) -> bool {
+pub(super) fn is_registered(catalog: &Catalog, agent: &str) -> bool {
     let name = Name::parse(Kind::Agent, agent);
     name.is_ok_and(|name| catalog.versions(Kind::Agent, &name).next().is_some())
 }
