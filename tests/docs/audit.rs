@@ -46,6 +46,7 @@ const FIELDS: &[(&str, &str)] = &[
         "verdicts of the policies for the tools behind a stored result that a composition returned",
     ),
     ("invocation", "id of a call that a policy rejected, as the caller sees it"),
+    ("approval", "id of the approval that the call used, needs or was denied"),
     ("price", "price that the call reserved, in the currency of the registry"),
     ("price_policy", "policy of the price: `NAME@VERSION`"),
     (

@@ -127,6 +127,15 @@ pub struct BudgetShortage {
 }
 
 impl Reason {
+    /// The id of the request for the approval of the call.
+    pub fn approval(&self) -> Option<&str> {
+        match self {
+            Self::ApprovalRequired(missing) => missing.as_ref().map(|missing| &*missing.id),
+            Self::ApprovalDenied(denied) => Some(&denied.id),
+            _ => None,
+        }
+    }
+
     /// The name in responses, audit events and metrics.
     pub fn as_str(&self) -> &'static str {
         match self {

@@ -228,13 +228,8 @@ fn denied(agent: &str, error: &Error, denial: &PolicyDenial) -> Failure {
     if let Reason::PiiDetected { class, pointer, .. } = &finding.reason {
         failure = failure.with_metadata("class", *class).with_metadata("pointer", pointer.as_str());
     }
-    let approval = match &finding.reason {
-        Reason::ApprovalRequired(Some(missing)) => Some(&missing.id),
-        Reason::ApprovalDenied(denied) => Some(&denied.id),
-        _ => None,
-    };
-    if let Some(id) = approval {
-        failure = failure.with_metadata("approvalId", id.as_str());
+    if let Some(id) = finding.reason.approval() {
+        failure = failure.with_metadata("approvalId", id);
     }
     failure
 }

@@ -238,6 +238,9 @@ impl Governed {
         };
         match decided {
             Ok(admission) => {
+                if let Some(used) = &admission.approval {
+                    record.set_approval(&used.round.request().to_string());
+                }
                 record.set_verdicts(&self.policies, None, &audit);
                 Ok(admission)
             }
@@ -279,6 +282,9 @@ impl Governed {
         record: &mut CallRecord,
     ) -> PolicyDenial {
         record.set_verdicts(&self.policies, Some(&finding), audit);
+        if let Some(id) = finding.reason.approval() {
+            record.set_approval(id);
+        }
         let registry = moment.snapshot.catalog.registry();
         let denial = PolicyDenial::new(finding, registry, record.agent(), self.target.name());
         record.set_invocation(&denial.invocation_id);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use registry_core::entity::policy::{Approval, ApprovalCondition, Mode};
 
-use super::ApplicablePolicies;
-use crate::PolicyInForce;
+use super::{ApplicablePolicies, finding};
+use crate::{Action, Finding, PolicyInForce, Reason};
 
 /// An approval that calls need, with its policy.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +26,12 @@ impl ApplicablePolicies {
             ApprovalCondition::Always => true,
             ApprovalCondition::Destructive => self.needs_approval,
         })
+    }
+
+    /// The violation by a call without an approval.
+    pub(crate) fn demanded_approval(&self, action: Action, mode: Mode) -> Option<Finding> {
+        let rule = self.approvals(mode).next().filter(|_| action.has_arguments())?;
+        Some(finding(rule.policy, Reason::ApprovalRequired(None)))
     }
 }
 
