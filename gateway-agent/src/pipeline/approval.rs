@@ -186,15 +186,15 @@ fn reason(status: RequestStatus) -> Reason {
 /// The account of a caller: the subject of its token, else its agent, else the holder of its
 /// certificate. Callers without an identity share one account.
 fn account(gateway: &Gateway, claim: &CallerIdentity) -> Principal {
-    let of = |issuer: &str, subject: &str| Principal {
+    let of = |issuer: &str, subject: &str, person: Option<&str>| Principal {
         issuer: issuer.to_owned(),
         subject: subject.to_owned(),
-        person: None,
+        person: person.map(str::to_owned),
     };
     if let CallerIdentity::Verified { credentials, .. } = claim {
         let token = credentials.iter().find_map(|credential| match &credential.origin {
-            CredentialOrigin::Token { issuer, subject } if !subject.is_empty() => {
-                Some(of(issuer, subject))
+            CredentialOrigin::Token { issuer, subject, person } if !subject.is_empty() => {
+                Some(of(issuer, subject, person.as_deref()))
             }
             _ => None,
         });
@@ -205,9 +205,9 @@ fn account(gateway: &Gateway, claim: &CallerIdentity) -> Principal {
     let snapshot = gateway.views().now();
     let named = snapshot.named(claim);
     match named.principal(|agent| task::is_registered(&snapshot.catalog, agent)) {
-        Some(Owner::Subject { issuer, subject }) => of(issuer, subject),
-        Some(Owner::Agent(agent)) => of(AGENT, agent),
-        Some(Owner::Certificate(name)) => of(CERTIFICATE, name),
-        None => of(UNAUTHENTICATED, "(unauthenticated)"),
+        Some(Owner::Subject { issuer, subject }) => of(issuer, subject, None),
+        Some(Owner::Agent(agent)) => of(AGENT, agent, None),
+        Some(Owner::Certificate(name)) => of(CERTIFICATE, name, None),
+        None => of(UNAUTHENTICATED, "(unauthenticated)", None),
     }
 }
