@@ -55,8 +55,8 @@ pub(super) fn describe(
     Ok(ApprovedArguments { digest, preview })
 }
 
-/// The text that stands for the data of a message to an agent: its arguments and all other parameters
-/// except those that differ for each sending.
+/// The data of a message to an agent as JSON text: its arguments, and all other parameters except those
+/// that differ for each sending.
 pub(super) fn of_message(arguments: Option<&RawValue>, rest: &RawValue) -> String {
     let mut rest: Value = serde_json::from_str(rest.get()).unwrap_or_default();
     if let Some(message) = rest.get_mut("message").and_then(Value::as_object_mut) {
