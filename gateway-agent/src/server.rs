@@ -200,7 +200,6 @@ pub async fn run(
         tracer,
         tasks,
         push,
-        approvals,
         gateway,
     } = Assembly::open(&config).await?;
     let origin = CatalogOrigin::at_start(&cache, &config);
@@ -230,8 +229,7 @@ pub async fn run(
     };
     let draining = health.draining.clone();
     let lanes = Arc::new(WorkerRuntimes::start().map_err(Error::Lanes)?);
-    let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams))
-        .merge(admin::approvals::router(approvals.own));
+    let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams), &reporting);
     let (probes, admin_probes) = (health::router(health.clone()), health::admin_router(health));
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, admin_probes)).await?;
     let callers = layers::with_layers(surfaces.router().merge(probes));
@@ -274,17 +272,18 @@ pub async fn run(
     gateway.current().close_streams();
     running.stop(limit, surfaces.drained()).await;
     surfaces.shutdown().await;
-    end_calls(&compositions, &upstreams, (&approvals.calls, reporting)).await;
+    end_calls(&compositions, &upstreams, reporting).await;
     // All requests to upstreams have ended.
     drop(lanes);
     tracer.shutdown().await;
     outcome
 }
 
-/// The reports to the ledger of budgets and those of usage, before they start.
+/// The reports to the ledger of budgets and those of usage, before they start, and the approvals.
 struct Reporting {
     reporter: Reporter,
     ledger: Arc<dyn Ledger>,
+    approvals: ApprovalStore,
     /// `None` without a registry.
     usage: Option<UsageReporting>,
 }
@@ -296,7 +295,11 @@ struct UsageReporting {
 
 impl Reporting {
     /// Opens the crash marks and the ledger: that of the registry, or a local one.
-    fn open(config: &Config, cache: &Cache) -> std::io::Result<(Arc<Spending>, Self)> {
+    fn open(
+        config: &Config,
+        cache: &Cache,
+        approvals: ApprovalStore,
+    ) -> std::io::Result<(Arc<Spending>, Self)> {
         let (path, clock) = (&config.registry.cache, SpendingClock::System);
         let registry = source::reported_to(&config.registry.source);
         let reach = if registry.is_some() { Reach::Fleet } else { Reach::Gateway };
@@ -308,7 +311,7 @@ impl Reporting {
         } else {
             (Arc::new(LocalLedger::open(path, cache.subscribe(), clock)?), None)
         };
-        Ok((spending, Self { reporter, ledger, usage }))
+        Ok((spending, Self { reporter, ledger, approvals, usage }))
     }
 
     fn usage(&self) -> Option<Arc<Usage>> {
@@ -316,7 +319,7 @@ impl Reporting {
     }
 
     fn start(self) -> RunningReports {
-        let Self { reporter, ledger, usage } = self;
+        let Self { reporter, ledger, approvals, usage } = self;
         let stop = CancellationToken::new();
         let spending = reporter.run(ledger, stop.clone());
         let counting = stop.clone();
@@ -328,19 +331,21 @@ impl Reporting {
         let task = tokio::spawn(async move {
             tokio::join!(spending, reporting_usage);
         });
-        RunningReports { task, stop }
+        RunningReports { task, approvals: approvals.calls, stop }
     }
 }
 
-/// The task that reports to the ledger, and reports usage.
+/// The task that reports to the ledger, and reports usage, and the reports of approved calls.
 struct RunningReports {
     task: JoinHandle<()>,
+    approvals: Arc<CallApprovals>,
     stop: CancellationToken,
 }
 
 impl RunningReports {
-    /// Closes the accounts, and reports the last usage. All calls must have ended.
+    /// Closes the accounts, and reports the last usage and outcomes. All calls must have ended.
     async fn stop(self) {
+        self.approvals.shutdown().await;
         self.stop.cancel();
         // A panic was already logged.
         let _ = self.task.await;
@@ -361,7 +366,6 @@ struct Assembly {
     tracer: Arc<Tracer>,
     tasks: (Arc<TaskIndex>, TaskJournal),
     push: (Arc<PushConfigs>, PushFile),
-    approvals: ApprovalStore,
     gateway: GatewayHandle,
 }
 
@@ -415,7 +419,11 @@ impl Assembly {
         let sagas = Sagas::open(cache_file)
             .map_err(|source| Error::Sagas { cache: cache_file.clone(), source })?;
         let compositions = Arc::new(CompositionState::new(sagas));
-        let (spending, reporting) = Reporting::open(config, &cache)
+        let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
+        let sealer = Arc::new(keys.open());
+        let approvals = ApprovalStore::open(config, &sealer)?;
+        let calls = Arc::clone(&approvals.calls);
+        let (spending, reporting) = Reporting::open(config, &cache, approvals)
             .map_err(|source| Error::Spending { cache: cache_file.clone(), source })?;
         let tasks = TaskIndex::open(cache_file, clock::timestamp()).map_err(|source| {
             let path = with_suffix(cache_file, ".tasks");
@@ -425,12 +433,9 @@ impl Assembly {
             let path = with_suffix(cache_file, ".push");
             Error::PushConfigs { path, source }
         })?;
-        let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
-        let sealer = Arc::new(keys.open());
         // Only the admin listener serves recent traces.
         let recent = config.admin.is_some().then_some(config.tracing.recent);
         let tracer = Tracer::start(recent, config.tracing.otlp.as_ref(), &config.name);
-        let approvals = ApprovalStore::open(config, &sealer)?;
         let parts = GatewayParts {
             catalog,
             staleness: staleness.clone(),
@@ -438,7 +443,7 @@ impl Assembly {
             contracts: contracts.clone(),
             compositions: compositions.clone(),
             spending,
-            approvals: Arc::clone(&approvals.calls),
+            approvals: calls,
             usage: reporting.usage(),
             sealer: Arc::clone(&sealer),
             tracer: Arc::clone(&tracer),
@@ -458,22 +463,19 @@ impl Assembly {
             tracer,
             tasks,
             push,
-            approvals,
             gateway,
         })
     }
 }
 
-/// Ends the calls that continue without a client, and then reports their outcomes and closes the
-/// accounts of budgets.
+/// Ends the calls that continue without a client, and then closes the accounts of budgets.
 async fn end_calls(
     compositions: &CompositionState,
     upstreams: &Upstreams,
-    (approvals, reporting): (&CallApprovals, RunningReports),
+    reporting: RunningReports,
 ) {
     compositions.shutdown().await;
     upstreams.shutdown().await;
-    approvals.shutdown().await;
     reporting.stop().await;
 }
 
@@ -487,12 +489,14 @@ fn admin_routes(
     reloader: &Arc<Reloader>,
     gateway: &GatewayHandle,
     (tracer, contracts, upstreams): (&Arc<Tracer>, &Arc<Contracts>, &Arc<Upstreams>),
+    reporting: &Reporting,
 ) -> Router {
     admin::traces::router(Arc::clone(tracer))
         .merge(admin::contracts::router(Arc::clone(contracts)))
         .merge(admin::targets::router(Arc::clone(upstreams)))
         .merge(admin::sagas::router(gateway.clone()))
         .merge(admin::budgets::router(Arc::clone(gateway.current().spending())))
+        .merge(admin::approvals::router(reporting.approvals.own.clone()))
         .merge(reload::router(Arc::clone(reloader)))
 }
 

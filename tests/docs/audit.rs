@@ -108,6 +108,9 @@ const VERDICTS: &[(&str, &str)] = &[
     ("STALE_POLICY", "the catalog is too old for a policy"),
     ("BUDGET_EXCEEDED", "a budget does not cover the call"),
     ("PII_DETECTED", "inspection found a value that a policy blocks"),
+    ("APPROVAL_REQUIRED", "the call needs the approval of a person"),
+    ("APPROVAL_UNAVAILABLE", "the approval cannot be requested or used now"),
+    ("APPROVAL_DENIED", "a person denied the approval"),
 ];
 
 fn rows(table: &[(&str, &str)]) -> Vec<[String; 2]> {

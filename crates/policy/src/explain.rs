@@ -98,8 +98,9 @@ impl Selection {
     }
 }
 
-/// Explains the decision about a call: conditions, limits on hops, and demanded approvals. Rates, the calls of a trace and
-/// the age of the catalog depend on the state of a gateway. `types` is the type of the arguments.
+/// Explains the decision about a call: conditions, limits on hops, and demanded approvals. Rates, the
+/// calls of a trace and the age of the catalog depend on the state of a gateway. `types` is the type of
+/// the arguments.
 pub fn explain(
     policies: &PoliciesInForce,
     caller: &Caller,

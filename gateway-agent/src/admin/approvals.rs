@@ -66,7 +66,7 @@ struct ApproveRequest {
 async fn approve(State(approvals): State<Approvals>, body: Bytes) -> Response {
     let ApproveRequest { id } = match read(&body, "{\"id\": ID}") {
         Ok(request) => request,
-        Err(invalid) => return invalid,
+        Err(message) => return error_response(StatusCode::BAD_REQUEST, &message),
     };
     decide(approvals, id, &Choice::Approve { standing: None }).await
 }
@@ -81,15 +81,13 @@ struct DenyRequest {
 async fn deny(State(approvals): State<Approvals>, body: Bytes) -> Response {
     let DenyRequest { id, reason } = match read(&body, "{\"id\": ID, \"reason\": TEXT}") {
         Ok(request) => request,
-        Err(invalid) => return invalid,
+        Err(message) => return error_response(StatusCode::BAD_REQUEST, &message),
     };
     decide(approvals, id, &Choice::Deny { reason }).await
 }
 
-#[expect(clippy::result_large_err, reason = "the error is the response")]
-fn read<T: DeserializeOwned>(body: &[u8], form: &str) -> Result<T, Response> {
-    serde_json::from_slice(body)
-        .map_err(|e| error_response(StatusCode::BAD_REQUEST, &format!("send {form}: {e}")))
+fn read<T: DeserializeOwned>(body: &[u8], form: &str) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|e| format!("send {form}: {e}"))
 }
 
 async fn decide(approvals: Approvals, id: RequestId, choice: &Choice) -> Response {

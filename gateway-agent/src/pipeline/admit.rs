@@ -221,7 +221,7 @@ impl Governed {
             demanded = Err(finding);
         } else if let Some(rules) = self.demanded_approvals(call, &mut audit) {
             let data = ApprovedData { arguments: arguments.as_deref(), rest, continued };
-            let found = self.find_approval(inspecting, rules, data, record.agent());
+            let found = self.find_approval(inspecting, &rules, &data, record.agent());
             demanded = Box::pin(found).await?.map(Some);
         }
         let decided = match demanded {
@@ -382,8 +382,8 @@ impl Governed {
     async fn find_approval(
         &self,
         inspecting: Inspecting<'_>,
-        rules: Vec<ApprovalRule<'_>>,
-        data: ApprovedData<'_>,
+        rules: &[ApprovalRule<'_>],
+        data: &ApprovedData<'_>,
         agent: Option<&Key>,
     ) -> Result<Result<Approved, Finding>, Error> {
         // Only tools and skills are called.
@@ -393,7 +393,7 @@ impl Governed {
         let governance = inspecting.moment.snapshot.governance.as_ref();
         let caller = governance.map(|governance| governance.caller(agent));
         let team = caller.as_deref().and_then(team);
-        let order = ApprovalOrder { inspecting, served, agent, team, rules: &rules };
+        let order = ApprovalOrder { inspecting, served, agent, team, rules };
         let policies = rules.iter().map(|rule| rule.policy.key().clone()).collect();
         let found = order.find(data).await?;
         Ok(found.map(|round| Approved { round, policies }))

@@ -63,15 +63,14 @@ impl ApprovalOrder<'_> {
     /// Finds the approval of the call, or requests one.
     pub(super) async fn find(
         &self,
-        data: ApprovedData<'_>,
+        data: &ApprovedData<'_>,
     ) -> Result<Result<ApprovedRound, Finding>, Error> {
-        let ApprovedData { continued, .. } = data;
         let gateway = self.inspecting.gateway;
         let key = match gateway.approvals().arguments_key().await {
             Ok(key) => key,
             Err(failure) => return Ok(Err(self.unavailable(&failure))),
         };
-        let ApprovedArguments { digest, preview } = match self.describe(&data, key).await? {
+        let ApprovedArguments { digest, preview } = match self.describe(data, key).await? {
             Ok(described) => described,
             Err(problem) => return Ok(Err(self.finding(Reason::ApprovalUnavailable { problem }))),
         };
@@ -82,7 +81,7 @@ impl ApprovalOrder<'_> {
             round,
             within: OUTCOME_WITHIN,
         };
-        if let Some(ContinuedRound { request, round }) = continued {
+        if let Some(ContinuedRound { request, round }) = data.continued {
             return Ok(Ok(approved(request, round)));
         }
         let id = match random_bits() {
