@@ -11,8 +11,8 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use approval::{
-    Approvals, ApprovalsError, ArgumentsKey, Attempt, Claim, Outcome, RequestId, RequestStatus,
-    Settlement, StoreFuture, Wanted,
+    Approvals, ApprovalsError, ArgumentsKey, Attempt, Claim, Outcome, Principal, RequestId,
+    RequestStatus, Settlement, StoreFuture, Wanted,
 };
 use registry_core::Digest;
 use retry_backoff::Backoff;
@@ -104,6 +104,16 @@ impl CallApprovals {
     pub(crate) async fn open(&self, wanted: &Wanted) -> Result<RequestStatus, NoApproval> {
         let opened = answered(|| self.store.open(&self.gateway, wanted)).await?;
         opened.map_err(|refusal| NoApproval::Refused(refusal.to_string()))
+    }
+
+    /// Cancels a request of a caller.
+    pub(crate) async fn cancel(
+        &self,
+        request: RequestId,
+        caller: &Principal,
+    ) -> Result<(), NoApproval> {
+        let cancelled = answered(|| self.store.cancel(&self.gateway, request, caller)).await?;
+        cancelled.map(drop).map_err(|refusal| NoApproval::Refused(refusal.to_string()))
     }
 
     /// Consumes a round. The call is sent only after the answer.

@@ -76,7 +76,8 @@ impl<'a> Sending<'a> {
         } else {
             self.viewed(&mut request)
         };
-        let admission = Box::pin(self.admitted(&viewed, record)).await?;
+        let continued = task.as_ref().map(|task| &*task.id);
+        let admission = Box::pin(self.admitted(&viewed, continued, record)).await?;
         drop(viewed);
         let addresses: Vec<_> = self.gateway.upstreams().http_url(&agent).into_iter().collect();
         let hidden = Hidden::new(&addresses, REPLACEMENT);
@@ -112,6 +113,7 @@ impl<'a> Sending<'a> {
     async fn admitted(
         &self,
         PolicyRequest { arguments, rest }: &PolicyRequest,
+        task: Option<&str>,
         record: &mut CallRecord,
     ) -> Result<Option<SentAdmission<'a>>, Error> {
         self.inspecting().check_placeholders(rest.as_deref()).await?;
@@ -121,7 +123,7 @@ impl<'a> Sending<'a> {
             _ => None,
         };
         let rest = rest.as_deref();
-        self.start(OperationData { arguments, rest, continued: None }, record).await
+        self.start(OperationData { arguments, rest, task, continued: None }, record).await
     }
 
     /// The request as the agent receives it, except for the restored placeholders.

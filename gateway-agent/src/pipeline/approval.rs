@@ -43,6 +43,8 @@ pub(super) struct ApprovedData<'a> {
     pub(super) arguments: Option<&'a Arguments<'a>>,
     /// The other parameters of a request to an agent.
     pub(super) rest: Option<&'a RawValue>,
+    /// The agent's id of the task that a message continues.
+    pub(super) task: Option<&'a str>,
     /// The round after a question of the server.
     pub(super) continued: Option<ContinuedRound>,
 }
@@ -116,7 +118,7 @@ impl ApprovalOrder<'_> {
         let given = match (data.arguments.and_then(Arguments::given), data.rest) {
             (Some(arguments), None) => arguments.get().to_owned(),
             (None, None) => "{}".to_owned(),
-            (arguments, Some(rest)) => preview::of_message(arguments, rest),
+            (arguments, Some(rest)) => preview::of_message(arguments, rest, data.task),
         };
         call.context.buffer(content::tree_bytes(&given)).map_err(exceeded)?;
         // Pointers of policies select arguments.
@@ -157,6 +159,17 @@ impl ApprovalOrder<'_> {
             demands,
         }
     }
+}
+
+/// Cancels the request of a caller. Fails with the problem.
+pub(crate) async fn withdraw(
+    gateway: &Gateway,
+    caller: &CallerIdentity,
+    id: &str,
+) -> Result<(), String> {
+    let id = id.parse::<RequestId>().map_err(|e| e.to_string())?;
+    let cancelled = gateway.approvals().cancel(id, &account(gateway, caller)).await;
+    cancelled.map_err(|failure| failure.to_string())
 }
 
 /// The reason to reject a call whose request is not approved.

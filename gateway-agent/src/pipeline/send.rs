@@ -245,7 +245,11 @@ impl<'a> Sending<'a> {
         let must_conform = self.governed.is_some_and(Governed::reads_arguments);
         let mut arguments =
             prepare(self.inspecting(), self.inspection, (served, must_conform), record).await?;
-        let data = OperationData { arguments: Some(&mut arguments), rest: None, continued };
+        let data = OperationData {
+            arguments: Some(&mut arguments),
+            continued,
+            ..OperationData::default()
+        };
         let mut admission = self.start(data, record).await?;
         if served.composed().is_none() {
             arguments.forget_value();

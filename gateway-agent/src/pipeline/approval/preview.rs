@@ -57,10 +57,16 @@ pub(super) fn describe(
 
 /// The data of a message to an agent as JSON text: its arguments, and all other parameters except those
 /// that differ for each sending.
-pub(super) fn of_message(arguments: Option<&RawValue>, rest: &RawValue) -> String {
+pub(super) fn of_message(
+    arguments: Option<&RawValue>,
+    rest: &RawValue,
+    task: Option<&str>,
+) -> String {
     let mut rest: Value = serde_json::from_str(rest.get()).unwrap_or_default();
     if let Some(message) = rest.get_mut("message").and_then(Value::as_object_mut) {
-        message.remove("messageId");
+        for id in ["messageId", "taskId", "contextId"] {
+            message.remove(id);
+        }
     }
     if let Some(rest) = rest.as_object_mut() {
         rest.remove("configuration");
@@ -68,6 +74,10 @@ pub(super) fn of_message(arguments: Option<&RawValue>, rest: &RawValue) -> Strin
     let mut data = ObjectWriter::with_capacity(256);
     data.raw("arguments", arguments.map_or("null", RawValue::get))
         .raw("request", &rest.to_string());
+    if let Some(task) = task {
+        // Ids of agents are not shown.
+        data.string("task", &Digest::compute(task.as_bytes()).to_string());
+    }
     data.finish_string()
 }
 
