@@ -106,6 +106,16 @@ impl CallApprovals {
         opened.map_err(|refusal| NoApproval::Refused(refusal.to_string()))
     }
 
+    /// Records that a caller confirmed its call.
+    pub(crate) async fn confirm(
+        &self,
+        request: RequestId,
+        caller: &Principal,
+    ) -> Result<RequestStatus, NoApproval> {
+        let confirmed = answered(|| self.store.confirm(&self.gateway, request, caller)).await?;
+        confirmed.map_err(|refusal| NoApproval::Refused(refusal.to_string()))
+    }
+
     /// Cancels a request of a caller.
     pub(crate) async fn cancel(
         &self,

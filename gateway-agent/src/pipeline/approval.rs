@@ -3,6 +3,7 @@
 //! An approval is bound to the arguments as the caller knows them. The definition of the tool, which is
 //! bound too, determines defaults and hidden arguments. Variables of the gateway count by their names.
 
+mod confirmation;
 mod preview;
 mod rounds;
 
@@ -92,10 +93,19 @@ impl ApprovalOrder<'_> {
         };
         let owners: BTreeSet<_> = self.team.map(str::to_owned).into_iter().collect();
         let wanted = Wanted { id, binding: binding.clone(), owners, preview };
-        Ok(match gateway.approvals().open(&wanted).await {
-            Ok(RequestStatus { state: State::Approved, id, .. }) => Ok(approved(id, 0)),
-            Ok(status) => Err(self.finding(reason(status))),
-            Err(failure) => Err(self.unavailable(&failure)),
+        let mut status = match gateway.approvals().open(&wanted).await {
+            Ok(status) => status,
+            Err(failure) => return Ok(Err(self.unavailable(&failure))),
+        };
+        if self.needs_confirmation(&status) {
+            status = match Box::pin(self.confirmed(status, &wanted.preview)).await {
+                Ok(status) => status,
+                Err(finding) => return Ok(Err(finding)),
+            };
+        }
+        Ok(match status {
+            RequestStatus { state: State::Approved, id, .. } => Ok(approved(id, 0)),
+            status => Err(self.finding(reason(status))),
         })
     }
 

@@ -25,7 +25,9 @@ async fn decide(bench: &A2aBench, choice: Choice) {
 
 /// The number of messages that the agent has received.
 fn sent(bench: &A2aBench) -> usize {
-    bench.agent.all_seen().iter().filter(|seen| seen.body.get("method").is_some()).count()
+    let is_message =
+        |method: &Value| matches!(method.as_str(), Some("SendMessage" | "message/send"));
+    bench.agent.all_seen().iter().filter(|seen| is_message(&seen.body["method"])).count()
 }
 
 /// Sends a message. Returns the task.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     harness::{Bench, Setup, http},
-    relayed::acceptable,
+    relayed::{able, able_session, acceptable, asked},
 };
 use crate::{
     pipeline::DenialForm,
@@ -380,4 +380,57 @@ async fn disconnected_caller_leaves_unknown_outcome() {
         })
     })
     .await;
+}
+
+/// The question of a call by a stateless client with elicitation.
+async fn confirming(bench: &Bench, params: Value) -> Value {
+    bench.got(able("tools/call", params).build()).await.result()
+}
+
+#[tokio::test]
+async fn caller_confirms_its_own_call() {
+    let bench = bench([demanding(json!({ "approvers": ["caller"] }))]).await;
+    let call = json!({ "name": "pay", "arguments": { "amount": 7 } });
+    for (action, expected) in [("decline", State::Cancelled), ("accept", State::Succeeded)] {
+        let asked = confirming(&bench, call.clone()).await;
+        let (key, question) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
+        assert_eq!(question["method"], "elicitation/create", "{asked}");
+        let pending = requests(&bench).await.into_iter();
+        let mut pending = pending.filter(|(_, (_, state))| *state == State::Pending);
+        let (id, _) = pending.next().unwrap();
+        let answer = json!({ key: { "action": action, "content": {} } });
+        let mut repeated = call.clone();
+        repeated["requestState"] = asked["requestState"].clone();
+        repeated["inputResponses"] = answer;
+        let result = confirming(&bench, repeated).await;
+        assert_eq!(result["isError"] == true, action == "decline", "{result}");
+        assert_eq!(outcome(&bench, id).await, expected);
+    }
+    assert_eq!(bench.calls().len(), 1);
+    assert_eq!(reason(&bench, "a", "pay", json!({})).await, UNAVAILABLE, "without elicitation");
+}
+
+#[tokio::test]
+async fn client_of_a_session_confirms_its_call() {
+    let bench = bench([demanding(json!({ "approvers": ["caller"] }))]).await;
+    let session = able_session(&bench).await;
+    let accept = json!({ "result": { "action": "accept", "content": {} } });
+    assert_ne!(asked(&bench, &session, ("pay", accept)).await["isError"], true);
+    let decline = json!({ "result": { "action": "decline" } });
+    assert_eq!(asked(&bench, &session, ("pay", decline)).await["isError"], true);
+    assert_eq!(bench.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn confirmation_is_no_approval_by_a_person() {
+    let people = policy("others", json!({ "approval": {} }));
+    let bench = bench([demanding(json!({ "approvers": ["caller"] })), people]).await;
+    let session = able_session(&bench).await;
+    let accept = json!({ "result": { "action": "accept", "content": {} } });
+    let result = asked(&bench, &session, ("pay", accept)).await;
+    assert_eq!(result["_meta"]["registry/governance"]["reason"], REQUIRED);
+    let id = *requests(&bench).await.keys().next().unwrap();
+    bench.approvals.decide(id, &APPROVE).await.unwrap();
+    assert_eq!(reason(&bench, "a", "pay", json!({})).await, Value::Null, "it is not asked again");
+    assert_eq!(bench.calls().len(), 1);
 }
