@@ -124,7 +124,7 @@ fn modules_have_one_layout() {
 const DEPENDENCIES: [(&str, &[&str]); 34] = [
     ("schema-compat", &[]),
     ("registry-core", &["schema-compat"]),
-    ("registry-proto", &["ledger", "registry-core", "schema-compat"]),
+    ("registry-proto", &["approval", "ledger", "registry-core", "schema-compat"]),
     ("atomic-file", &[]),
     ("retry-backoff", &[]),
     ("registry-tls", &[]),

@@ -10,9 +10,12 @@ use approval::{
     StoreFuture, Wanted,
 };
 use ledger::LedgerError;
-use registry_proto::v1::{
-    self, approval_service_client::ApprovalServiceClient, confirm_approval_response,
-    request_approval_response, withdraw_approval_response,
+use registry_proto::{
+    convert::approval_account,
+    v1::{
+        self, approval_service_client::ApprovalServiceClient, confirm_approval_response,
+        request_approval_response, withdraw_approval_response,
+    },
 };
 use tokio::{sync::Mutex, time::Instant};
 use tonic::{Response, Status};
@@ -156,7 +159,7 @@ impl Approvals for ApprovalClient {
             use confirm_approval_response::Outcome;
             let sent = v1::ConfirmApprovalRequest {
                 id: request.to_string(),
-                caller: Some(message::account(caller)),
+                caller: Some(approval_account(caller)),
                 gateway: String::new(),
             };
             match self.confirm(sent).await.map_err(message::failure)?.outcome {
@@ -177,7 +180,7 @@ impl Approvals for ApprovalClient {
             use withdraw_approval_response::Outcome;
             let sent = v1::WithdrawApprovalRequest {
                 id: request.to_string(),
-                caller: Some(message::account(caller)),
+                caller: Some(approval_account(caller)),
                 gateway: String::new(),
             };
             match self.withdraw(sent).await.map_err(message::failure)?.outcome {

@@ -1,8 +1,8 @@
 //! The messages of gateways about approvals.
 
 use approval::{
-    ApprovalsError, Binding, CancelError, Claim, ConfirmError, ConsumeError, Demand, OpenError,
-    Outcome, Principal, RequestStatus, SettleError, Settlement, State, Wanted, limits::COOL_DOWN,
+    ApprovalsError, CancelError, Claim, ConfirmError, ConsumeError, OpenError, Outcome,
+    RequestStatus, SettleError, Settlement, State, Wanted, limits::COOL_DOWN,
 };
 use ledger::LedgerError;
 use registry_core::Timestamp;
@@ -28,35 +28,10 @@ pub(super) fn wanted(wanted: &Wanted) -> v1::RequestApprovalRequest {
     let Wanted { id, binding, owners, preview } = wanted;
     v1::RequestApprovalRequest {
         id: id.to_string(),
-        call: Some(call(binding)),
+        call: Some(convert::approved_call(binding)),
         owner_teams: owners.iter().cloned().collect(),
         preview: preview.clone(),
         gateway: String::new(),
-    }
-}
-
-fn call(binding: &Binding) -> v1::ApprovedCall {
-    let demand = |Demand { policy, digest, rule }: &Demand| v1::ApprovalDemand {
-        policy: policy.clone(),
-        digest: digest.to_string(),
-        rule: Some(rule.into()),
-    };
-    v1::ApprovedCall {
-        caller: Some(account(&binding.caller)),
-        agent: binding.agent.clone().unwrap_or_default(),
-        resource: binding.resource.clone(),
-        version: binding.version.clone(),
-        definition_digest: binding.definition.to_string(),
-        arguments_digest: binding.arguments.to_string(),
-        demands: binding.demands.iter().map(demand).collect(),
-    }
-}
-
-pub(super) fn account(Principal { issuer, subject, person }: &Principal) -> v1::ApprovalAccount {
-    v1::ApprovalAccount {
-        issuer: issuer.clone(),
-        subject: subject.clone(),
-        person: person.clone().unwrap_or_default(),
     }
 }
 
@@ -89,7 +64,8 @@ pub(super) fn settlement(settlement: &Settlement) -> v1::ReportApprovalOutcomeRe
 }
 
 pub(super) fn status(approval: &v1::Approval) -> Result<RequestStatus, ApprovalsError> {
-    let state = state(approval.state()).ok_or_else(|| invalid("state"))?;
+    let state = convert::read_approval_state(approval.state());
+    let state = state.ok_or_else(|| invalid("state"))?;
     let (time, is_denied) = match state {
         State::Denied => (approval.state_time, true),
         _ => (approval.expire_time, false),
@@ -122,31 +98,13 @@ fn after_rest(denied: Timestamp) -> Timestamp {
     Timestamp::from_millis(denied.as_millis().saturating_add(rest))
 }
 
-fn state(state: v1::ApprovalState) -> Option<State> {
-    use v1::ApprovalState as Wire;
-    Some(match state {
-        Wire::Unspecified => return None,
-        Wire::Pending => State::Pending,
-        Wire::Approved => State::Approved,
-        Wire::Consumed => State::Consumed,
-        Wire::Succeeded => State::Succeeded,
-        Wire::Failed => State::Failed,
-        Wire::Unknown => State::Unknown,
-        Wire::Denied => State::Denied,
-        Wire::Expired => State::Expired,
-        Wire::Cancelled => State::Cancelled,
-        Wire::Superseded => State::Superseded,
-        Wire::Invalid => State::Invalid,
-    })
-}
-
 /// A refusal with a reason that the message does not have.
 fn other(refusal: v1::ApprovalRefusal) -> ApprovalsError {
     ApprovalsError::Rejected(refusal.message)
 }
 
 fn state_of(refusal: &v1::ApprovalRefusal) -> Option<State> {
-    state(refusal.state())
+    convert::read_approval_state(refusal.state())
 }
 
 pub(super) fn open_error(refusal: v1::ApprovalRefusal) -> Result<OpenError, ApprovalsError> {
