@@ -254,11 +254,11 @@ async fn own_policy_demands_approval_of_destructive_calls() {
     assert_eq!(reason(&bench, "a", "pay", json!({})).await, Value::Null);
     let hints = json!({ "annotations": { "destructiveHint": false } });
     let closed = json!({ "annotations": { "destructiveHint": false, "openWorldHint": false } });
-    for (hints, expected) in [(hints, json!(REQUIRED)), (closed, Value::Null)] {
+    for (revision, hints, expected) in [(2, hints, json!(REQUIRED)), (3, closed, Value::Null)] {
         let mut changed = entities([]);
         changed.retain(|entity| entity.document["name"] != "pay");
         changed.push(tool("pay", "1.0.0", hints));
-        bench.publish(2, changed);
+        bench.publish(revision, changed);
         assert_eq!(reason(&bench, "a", "pay", json!({})).await, expected);
     }
 }

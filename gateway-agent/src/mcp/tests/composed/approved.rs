@@ -50,7 +50,8 @@ async fn approval_of_composition_covers_its_steps_for_its_policies() {
     let outer = around("outer", "inner", pipeline(&[step("o", "inner", json!(null))]));
     let all = demanding("all", &["outer", "inner", "echo"]);
     let composed = Composed::start(vec![inner, outer, all]).await;
-    assert!(composed.got("outer", json!({ "x": 1 })).await.failure().contains("approval"));
+    let result = composed.got("outer", json!({ "x": 1 })).await.result();
+    assert_eq!(result["_meta"]["registry/governance"]["reason"], "APPROVAL_REQUIRED");
     assert_eq!(approve(&composed).await, ["tool/outer"]);
     assert_eq!(composed.value("outer", json!({ "x": 1 })).await, json!({ "x": 1 }));
     assert_eq!(states(&composed).await.len(), 1);
