@@ -126,14 +126,14 @@ fn modules_have_one_layout() {
 const DEPENDENCIES: [(&str, &[&str]); 35] = [
     ("schema-compat", &[]),
     ("registry-core", &["schema-compat"]),
-    ("registry-proto", &["ledger", "registry-core", "schema-compat"]),
+    ("registry-proto", &["approval", "ledger", "registry-core", "schema-compat"]),
     ("atomic-file", &[]),
     ("command-line", &[]),
     ("retry-backoff", &[]),
     ("registry-tls", &[]),
     (
         "registry-follow",
-        &["ledger", "registry-core", "registry-proto", "registry-tls", "retry-backoff"],
+        &["approval", "ledger", "registry-core", "registry-proto", "registry-tls", "retry-backoff"],
     ),
     ("registry-jwt", &["registry-core"]),
     ("mcp-registry", &["registry-core", "schema-compat"]),
@@ -191,6 +191,7 @@ const DEPENDENCIES: [(&str, &[&str]); 35] = [
         "gateway-agent",
         &[
             "a2a",
+            "approval",
             "atomic-file",
             "command-line",
             "gateway-compose",
@@ -295,7 +296,7 @@ const LAYERS: &[Layers] = &[
             clock files batched_file logging metric_table origin random tls_metrics capacity
             workers buffers trace identity seal
             findings startup catalog_verifier cache freshness feed sync source contract governance
-            inspection spending usage view health audit pipeline ingress
+            inspection spending approvals usage view health audit pipeline ingress
             mcp a2a bridge admin config check server stdio
         ",
     },

@@ -21,6 +21,7 @@ mod task_index;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
@@ -57,6 +58,7 @@ use self::{
     running::RunningOperations,
     signer::CardSigners,
     tasks::{TaskList, TaskObserver},
+    waiting::WaitingTask,
 };
 pub(crate) use self::{
     push::{PushConfigs, PushFile},
@@ -225,7 +227,7 @@ struct Served<'a> {
 
 impl Served<'_> {
     async fn dispatch(&self, operation: OperationRequest) -> Result<Response, Refusal> {
-        let OperationRequest { agent, request, mut context, extensions, form } = operation;
+        let OperationRequest { agent, mut request, mut context, extensions, form } = operation;
         if request.operation.sends_message() {
             self.count_hop(agent.as_ref(), request.operation, &mut context)?;
         }
@@ -265,6 +267,15 @@ impl Served<'_> {
             }
             _ => {
                 let agent = agent.ok_or_else(unaddressed)?;
+                if let Some(waiting) = self.waiting_task(&agent, &request) {
+                    if WaitingTask::is_subject_of(request.operation) {
+                        let record = self.record(request.operation, agent.name.as_str(), &context);
+                        let answer = self.answer_waiting(&agent, &request, waiting);
+                        let answer = audited(request.operation, Box::pin(answer), form, record);
+                        return Box::pin(answer).await;
+                    }
+                    waiting.release(&mut request);
+                }
                 let push = self.register_push(&agent, &request)?;
                 let answered = self.answer_extensions(&agent, &extensions);
                 let activated = answered.as_ref().map(|answered| Arc::clone(&answered.activated));
@@ -278,6 +289,27 @@ impl Served<'_> {
                 Box::pin(calls::serve(self.a2a, Arc::clone(&self.gateway), call, form)).await
             }
         }
+    }
+
+    /// The task of a message that waits for an approval.
+    fn waiting_task(&self, agent: &AgentName, request: &AgentRequest) -> Option<WaitingTask> {
+        WaitingTask::of(&self.gateway, &self.caller.claim, agent, request)
+    }
+
+    /// Answers a request for such a task, or cancels it.
+    async fn answer_waiting(
+        &self,
+        agent: &AgentName,
+        request: &AgentRequest,
+        waiting: WaitingTask,
+    ) -> Result<Value, Refusal> {
+        self.check_scopes(request.operation)?;
+        self.visible(agent)?;
+        let id = request.task_id().unwrap_or_default();
+        if request.operation == Operation::GetTask {
+            return Ok(waiting.current(id));
+        }
+        Ok(waiting.cancel(&self.gateway, &self.caller.claim, id).await?)
     }
 
     /// Counts a message of the caller in its trace. Policies see the number of hops, too.

@@ -3,6 +3,7 @@
 //! A token is optional on loopback and required elsewhere. Requests of foreign web pages are
 //! rejected.
 
+pub(crate) mod approvals;
 pub(crate) mod budgets;
 pub(crate) mod contracts;
 pub(crate) mod sagas;

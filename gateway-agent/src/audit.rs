@@ -104,6 +104,8 @@ pub struct CallRecord {
     hiding: Option<Arc<Inspections>>,
     /// The id of a denied call in its response.
     invocation: Option<Box<str>>,
+    /// The id of the approval that the call used, needs or was denied.
+    approval: Option<Box<str>>,
     input: Check,
     output: Check,
     outcome: CallOutcome,
@@ -150,6 +152,7 @@ impl CallRecord {
             inspection: InspectionLog::default(),
             hiding: None,
             invocation: None,
+            approval: None,
             input: Check::Skipped,
             output: Check::Skipped,
             outcome: CallOutcome::Cancelled,
@@ -282,6 +285,11 @@ impl CallRecord {
     /// Adds a charge; a negative one corrects an earlier charge.
     pub fn charge(&mut self, amount: Amount) {
         self.charged = Some(self.charged.unwrap_or_default().saturating_add(amount));
+    }
+
+    /// Sets the id of the approval that the call used, needs or was denied.
+    pub fn set_approval(&mut self, id: &str) {
+        self.approval = Some(id.into());
     }
 
     /// Sets the id of a denied call.
@@ -477,6 +485,7 @@ impl CallRecord {
             policies = self.policies.as_deref(),
             stored_policies = stored.as_deref(),
             invocation = self.invocation.as_deref(),
+            approval = self.approval.as_deref(),
             price = self.price.map(tracing::field::display),
             price_policy = self.price_policy.as_deref(),
             charged = self.charged.map(tracing::field::display),

@@ -34,7 +34,7 @@ use registry_core::checkpoint::VerifierKey;
 use registry_tls::ServerFiles;
 
 pub use self::{
-    args::{Args, Command, ConfigCommand, InitArgs, LogFormat, StdioArgs},
+    args::{Approve, Args, Command, ConfigCommand, InitArgs, LogFormat, StdioArgs},
     init::{InitError, TEMPLATE, init},
     problem::{InvalidConfig, Problem},
     state::state_file,
@@ -121,6 +121,8 @@ pub struct RegistryConfig {
     pub key: Option<VerifierKey>,
     /// The path of the cache.
     pub cache: PathBuf,
+    /// The path of the approvals without a registry.
+    pub proposals: PathBuf,
     /// Maximum age of the catalog for calls.
     pub max_staleness: MaxStaleness,
     /// The checks of every call.
@@ -170,6 +172,7 @@ impl Config {
             a2a_url: self.a2a_url.clone(),
             push: self.push,
             agents: self.agents,
+            own_policy: self.args.approve.map(Approve::policy),
             hops: self.hops,
             request_bytes: self.request_bytes,
             buffered_bytes: self.buffered_bytes,

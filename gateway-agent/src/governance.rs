@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use foldhash::HashMap;
 use policy::{ApplicablePolicies, Called, Caller, PoliciesInForce, PolicyInForce};
 use registry_core::{
-    Catalog, Key, Name,
+    Catalog, Document, Key, Name,
     entity::policy::{InspectionAction, Mode},
 };
 
@@ -34,10 +34,14 @@ pub struct Governance {
 type AgentAndTarget = (Option<Key>, Key, Option<Arc<str>>);
 
 impl Governance {
-    /// Compiles the policies of a catalog. `None`: none is in force.
-    pub fn new(catalog: &Arc<Catalog>, previous: Option<&Self>) -> Option<Arc<Self>> {
+    /// Compiles the policies of a catalog, and that of the gateway itself. `None`: none is in force.
+    pub fn new(
+        catalog: &Arc<Catalog>,
+        own: Option<&Arc<Document>>,
+        previous: Option<&Self>,
+    ) -> Option<Arc<Self>> {
         let previous = previous.map(|previous| &previous.policies);
-        let policies = PoliciesInForce::new(catalog, previous);
+        let policies = PoliciesInForce::with_own(catalog, own, previous);
         let inspections =
             || policies.iter().filter_map(|policy| policy.policy().inspection.as_ref());
         let inspects = inspections().next().is_some();

@@ -226,6 +226,14 @@ impl Inspections {
         redacted(text, &Inspector::new(Selection::of(DataClass::ALL), self.key.clone()))
     }
 
+    /// A JSON text without values of any class. `None`: names of members have values, or there are too
+    /// many values.
+    pub(crate) fn redacted_json(&self, json: &str) -> Option<String> {
+        let inspector = Inspector::new(Selection::of(DataClass::ALL), self.key.clone());
+        let found = inspector.json(json).ok().filter(|found| !found.is_truncated)?;
+        rewrite_json(json, found.list.iter(), |overlap| redaction(overlap.class())).ok()
+    }
+
     /// A name for logs without values of any class.
     pub(crate) fn logged(&self, name: &str) -> String {
         self.without_values(start_of(name))
@@ -584,6 +592,14 @@ impl Inspection {
     pub(crate) fn pointer_without_values(&self, pointer: &str) -> String {
         let shown = |name: &str| escape(&self.without_values(&unescape(name)));
         pointer.split('/').map(shown).collect::<Vec<_>>().join("/")
+    }
+
+    /// A JSON text without values of any class. `None`: names of members have values, or there are too
+    /// many values.
+    pub(crate) fn redacted_json(&self, json: &str) -> Option<String> {
+        let inspector = Inspector::new(Selection::of(DataClass::ALL), self.key.clone());
+        let found = inspector.json(json).ok().filter(|found| !found.is_truncated)?;
+        rewrite_json(json, found.list.iter(), |overlap| redaction(overlap.class())).ok()
     }
 
     /// A name for logs without values of the inspected classes, also of those that are only logged.

@@ -6,6 +6,7 @@
 
 mod a2a;
 pub mod admin;
+pub mod approvals;
 pub mod audit;
 mod batched_file;
 pub mod bridge;

@@ -14,6 +14,11 @@ const TOOL: MetricLabel = label("tool", "registered tool, or other");
 
 /// All metrics of the gateway.
 pub const METRICS: &[Metric] = &[
+    Metric::counter("gateway_approval_steps_total", "New states of approvals without a registry")
+        .labels(&[label(
+            "state",
+            "pending, approved, consumed, succeeded, failed, unknown, denied, expired, cancelled, superseded",
+        )]),
     Metric::gauge("gateway_budget_granted", "Rights of this gateway in budgets, spent or not")
         .labels(&[POLICY, BUDGET]),
     Metric::gauge("gateway_budget_in_doubt", "Unspent rights of unreachable gateways in budgets")
@@ -75,7 +80,7 @@ pub const METRICS: &[Metric] = &[
         label("verdict", "allow, deny, audit"),
         label(
             "reason",
-            "UNAUTHORIZED, POLICY_ERROR, RATE_LIMITED, STALE_POLICY, BUDGET_EXCEEDED, PII_DETECTED; empty: none",
+            "UNAUTHORIZED, POLICY_ERROR, RATE_LIMITED, STALE_POLICY, BUDGET_EXCEEDED, PII_DETECTED, APPROVAL_REQUIRED, APPROVAL_UNAVAILABLE, APPROVAL_DENIED; empty: none",
         ),
     ]),
     Metric::counter(

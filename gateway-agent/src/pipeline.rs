@@ -6,6 +6,7 @@
 
 mod admit;
 mod agent;
+mod approval;
 pub mod arguments;
 mod directory;
 pub mod error;
@@ -50,6 +51,7 @@ pub(crate) use self::{
     streams::EventStreamPlace,
     task::TaskOwner,
 };
+pub(crate) use self::{approval::withdraw as withdraw_approval, task::owner as sealed_for};
 pub use self::{
     error::{Error, PolicyDenial},
     gateway::{Gateway, GatewayParts},

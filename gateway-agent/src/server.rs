@@ -13,13 +13,14 @@ mod surfaces;
 
 use std::{future::Future, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
+use approval::Approvals;
 use atomic_file::with_suffix;
 use axum::Router;
 use gateway_compose::{CompositionState, Sagas};
 use gateway_upstream::{TargetHealth, TargetState, Upstreams, WorkerRuntimes, redact_url};
 use ledger::Ledger;
 use registry_core::{Kind, entity::policy::Reach};
-use registry_follow::{LedgerClient, UsageClient};
+use registry_follow::{ApprovalClient, LedgerClient, UsageClient};
 use registry_tls::{Acceptor, InvalidFile, MetricsHooks};
 use tokio::{
     net::TcpListener,
@@ -37,6 +38,7 @@ use self::{
 use crate::{
     a2a::{PushConfigs, PushFile, TaskIndex, TaskJournal},
     admin,
+    approvals::{CallApprovals, LocalApprovals},
     cache::{Cache, CacheError, Writer},
     capacity, clock,
     config::Config,
@@ -54,6 +56,9 @@ use crate::{
     trace::Tracer,
     usage::Usage,
 };
+
+/// The purpose of the key of digests of arguments.
+const APPROVED_ARGUMENTS: &[u8] = b"approved-arguments-1";
 
 /// Maximum drain time of the admin listener, after the callers' listener.
 const ADMIN_DRAIN: Duration = Duration::from_secs(1);
@@ -114,6 +119,17 @@ pub enum Error {
         /// The path of the cache.
         cache: PathBuf,
         /// The file system's error.
+        source: std::io::Error,
+    },
+    /// The file of approvals cannot be opened.
+    #[error(
+        "cannot open the approvals {}: {source}",
+        .path.display()
+    )]
+    Approvals {
+        /// The path of the file.
+        path: PathBuf,
+        /// The failure.
         source: std::io::Error,
     },
     /// The list of A2A tasks cannot be opened.
@@ -213,7 +229,7 @@ pub async fn run(
     };
     let draining = health.draining.clone();
     let lanes = Arc::new(WorkerRuntimes::start().map_err(Error::Lanes)?);
-    let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams));
+    let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams), &reporting);
     let (probes, admin_probes) = (health::router(health.clone()), health::admin_router(health));
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, admin_probes)).await?;
     let callers = layers::with_layers(surfaces.router().merge(probes));
@@ -263,10 +279,11 @@ pub async fn run(
     outcome
 }
 
-/// The reports to the ledger of budgets and those of usage, before they start.
+/// The reports to the ledger of budgets and those of usage, before they start, and the approvals.
 struct Reporting {
     reporter: Reporter,
     ledger: Arc<dyn Ledger>,
+    approvals: ApprovalStore,
     /// `None` without a registry.
     usage: Option<UsageReporting>,
 }
@@ -278,7 +295,11 @@ struct UsageReporting {
 
 impl Reporting {
     /// Opens the crash marks and the ledger: that of the registry, or a local one.
-    fn open(config: &Config, cache: &Cache) -> std::io::Result<(Arc<Spending>, Self)> {
+    fn open(
+        config: &Config,
+        cache: &Cache,
+        approvals: ApprovalStore,
+    ) -> std::io::Result<(Arc<Spending>, Self)> {
         let (path, clock) = (&config.registry.cache, SpendingClock::System);
         let registry = source::reported_to(&config.registry.source);
         let reach = if registry.is_some() { Reach::Fleet } else { Reach::Gateway };
@@ -290,7 +311,7 @@ impl Reporting {
         } else {
             (Arc::new(LocalLedger::open(path, cache.subscribe(), clock)?), None)
         };
-        Ok((spending, Self { reporter, ledger, usage }))
+        Ok((spending, Self { reporter, ledger, approvals, usage }))
     }
 
     fn usage(&self) -> Option<Arc<Usage>> {
@@ -298,7 +319,7 @@ impl Reporting {
     }
 
     fn start(self) -> RunningReports {
-        let Self { reporter, ledger, usage } = self;
+        let Self { reporter, ledger, approvals, usage } = self;
         let stop = CancellationToken::new();
         let spending = reporter.run(ledger, stop.clone());
         let counting = stop.clone();
@@ -310,19 +331,21 @@ impl Reporting {
         let task = tokio::spawn(async move {
             tokio::join!(spending, reporting_usage);
         });
-        RunningReports { task, stop }
+        RunningReports { task, approvals: approvals.calls, stop }
     }
 }
 
-/// The task that reports to the ledger, and reports usage.
+/// The task that reports to the ledger, and reports usage, and the reports of approved calls.
 struct RunningReports {
     task: JoinHandle<()>,
+    approvals: Arc<CallApprovals>,
     stop: CancellationToken,
 }
 
 impl RunningReports {
-    /// Closes the accounts, and reports the last usage. All calls must have ended.
+    /// Closes the accounts, and reports the last usage and outcomes. All calls must have ended.
     async fn stop(self) {
+        self.approvals.shutdown().await;
         self.stop.cancel();
         // A panic was already logged.
         let _ = self.task.await;
@@ -344,6 +367,30 @@ struct Assembly {
     tasks: (Arc<TaskIndex>, TaskJournal),
     push: (Arc<PushConfigs>, PushFile),
     gateway: GatewayHandle,
+}
+
+/// The approvals of calls, in the store of the registry or in a file.
+struct ApprovalStore {
+    calls: Arc<CallApprovals>,
+    /// Those of the gateway without a registry.
+    own: Option<Arc<LocalApprovals>>,
+}
+
+impl ApprovalStore {
+    fn open(config: &Config, sealer: &Sealer) -> Result<Self, Error> {
+        if let Some(registry) = source::reported_to(&config.registry.source) {
+            let calls = CallApprovals::new(Arc::new(ApprovalClient::new(registry)), &config.name);
+            return Ok(Self { calls, own: None });
+        }
+        let path = &config.registry.proposals;
+        let failed = |source| Error::Approvals { path: path.clone(), source };
+        let key = sealer.secrets(APPROVED_ARGUMENTS).into_iter().next();
+        let key = key.ok_or_else(|| failed(std::io::Error::other("no random bytes available")))?;
+        let own = LocalApprovals::open(path, key, SpendingClock::System).map_err(failed)?;
+        let own = Arc::new(own);
+        let calls = CallApprovals::new(Arc::clone(&own) as Arc<dyn Approvals>, &config.name);
+        Ok(Self { calls, own: Some(own) })
+    }
 }
 
 impl Assembly {
@@ -372,7 +419,11 @@ impl Assembly {
         let sagas = Sagas::open(cache_file)
             .map_err(|source| Error::Sagas { cache: cache_file.clone(), source })?;
         let compositions = Arc::new(CompositionState::new(sagas));
-        let (spending, reporting) = Reporting::open(config, &cache)
+        let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
+        let sealer = Arc::new(keys.open());
+        let approvals = ApprovalStore::open(config, &sealer)?;
+        let calls = Arc::clone(&approvals.calls);
+        let (spending, reporting) = Reporting::open(config, &cache, approvals)
             .map_err(|source| Error::Spending { cache: cache_file.clone(), source })?;
         let tasks = TaskIndex::open(cache_file, clock::timestamp()).map_err(|source| {
             let path = with_suffix(cache_file, ".tasks");
@@ -382,8 +433,6 @@ impl Assembly {
             let path = with_suffix(cache_file, ".push");
             Error::PushConfigs { path, source }
         })?;
-        let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
-        let sealer = Arc::new(keys.open());
         // Only the admin listener serves recent traces.
         let recent = config.admin.is_some().then_some(config.tracing.recent);
         let tracer = Tracer::start(recent, config.tracing.otlp.as_ref(), &config.name);
@@ -394,6 +443,7 @@ impl Assembly {
             contracts: contracts.clone(),
             compositions: compositions.clone(),
             spending,
+            approvals: calls,
             usage: reporting.usage(),
             sealer: Arc::clone(&sealer),
             tracer: Arc::clone(&tracer),
@@ -439,12 +489,14 @@ fn admin_routes(
     reloader: &Arc<Reloader>,
     gateway: &GatewayHandle,
     (tracer, contracts, upstreams): (&Arc<Tracer>, &Arc<Contracts>, &Arc<Upstreams>),
+    reporting: &Reporting,
 ) -> Router {
     admin::traces::router(Arc::clone(tracer))
         .merge(admin::contracts::router(Arc::clone(contracts)))
         .merge(admin::targets::router(Arc::clone(upstreams)))
         .merge(admin::sagas::router(gateway.clone()))
         .merge(admin::budgets::router(Arc::clone(gateway.current().spending())))
+        .merge(admin::approvals::router(reporting.approvals.own.clone()))
         .merge(reload::router(Arc::clone(reloader)))
 }
 

@@ -33,7 +33,7 @@ use foldhash::{HashMap, HashSet};
 use gateway_policy::CallerIdentity;
 use gateway_upstream::Definitions;
 use registry_core::{
-    Catalog, Entity, Key, Kind, Name, Version,
+    Catalog, Document, Entity, Key, Kind, Name, Version,
     entity::{Agent, Dependency, DependencyTarget, Skill},
 };
 use tokio::sync::watch;
@@ -92,6 +92,22 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The first snapshot. `own`: the policy of the gateway itself.
+    fn first(
+        catalog: Arc<Catalog>,
+        definitions: Arc<Definitions>,
+        own: Option<&Arc<Document>>,
+    ) -> Self {
+        Self {
+            governance: Governance::new(&catalog, own, None),
+            catalog,
+            definitions,
+            serial: 1,
+            registered: RegisteredTools::default(),
+            agent_urls: OnceLock::new(),
+        }
+    }
+
     /// Whether a catalog was loaded. It can be empty.
     pub fn has_catalog(&self) -> bool {
         !self.catalog.registry().as_str().is_empty()
@@ -231,6 +247,8 @@ pub struct Views {
     tool_cache: ToolCache,
     /// Whether views contain the declared skills of agents.
     has_skills: bool,
+    /// The policy of the gateway itself.
+    own_policy: Option<Arc<Document>>,
 }
 
 impl Views {
@@ -241,23 +259,24 @@ impl Views {
         definitions: watch::Receiver<Arc<Definitions>>,
         contracts: Arc<Contracts>,
     ) -> Self {
-        let first = catalog.borrow().clone();
-        let first = Snapshot {
-            governance: Governance::new(&first, None),
-            catalog: first,
-            definitions: definitions.borrow().clone(),
-            serial: 1,
-            registered: RegisteredTools::default(),
-            agent_urls: OnceLock::new(),
-        };
+        let first = Snapshot::first(catalog.borrow().clone(), definitions.borrow().clone(), None);
         let (cells, tool_cache) = (RwLock::default(), ToolCache::new(contracts));
         let current = ArcSwap::from_pointee(first);
-        Self { catalog, definitions, current, cells, tool_cache, has_skills: false }
+        let (has_skills, own_policy) = (false, None);
+        Self { catalog, definitions, current, cells, tool_cache, has_skills, own_policy }
     }
 
     /// Sets whether views contain the skills of agents that an agent declares, as tools.
     pub fn with_skills(self, has_skills: bool) -> Self {
         Self { has_skills, ..self }
+    }
+
+    /// Adds a policy of the gateway itself to those of the catalog.
+    pub fn with_policy(self, policy: Option<Arc<Document>>) -> Self {
+        let (catalog, definitions) =
+            (self.catalog.borrow().clone(), self.definitions.borrow().clone());
+        let first = Snapshot::first(catalog, definitions, policy.as_ref());
+        Self { current: ArcSwap::from_pointee(first), own_policy: policy, ..self }
     }
 
     /// Subscribes to changes of both sources.
@@ -291,7 +310,8 @@ impl Views {
         let governance = if Arc::ptr_eq(&catalog, &current.catalog) {
             current.governance.clone()
         } else {
-            Governance::new(&catalog, current.governance.as_deref())
+            let own = self.own_policy.as_ref();
+            Governance::new(&catalog, own, current.governance.as_deref())
         };
         let next = Arc::new(Snapshot {
             governance,

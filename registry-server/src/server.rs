@@ -356,7 +356,8 @@ async fn open_ledger(
         ledger::OpenError::Webhook(error) => Error::Webhook(error),
     })?;
     let ledger = Arc::new(ledger);
-    let approvals = Approvals::start(ledger.clone(), hub, store, &key, draining);
+    let pages = config.web.public_url.as_ref().map(|public| public.origin().to_owned());
+    let approvals = Approvals::start(ledger.clone(), hub, store, (&key, pages), draining);
     Ok((GatewayLedger::Own(ledger), GatewayApprovals::Own(approvals)))
 }
 

@@ -50,7 +50,8 @@ pub(crate) use fleet::{
     FleetCommand, FleetListArgs, Percent, RolloutCommand, RolloutStatusArgs, WaitArgs,
 };
 pub(crate) use gateway::{
-    AcceptArgs, ChangeTargetArgs, GatewayArgs, GatewayCommand, SagasArgs, SagasCommand,
+    AcceptArgs, ChangeTargetArgs, GatewayApprovalsArgs, GatewayApprovalsCommand,
+    GatewayApproveArgs, GatewayArgs, GatewayCommand, GatewayDenyArgs, SagasArgs, SagasCommand,
 };
 pub(crate) use governance::{
     ArchiveArgs, DeprecateArgs, LifecycleArgs, ModeArg, ReasonArgs, RestoreArgs, RetireArgs,

@@ -2,6 +2,7 @@
 
 mod alerts;
 mod approvals;
+mod approved_calls;
 mod breaks;
 mod budgets;
 mod corpus;

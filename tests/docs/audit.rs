@@ -46,6 +46,7 @@ const FIELDS: &[(&str, &str)] = &[
         "verdicts of the policies for the tools behind a stored result that a composition returned",
     ),
     ("invocation", "id of a call that a policy rejected, as the caller sees it"),
+    ("approval", "id of the approval that the call used, needs or was denied"),
     ("price", "price that the call reserved, in the currency of the registry"),
     ("price_policy", "policy of the price: `NAME@VERSION`"),
     (
@@ -107,6 +108,9 @@ const VERDICTS: &[(&str, &str)] = &[
     ("STALE_POLICY", "the catalog is too old for a policy"),
     ("BUDGET_EXCEEDED", "a budget does not cover the call"),
     ("PII_DETECTED", "inspection found a value that a policy blocks"),
+    ("APPROVAL_REQUIRED", "the call needs the approval of a person"),
+    ("APPROVAL_UNAVAILABLE", "the approval cannot be requested or used now"),
+    ("APPROVAL_DENIED", "a person denied the approval"),
 ];
 
 fn rows(table: &[(&str, &str)]) -> Vec<[String; 2]> {

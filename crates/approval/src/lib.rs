@@ -19,12 +19,12 @@ pub use self::{
     binding::{ArgumentsKey, Binding, Demand, Indistinct, Principal},
     id::{Attempt, InvalidId, RequestId},
     memory::MemoryApprovals,
-    message::{ApprovalFuture, Approvals, ApprovalsError},
+    message::{ApprovalFuture, Approvals, ApprovalsError, StoreFuture},
     request::{
         Actor, CancelError, Canceller, Changed, Choice, Claim, ConfirmError, ConsumeError, Current,
         DecideError, Decider, Decision, GrantScope, Ineligible, OpenError, Opened, Outcome,
-        Recorded, Request, Review, SettleError, Settlement, SignIn, Situation, StandingGrant,
-        StandingWish, State, Transition, Use, Wanted, open,
+        Recorded, Request, RequestStatus, Review, SettleError, Settlement, SignIn, Situation,
+        StandingGrant, StandingWish, State, Transition, Use, Wanted, open,
     },
 };
 

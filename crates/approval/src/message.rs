@@ -3,28 +3,33 @@
 use std::{fmt, pin::Pin};
 
 use crate::{
-    binding::Principal,
+    binding::{ArgumentsKey, Principal},
     id::RequestId,
     request::{
-        CancelError, Claim, ConfirmError, ConsumeError, OpenError, Request, SettleError,
+        CancelError, Claim, ConfirmError, ConsumeError, OpenError, RequestStatus, SettleError,
         Settlement, Wanted,
     },
 };
 
-/// A boxed future; the store is a trait object. The inner error is the answer of the store.
-pub type ApprovalFuture<'a, T, E> =
-    Pin<Box<dyn Future<Output = Result<Result<T, E>, ApprovalsError>> + Send + 'a>>;
+/// A boxed future; the store is a trait object.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ApprovalsError>> + Send + 'a>>;
+
+/// The future of a message. The inner error is the answer of the store.
+pub type ApprovalFuture<'a, T, E> = StoreFuture<'a, Result<T, E>>;
 
 /// The requests of approvals, as gateways use them: those of a registry, or of a file without one.
 ///
 /// `gateway` is the principal of the gateway. All messages can be repeated after a lost answer.
 pub trait Approvals: fmt::Debug + Send + Sync {
+    /// The key of the digests of arguments.
+    fn arguments_key(&self) -> StoreFuture<'_, ArgumentsKey>;
+
     /// Finds or creates the request of a call.
     fn open<'a>(
         &'a self,
         gateway: &'a str,
         wanted: &'a Wanted,
-    ) -> ApprovalFuture<'a, Request, OpenError>;
+    ) -> ApprovalFuture<'a, RequestStatus, OpenError>;
 
     /// Records that the caller confirmed its call.
     fn confirm<'a>(
@@ -32,7 +37,7 @@ pub trait Approvals: fmt::Debug + Send + Sync {
         gateway: &'a str,
         request: RequestId,
         caller: &'a Principal,
-    ) -> ApprovalFuture<'a, Request, ConfirmError>;
+    ) -> ApprovalFuture<'a, RequestStatus, ConfirmError>;
 
     /// Cancels a request of the caller.
     fn cancel<'a>(
@@ -40,7 +45,7 @@ pub trait Approvals: fmt::Debug + Send + Sync {
         gateway: &'a str,
         request: RequestId,
         caller: &'a Principal,
-    ) -> ApprovalFuture<'a, Request, CancelError>;
+    ) -> ApprovalFuture<'a, RequestStatus, CancelError>;
 
     /// Consumes a round. The gateway sends only after the answer `Ok`.
     fn consume<'a>(

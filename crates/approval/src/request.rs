@@ -4,6 +4,7 @@ mod consumption;
 mod decision;
 mod grant;
 mod opening;
+mod status;
 mod transition;
 
 use std::{collections::BTreeSet, time::Duration};
@@ -18,6 +19,7 @@ pub use self::{
     },
     grant::{GrantScope, StandingGrant},
     opening::{OpenError, Opened, Situation, Wanted, open},
+    status::RequestStatus,
     transition::{Actor, Changed, Recorded, Transition},
 };
 use crate::{

@@ -69,6 +69,9 @@ pub enum CredentialOrigin {
         issuer: Box<str>,
         /// The subject of the token. Empty: it has none.
         subject: Box<str>,
+        /// The human behind the subject, if the token names one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        person: Option<Box<str>>,
     },
     /// An API key of the configuration, which names its agent.
     ApiKey {
@@ -136,7 +139,7 @@ impl CallerIdentity {
 impl VerifiedCredential {
     fn holder(&self) -> Option<Principal<'_>> {
         match &self.origin {
-            CredentialOrigin::Token { issuer, subject } => {
+            CredentialOrigin::Token { issuer, subject, .. } => {
                 (!subject.is_empty()).then_some(Principal::Subject { issuer, subject })
             }
             CredentialOrigin::Certificate { name, .. } => {

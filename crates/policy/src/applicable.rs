@@ -1,5 +1,6 @@
 //! The policies that apply to the calls of one resource by one caller.
 
+mod approval;
 mod group;
 mod inspection;
 mod limits;
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 
 use self::group::PolicyGroup;
 pub use self::{
+    approval::ApprovalRule,
     inspection::{Direction, InspectionRule, InspectionRules},
     limits::RateRule,
     partial::PartialDecision,
@@ -35,6 +37,8 @@ pub struct ApplicablePolicies {
     policies: Vec<ApplicablePolicy>,
     entities: CallEntities,
     kind: ResourceKind,
+    /// Whether policies with `approval.when: destructive` demand an approval.
+    needs_approval: bool,
     arguments: ArgumentType,
     enforced: PolicyGroup,
     audited: Vec<PolicyGroup>,
@@ -78,8 +82,18 @@ impl ApplicablePolicies {
             |applicable: &ApplicablePolicy| format!("{}:allow", label(applicable.policy.key()));
         let admitted = policies.iter().map(allow).collect::<Vec<_>>().join(" ").into();
         let inspection = InspectionRules::new(&policies, &resource.tools);
-        let kind = resource.kind;
-        Self { policies, entities, kind, arguments, enforced, audited, inspection, admitted }
+        let (kind, needs_approval) = (resource.kind, resource.needs_approval());
+        Self {
+            policies,
+            entities,
+            kind,
+            needs_approval,
+            arguments,
+            enforced,
+            audited,
+            inspection,
+            admitted,
+        }
     }
 
     /// Whether conditions read arguments.

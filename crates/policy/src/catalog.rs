@@ -33,6 +33,7 @@ pub fn tool(tool: &Tool, find: Find<'_>) -> Resource {
         tags,
         is_destructive: effect == ToolEffect::Destroys,
         is_read_only: effect == ToolEffect::Reads,
+        is_open_world: policies::is_open_world(tool, find),
     }
 }
 
@@ -53,6 +54,7 @@ pub fn skill(agent: &Agent, skill: &Skill) -> Resource {
         tags,
         is_destructive: true,
         is_read_only: false,
+        is_open_world: true,
     }
 }
 
@@ -69,6 +71,7 @@ pub fn feature(kind: ResourceKind, server: &Key, record: Option<&Record>, name: 
         tags: tags(metadata.and_then(|metadata| metadata.get("tags"))),
         is_destructive: false,
         is_read_only: true,
+        is_open_world: false,
     }
 }
 

@@ -98,8 +98,9 @@ impl Selection {
     }
 }
 
-/// Explains the decision about a call: conditions and limits on hops. Rates, the calls of a trace and
-/// the age of the catalog depend on the state of a gateway. `types` is the type of the arguments.
+/// Explains the decision about a call: conditions, limits on hops, and demanded approvals. Rates, the
+/// calls of a trace and the age of the catalog depend on the state of a gateway. `types` is the type of
+/// the arguments.
 pub fn explain(
     policies: &PoliciesInForce,
     caller: &Caller,
@@ -141,7 +142,8 @@ pub fn explain(
     }
 }
 
-/// Evaluates the conditions, and then the limits on hops as a gateway does.
+/// Evaluates the conditions, then the limits on hops, and then the demanded approvals as a gateway does
+/// for a call without an approval.
 fn decide(
     applicable: &ApplicablePolicies,
     action: Action,
@@ -154,6 +156,9 @@ fn decide(
         let calls = 1;
         verdict.audit.extend(applicable.trace_violation(Mode::Audit, calls, context.hops));
         verdict.denial = applicable.trace_violation(Mode::Enforce, calls, context.hops);
+        let demanded = |mode| applicable.demanded_approval(action, mode);
+        verdict.audit.extend(demanded(Mode::Audit));
+        verdict.denial = verdict.denial.or_else(|| demanded(Mode::Enforce));
     }
     verdict
 }

@@ -113,6 +113,8 @@ pub struct Resource {
     pub is_destructive: bool,
     /// Whether a call changes nothing.
     pub is_read_only: bool,
+    /// Whether a call may act outside of its server.
+    pub is_open_world: bool,
 }
 
 /// The registered facts about a calling agent.
@@ -223,6 +225,12 @@ impl Caller {
 }
 
 impl Resource {
+    /// Whether calls need an approval of destructive calls: they change data, or act outside of their
+    /// server.
+    pub(crate) fn needs_approval(&self) -> bool {
+        !self.is_read_only && (self.is_destructive || self.is_open_world)
+    }
+
     /// The names that exact selectors match.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().chain(&self.skills).chain(&self.servers).map(String::as_str)

@@ -7,7 +7,7 @@ use std::{
 
 use foldhash::{HashMap, HashMapExt as _};
 use registry_core::{
-    Catalog, Document, Entity, Kind, LifecycleState, Record,
+    Catalog, Digest, Document, Entity, Kind, LifecycleState, Record,
     entity::{
         Policy,
         policy::{Decision, Mode},
@@ -61,6 +61,11 @@ impl PolicyInForce {
     /// The name and version.
     pub fn key(&self) -> &Key {
         self.document.key()
+    }
+
+    /// The digest of the document.
+    pub fn digest(&self) -> Digest {
+        self.document.digest()
     }
 
     /// Whether the version is a pre-release.
@@ -120,6 +125,7 @@ impl PolicyInForce {
                 tags: Vec::new(),
                 is_destructive: false,
                 is_read_only: false,
+                is_open_world: false,
             };
             let policy = Arc::clone(self);
             let alone = ApplicablePolicy { policy, caller: CallerMatch::Yes, release: None };
@@ -158,8 +164,19 @@ impl PoliciesInForce {
     /// unless it is retired, and the highest pre-release above it. Unchanged policies are taken from
     /// `previous`.
     pub fn new(catalog: &Catalog, previous: Option<&Self>) -> Self {
+        Self::with_own(catalog, None, previous)
+    }
+
+    /// Like [`Self::new`], with a policy of the program itself.
+    pub fn with_own(
+        catalog: &Catalog,
+        own: Option<&Arc<Document>>,
+        previous: Option<&Self>,
+    ) -> Self {
         let versions = catalog.of_kind(Kind::Policy).map(|(key, record)| Version::of(key, record));
-        Self::from_versions(versions, previous)
+        let own = own.map(|document| Version { key: document.key(), document, is_retired: false });
+        // The last version of a name is in force.
+        Self::from_versions(versions.chain(own), previous)
     }
 
     /// Like [`Self::new`], from versions in ascending order.

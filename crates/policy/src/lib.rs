@@ -17,7 +17,7 @@ mod verdict;
 
 pub use self::{
     applicable::{
-        ApplicablePolicies, BudgetRule, Direction, InspectionRule, InspectionRules,
+        ApplicablePolicies, ApprovalRule, BudgetRule, Direction, InspectionRule, InspectionRules,
         PartialDecision, Payer, PriceRule, RateRule,
     },
     called::Called,
@@ -25,5 +25,5 @@ pub use self::{
     explain::{Explanation, PolicyPart, Selection, StatementOutcome, StatementPart, explain},
     facts::{Action, AgentFacts, CallContext, Caller, Purpose, Resource, ResourceKind},
     in_force::{PoliciesInForce, PolicyInForce},
-    verdict::{BudgetShortage, Finding, Reason, Verdict},
+    verdict::{BudgetShortage, DeniedApproval, Finding, MissingApproval, Reason, Verdict},
 };

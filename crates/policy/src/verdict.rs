@@ -66,6 +66,39 @@ pub enum Reason {
         /// JSON pointer of the data, without its value.
         pointer: String,
     },
+    /// The call needs an approval. In audit mode, none was requested.
+    ApprovalRequired(Option<Box<MissingApproval>>),
+    /// The call needs an approval that cannot be requested or used now.
+    ApprovalUnavailable {
+        /// The cause and its remedy.
+        problem: String,
+    },
+    /// A person denied the call.
+    ApprovalDenied(Box<DeniedApproval>),
+}
+
+/// The request for the approval of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingApproval {
+    /// The id of the request.
+    pub id: String,
+    /// The page where people decide. `None`: there is none.
+    pub url: Option<String>,
+    /// The end of the wait for decisions. `None`: it does not end.
+    pub expires_at: Option<Timestamp>,
+    /// The id of an earlier request for this call that is in progress or has an unknown outcome.
+    pub uncertain: Option<String>,
+}
+
+/// A denied approval of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeniedApproval {
+    /// The id of the request.
+    pub id: String,
+    /// The reason of the person that denied it.
+    pub reason: String,
+    /// The time when the call can be requested again.
+    pub until: Option<Timestamp>,
 }
 
 /// A limit on spending that does not cover a call.
@@ -94,6 +127,15 @@ pub struct BudgetShortage {
 }
 
 impl Reason {
+    /// The id of the request for the approval of the call.
+    pub fn approval(&self) -> Option<&str> {
+        match self {
+            Self::ApprovalRequired(missing) => missing.as_ref().map(|missing| &*missing.id),
+            Self::ApprovalDenied(denied) => Some(&denied.id),
+            _ => None,
+        }
+    }
+
     /// The name in responses, audit events and metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -103,6 +145,9 @@ impl Reason {
             Self::StalePolicy { .. } => "STALE_POLICY",
             Self::BudgetExceeded(_) | Self::Unpriced { .. } => "BUDGET_EXCEEDED",
             Self::PiiDetected { .. } => "PII_DETECTED",
+            Self::ApprovalRequired(_) => "APPROVAL_REQUIRED",
+            Self::ApprovalUnavailable { .. } => "APPROVAL_UNAVAILABLE",
+            Self::ApprovalDenied(_) => "APPROVAL_DENIED",
         }
     }
 }

@@ -115,23 +115,49 @@ impl Catalog {
 /// the tool behind an alias, and those of the tools that a composition calls. A tool without
 /// annotations, and a skill, is destructive.
 pub fn effect<'d>(tool: &Tool, find: &dyn Fn(&Key) -> Option<&'d Document>) -> ToolEffect {
+    let mut effect = ToolEffect::Reads;
+    let is_known = visit_called(tool, find, &mut |tool| effect = effect.max(declared_effect(tool)));
+    if is_known { effect } else { ToolEffect::Destroys }
+}
+
+/// Whether a call of a registered tool may act outside of its server, by the same annotations as
+/// [`effect`].
+pub fn is_open_world<'d>(tool: &Tool, find: &dyn Fn(&Key) -> Option<&'d Document>) -> bool {
+    let mut is_open = false;
+    let is_known = visit_called(tool, find, &mut |tool| {
+        is_open |= match (&tool.annotations, &tool.implementation) {
+            (Some(annotations), _) => Hints::from_annotations(annotations).is_open_world,
+            (None, Implementation::Source(_)) => true,
+            (None, Implementation::Spec(_)) => false,
+        };
+    });
+    is_open || !is_known
+}
+
+/// Visits a tool, the tool behind an alias, and the tools that a composition calls. Returns whether all
+/// are registered.
+fn visit_called<'d>(
+    tool: &Tool,
+    find: &dyn Fn(&Key) -> Option<&'d Document>,
+    visit: &mut dyn FnMut(&Tool),
+) -> bool {
     let called = |tool: &Tool| match tool.implementation {
         Implementation::Source(_) => tools_behind(tool, find),
         Implementation::Spec(_) => tool.depends.iter().map(Dependency::key).collect(),
     };
-    let mut effect = declared_effect(tool);
+    visit(tool);
     let mut open = called(tool);
     let mut seen = BTreeSet::new();
     while let Some(key) = open.pop() {
         let Some(tool) = find(&key).and_then(|document| document.entity().as_tool()) else {
-            return ToolEffect::Destroys;
+            return false;
         };
         if seen.insert(key) {
-            effect = effect.max(declared_effect(tool));
+            visit(tool);
             open.extend(called(tool));
         }
     }
-    effect
+    true
 }
 
 /// The effect by the annotations of a tool. The tools that it calls decide that of a composition

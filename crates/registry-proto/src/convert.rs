@@ -5,6 +5,7 @@
 //! ([`registry_core::Document::parse`]) and its findings. Documents with digests (snapshots, deltas, exported
 //! records) are read from their canonical bytes, never from the typed message.
 
+mod approval;
 mod authentication;
 mod cache_state;
 mod change;
@@ -27,6 +28,7 @@ mod sync;
 mod time;
 mod usage;
 
+pub use self::approval::{approval_account, approval_state, approved_call, read_approval_state};
 pub use self::ledger::{
     InvalidLedgerMessage, LedgerProblem, MAX_REPORTED, budget_key, epoch, read_answer, read_recall,
     read_report, write_answer, write_recall, write_report,

@@ -17,6 +17,7 @@ use super::{
     answer::{AnswerForm, Step},
     failure::Refusal,
     tasks::TaskObserver,
+    waiting::MessageIds,
 };
 use crate::{
     audit::CallRecord,
@@ -59,6 +60,9 @@ impl AgentOperation {
         let Self { agent, request, extensions, caller, context, mut record, push, .. } = self;
         let name = agent.to_string();
         let AgentName { name: requested, version } = agent;
+        let ids = MessageIds::of(&request);
+        let (is_streaming, stream) = (request.operation.is_streaming(), events.clone());
+        let addressed = AgentName { name: requested.clone(), version: version.clone() };
         let agent = RequestedAgent { name: requested, version };
         let mut invocation = Invocation {
             caller,
@@ -69,8 +73,22 @@ impl AgentOperation {
             input: InputHandling::ReturnToClient,
         };
         let output = Box::pin(pipeline::invoke(gateway, &mut invocation, &mut record)).await;
-        let result = output.and_then(Output::into_agent_result);
-        (result.map_err(|error| Refusal::of_operation(&name, &error)), record)
+        let error = match output.and_then(Output::into_agent_result) {
+            Ok(result) => return (Ok(result), record),
+            Err(error) => error,
+        };
+        let claim = &invocation.caller.claim;
+        let waiting = ids.and_then(|ids| ids.waiting(gateway, claim, &addressed, &error));
+        let result = match (waiting, stream) {
+            (Some(task), Some(events)) if is_streaming => {
+                // A client that has left misses the task.
+                let _ = events.send(AgentEvent { event: task, buffered: None }).await;
+                Ok(Value::Null)
+            }
+            (Some(task), _) => Ok(task),
+            (None, _) => Err(Refusal::of_operation(&name, &error)),
+        };
+        (result, record)
     }
 }
 

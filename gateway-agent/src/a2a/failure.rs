@@ -209,10 +209,12 @@ fn denied(agent: &str, error: &Error, denial: &PolicyDenial) -> Failure {
         | Reason::TraceLimited { .. }
         | Reason::BudgetExceeded(_)
         | Reason::Unpriced { .. } => ErrorKind::ResourceExhausted,
-        Reason::StalePolicy { .. } => ErrorKind::Unavailable,
-        Reason::Unauthorized | Reason::PolicyError(_) | Reason::PiiDetected { .. } => {
-            ErrorKind::PermissionDenied
-        }
+        Reason::StalePolicy { .. } | Reason::ApprovalUnavailable { .. } => ErrorKind::Unavailable,
+        Reason::Unauthorized
+        | Reason::PolicyError(_)
+        | Reason::PiiDetected { .. }
+        | Reason::ApprovalRequired(_)
+        | Reason::ApprovalDenied(_) => ErrorKind::PermissionDenied,
     };
     let mut failure = Failure::new(kind, message::for_caller(agent, error))
         .with_reason(finding.reason.as_str())
@@ -225,6 +227,9 @@ fn denied(agent: &str, error: &Error, denial: &PolicyDenial) -> Failure {
     }
     if let Reason::PiiDetected { class, pointer, .. } = &finding.reason {
         failure = failure.with_metadata("class", *class).with_metadata("pointer", pointer.as_str());
+    }
+    if let Some(id) = finding.reason.approval() {
+        failure = failure.with_metadata("approvalId", id);
     }
     failure
 }

@@ -22,6 +22,7 @@ use super::{
     failure::Refusal,
     push::PendingConfig,
     task_index::{ListedTask, TaskIndex},
+    waiting,
 };
 use crate::{
     clock,
@@ -71,9 +72,9 @@ impl TaskObserver {
         self.owner.is_some()
     }
 
-    /// Reads an answer or an event.
+    /// Reads an answer or an event. Tasks of messages that were not sent have no place in the index.
     pub(super) fn saw(&self, operation: Operation, answer: &Value) {
-        let Some(owner) = self.owner else { return };
+        let Some(owner) = self.owner.filter(|_| !waiting::is_waiting(answer)) else { return };
         let task = match operation {
             Operation::GetTask | Operation::CancelTask => self.task(answer),
             _ => match (answer.get("task"), answer.get("statusUpdate")) {

@@ -1,6 +1,7 @@
 //! The surface with its real router and a scripted agent.
 
 mod answers;
+mod approvals;
 mod bridges;
 mod card_contracts;
 mod cards;

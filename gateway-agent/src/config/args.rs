@@ -3,10 +3,11 @@
 //!
 //! `--registry` is parsed later: an error message of the flag parser would repeat its password.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use clap::{Arg, CommandFactory as _, Parser, Subcommand, ValueEnum};
-use registry_core::{Secret, parse_socket_address};
+use registry_core::{Document, Kind, Secret, parse_socket_address};
+use serde_json::json;
 
 const DEFAULT_FILE: &str = "./gateway.yaml";
 const DEFAULT_DATA: &str = "./data";
@@ -106,6 +107,16 @@ pub struct Args {
         help_heading = "Registry"
     )]
     pub scope: Vec<String>,
+    /// Calls that need the approval of the operator, without a registry (`registryctl gateway
+    /// approvals`)
+    #[arg(
+        long,
+        value_name = "CALLS",
+        env = "GATEWAY_APPROVE",
+        global = true,
+        help_heading = "MCP servers"
+    )]
+    pub approve: Option<Approve>,
     /// Public key that must have signed the catalog, as printed by `registryctl audit key`;
     /// overrides `registry.key`
     #[arg(
@@ -281,6 +292,26 @@ impl Args {
     /// The directory of the discovered registry file.
     pub fn data(&self) -> PathBuf {
         self.data.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DATA))
+    }
+}
+
+/// The calls that need an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Approve {
+    /// Calls of tools that may change or delete data, or act in an open world, by their annotations.
+    Destructive,
+}
+
+impl Approve {
+    /// The policy that demands the approval.
+    pub fn policy(self) -> Arc<Document> {
+        let Self::Destructive = self;
+        let policy = json!({
+            "name": "gateway-approve-destructive", "version": "1.0.0",
+            "approval": { "when": "destructive" },
+        });
+        let parsed = Document::parse(Kind::Policy, &policy);
+        Arc::new(parsed.expect("the policy is valid, as a test shows"))
     }
 }
 

@@ -125,6 +125,7 @@ fn jwt(section: Section<'_>) -> Option<JwtConfig> {
         field.problem("is empty; name at least one claim, or remove the field for the default");
     }
     let version_claim = claim("versionClaim");
+    let person_claim = claim("personClaim");
     let required_scopes = section.texts("requiredScopes");
     let is_default = section.find("algorithms").is_none();
     section.finish();
@@ -142,6 +143,7 @@ fn jwt(section: Section<'_>) -> Option<JwtConfig> {
             None => DEFAULT_CLAIMS.map(str::to_owned).to_vec(),
         },
         version_claim,
+        person_claim,
         required_scopes,
     })
 }

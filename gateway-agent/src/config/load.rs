@@ -39,6 +39,8 @@ const FILE_BYTES: u64 = 4 * 1024 * 1024;
 const NAME_BYTES: usize = 128;
 
 const DEFAULT_CACHE: &str = "./cache/registry-v2.json";
+/// The file of approvals without a registry.
+const PROPOSALS: &str = "proposals.json";
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7080);
 const DEFAULT_POLL: Duration = Duration::from_secs(10);
 /// Equal to the registry's default.
@@ -273,10 +275,17 @@ fn registry(
     section.allow("source");
     let written = section.find("cache").and_then(|field| field.text()).map(PathBuf::from);
     let written = args.cache.clone().or(written).or_else(|| args.default_cache.clone());
+    let is_in_data = written.is_none() && matches!(source, Some(Source::Discovered));
     let cache = written.unwrap_or_else(|| match source {
         Some(Source::Discovered) => args.data().join("cache").join("registry-v2.json"),
         _ => PathBuf::from(DEFAULT_CACHE),
     });
+    let proposals =
+        if is_in_data { args.data().join(PROPOSALS) } else { cache.with_file_name(PROPOSALS) };
+    if let (Some(_), Some(Source::Grpc(_))) = (args.approve, &source) {
+        let message = "the registry has the policies; register one with the member `approval`";
+        problems.at(0, "--approve", message.to_owned());
+    }
     if cache.file_name().is_none() {
         let message = "must name a file, not a directory";
         section.problem_of("cache", args.cache.is_some().then_some("--cache"), message);
@@ -292,7 +301,7 @@ fn registry(
     validation.finish();
     section.finish();
     let source = SourceConfig { address: source?, scope, credentials, poll_interval };
-    Some(RegistryConfig { source, key, cache, max_staleness, runtime, tools, startup })
+    Some(RegistryConfig { source, key, cache, proposals, max_staleness, runtime, tools, startup })
 }
 
 fn key(problems: &Problems, section: &Section<'_>, args: &Args) -> Option<VerifierKey> {

@@ -607,3 +607,13 @@ fn drain_timeout_covers_longest_call() {
     let problems = with("drainTimeout: 34s").unwrap_err();
     assert!(problems.len() == 1 && problems[0].contains("35s"), "{problems:?}");
 }
+
+#[test]
+fn approve_needs_no_registry_and_has_a_policy() {
+    let with = |source: &str| {
+        let (approve, registry) = (Some(Approve::Destructive), Some(source.to_owned()));
+        parse_with("{}", &Args { approve, registry, ..Args::default() })
+    };
+    assert!(with("file:///tmp/registry.json").unwrap().pipeline().own_policy.is_some());
+    assert_eq!(with("grpc://127.0.0.1:7070").unwrap_err().len(), 1);
+}

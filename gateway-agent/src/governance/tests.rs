@@ -150,7 +150,7 @@ fn decisions(catalog: &Arc<Catalog>, claim: &CallerIdentity, subject: Subject<'_
         return Decisions { denies: true, hides: true, rates: usize::MAX, is_stale: true };
     }
     let open = Decisions { denies: false, hides: false, rates: 0, is_stale: false };
-    let Some(governance) = Governance::new(catalog, None) else { return open };
+    let Some(governance) = Governance::new(catalog, None, None) else { return open };
     let skill: Arc<str> = SKILL.into();
     let target = match subject {
         Subject::Tool(tool) => {

@@ -124,6 +124,8 @@ pub(super) fn of_claims(
     let subject = text("sub").unwrap_or_default();
     let principal = format!("{} {subject}", jwt.settings.issuer);
     let issuer = jwt.settings.issuer.as_str().into();
+    let person = jwt.person_claim.as_deref().and_then(text).filter(|person| !person.is_empty());
+    let person = person.map(Into::into);
     Credential {
         named,
         auth_method: AuthMethod::Token,
@@ -131,7 +133,7 @@ pub(super) fn of_claims(
         principal,
         granted: GrantedScopes::new(scopes(claims), &config.implied_scopes),
         has_subject: !subject.is_empty(),
-        origin: CredentialOrigin::Token { issuer, subject: subject.into() },
+        origin: CredentialOrigin::Token { issuer, subject: subject.into(), person },
     }
 }
 
@@ -167,6 +169,7 @@ mod tests {
             },
             agent_claims: ["agent", "agent_name"].map(str::to_owned).to_vec(),
             version_claim: None,
+            person_claim: None,
             required_scopes: Vec::new(),
         };
         let named = |claims: Value| {

@@ -47,6 +47,8 @@ pub struct JwtConfig {
     pub agent_claims: Vec<String>,
     /// The claim with the agent's version.
     pub version_claim: Option<String>,
+    /// The claim with the human behind an account, for approvals by different people.
+    pub person_claim: Option<String>,
     /// The scopes that every token needs.
     pub required_scopes: Vec<String>,
 }

@@ -182,7 +182,7 @@ fn principal_is_agent_else_subject_else_certificate() {
         |agent: Option<&str>, origin| VerifiedCredential { agent: agent.map(Into::into), origin };
     let token = |agent| {
         let (issuer, subject) = ("https://id.example".into(), "alice".into());
-        credential(agent, CredentialOrigin::Token { issuer, subject })
+        credential(agent, CredentialOrigin::Token { issuer, subject, person: None })
     };
     let certificate = |agent| {
         let name = "spiffe://td/x".into();

@@ -1,5 +1,6 @@
 //! The endpoint with its real router and upstream sockets.
 
+mod approvals;
 pub(crate) mod audit;
 mod budgets;
 mod calls;

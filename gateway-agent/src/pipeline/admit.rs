@@ -4,11 +4,11 @@ use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use a2a::Operation;
 use gateway_policy::{AuthMethod, CallerIdentity, CountedRate, Denial, QuotaKey, Standing};
-use gateway_protocol::mcp::Method;
+use gateway_protocol::mcp::{Method, RawResult, ResultType};
 use gateway_upstream::ResendApproval;
 use policy::{
-    Action, AgentFacts, ApplicablePolicies, CallContext, Called, Caller, Finding, InspectionRules,
-    PartialDecision, Payer, Purpose, RateRule, Reason, ResourceKind,
+    Action, AgentFacts, ApplicablePolicies, ApprovalRule, CallContext, Called, Caller, Finding,
+    InspectionRules, PartialDecision, Payer, Purpose, RateRule, Reason, ResourceKind,
 };
 use registry_core::{
     Amount, Key, Revision,
@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     Error, FeatureSubject, Gateway, Invocation, Target,
+    approval::{ApprovalOrder, Approved, ApprovedData, ContinuedRound},
     arguments::Arguments,
     error::PolicyDenial,
     inspect::{CallInspection, Inspecting},
@@ -26,7 +27,9 @@ use super::{
     rates::TakenRates,
     route::{ResolvedTool, Route},
 };
-use crate::{audit::CallRecord, clock, governance::Governance, view::ServedTool};
+use crate::{
+    approvals::ConsumedRound, audit::CallRecord, clock, governance::Governance, view::ServedTool,
+};
 
 /// The policies that apply to one operation.
 #[derive(Debug)]
@@ -49,22 +52,55 @@ enum GovernedTarget {
     Feature(Arc<str>),
 }
 
+/// The data of an operation that policies decide about.
+#[derive(Debug, Default)]
+pub(super) struct OperationData<'d, 'a> {
+    /// The arguments of a tool or skill.
+    pub(super) arguments: Option<&'d mut Arguments<'a>>,
+    /// The other parameters of a request to an agent.
+    pub(super) rest: Option<&'d RawValue>,
+    /// The agent's id of the task that a message continues.
+    pub(super) task: Option<&'d str>,
+    /// The round of an approved call after a question of the server.
+    pub(super) continued: Option<ContinuedRound>,
+}
+
 /// An operation that the policies admit. Dropping it before the operation is sent returns its rates
-/// and releases its price.
+/// and releases its price. Its approval is used.
 #[derive(Debug)]
 pub(super) struct Admission<'a> {
     rates: Option<TakenRates<'a>>,
     // Boxed, because compositions nest.
     purchase: Option<Box<Purchase<'a>>>,
+    approval: Option<Box<UsedApproval>>,
 }
 
 /// An admitted operation that is being sent. Dropping it keeps the rates and charges the reserved
-/// price.
+/// price. The outcome of an approved call is then unknown.
 #[derive(Debug)]
 pub(super) struct SentAdmission<'a> {
     rates: Option<TakenRates<'a>>,
     // Boxed, because compositions nest.
     purchase: Option<Box<Purchase<'a>>>,
+    approval: Option<Box<UsedApproval>>,
+}
+
+/// The approval of an operation.
+#[derive(Debug)]
+struct UsedApproval {
+    round: ConsumedRound,
+    /// The policies that demanded it.
+    policies: Vec<Key>,
+}
+
+/// An approved call is sent once, also if it is idempotent.
+#[derive(Debug)]
+struct NoResend;
+
+impl ResendApproval for NoResend {
+    fn approve(&self) -> bool {
+        false
+    }
 }
 
 impl Governed {
@@ -163,17 +199,17 @@ impl Governed {
         self.policies.reads_arguments()
     }
 
-    /// Evaluates the policies with the final arguments, inspects these, takes the rates, and reserves
-    /// the price. `rest`: the other parameters of a request to an agent.
+    /// Evaluates the policies with the final arguments, inspects these, finds the approval, takes the
+    /// rates, reserves the price, and consumes the approval.
     pub(super) async fn admit<'a>(
         &self,
         inspecting: Inspecting<'a>,
         inspection: &CallInspection,
-        mut arguments: Option<&mut Arguments<'_>>,
-        rest: Option<&RawValue>,
+        data: OperationData<'_, '_>,
         record: &mut CallRecord,
     ) -> Result<Admission<'a>, Error> {
         let Inspecting { gateway, call, moment } = inspecting;
+        let OperationData { mut arguments, rest, task, continued } = data;
         let mut audit = Vec::new();
         let mut decided = self.check_call(call, moment, arguments.as_deref_mut(), &mut audit);
         if decided.is_ok() {
@@ -182,12 +218,31 @@ impl Governed {
             let found = inspection.check_arguments(inspecting, data, log, &mut audit).await?;
             decided = found.map_or(Ok(()), Err);
         }
-        let decided = match decided {
-            Ok(()) => self.reserve(gateway, call, moment, record, &mut audit).await,
+        let mut demanded = Ok(None);
+        if let Err(finding) = decided {
+            demanded = Err(finding);
+        } else if let Some(rules) = self.demanded_approvals(call, &mut audit) {
+            let data = ApprovedData { arguments: arguments.as_deref(), rest, task, continued };
+            let found = self.find_approval(inspecting, &rules, &data, record.agent());
+            demanded = Box::pin(found).await?.map(Some);
+        }
+        let decided = match demanded {
+            Ok(approved) => {
+                let reserved = self.reserve(gateway, call, moment, record, &mut audit).await;
+                match (reserved, approved) {
+                    (Ok(admission), Some(approved)) => {
+                        Box::pin(admission.consume(gateway, approved)).await
+                    }
+                    (reserved, _) => reserved,
+                }
+            }
             Err(finding) => Err(finding),
         };
         match decided {
             Ok(admission) => {
+                if let Some(used) = &admission.approval {
+                    record.set_approval(&used.round.request().to_string());
+                }
                 record.set_verdicts(&self.policies, None, &audit);
                 Ok(admission)
             }
@@ -229,6 +284,9 @@ impl Governed {
         record: &mut CallRecord,
     ) -> PolicyDenial {
         record.set_verdicts(&self.policies, Some(&finding), audit);
+        if let Some(id) = finding.reason.approval() {
+            record.set_approval(id);
+        }
         let registry = moment.snapshot.catalog.registry();
         let denial = PolicyDenial::new(finding, registry, record.agent(), self.target.name());
         record.set_invocation(&denial.invocation_id);
@@ -266,7 +324,7 @@ impl Governed {
         record: &mut CallRecord,
         audit: &mut Vec<Finding>,
     ) -> Result<Admission<'a>, Finding> {
-        let mut admission = Admission { rates: None, purchase: None };
+        let mut admission = Admission { rates: None, purchase: None, approval: None };
         if self.is_about_task {
             return Ok(admission);
         }
@@ -297,6 +355,50 @@ impl Governed {
             admission.purchase = Some(Box::new(purchase));
         }
         Ok(admission)
+    }
+
+    /// The approvals that the call needs, without those of its compositions. `None`: it needs none.
+    fn demanded_approvals(
+        &self,
+        call: &Invocation,
+        audit: &mut Vec<Finding>,
+    ) -> Option<Vec<ApprovalRule<'_>>> {
+        let is_call = matches!(self.action, Action::Call | Action::Send);
+        if !is_call || self.is_about_task || !self.purpose.is_limited() {
+            return None;
+        }
+        audit.extend(self.policies.approvals(Mode::Audit).map(|rule| Finding {
+            policy: rule.policy.key().clone(),
+            reason: Reason::ApprovalRequired(None),
+        }));
+        let covered: &[Key] = match &call.target {
+            Target::Step(step) => &*step.approved,
+            Target::Tool(_) | Target::Feature { .. } | Target::Agent(_) => &[],
+        };
+        let rules = self.policies.approvals(Mode::Enforce);
+        let rules: Vec<_> = rules.filter(|rule| !covered.contains(rule.policy.key())).collect();
+        (!rules.is_empty()).then_some(rules)
+    }
+
+    /// Finds the approval of the call, or requests one.
+    async fn find_approval(
+        &self,
+        inspecting: Inspecting<'_>,
+        rules: &[ApprovalRule<'_>],
+        data: &ApprovedData<'_>,
+        agent: Option<&Key>,
+    ) -> Result<Result<Approved, Finding>, Error> {
+        // Only tools and skills are called.
+        let GovernedTarget::Tool(served) = &self.target else {
+            return Err(Denial::NoSuchTool.into());
+        };
+        let governance = inspecting.moment.snapshot.governance.as_ref();
+        let caller = governance.map(|governance| governance.caller(agent));
+        let team = caller.as_deref().and_then(team);
+        let order = ApprovalOrder { inspecting, served, agent, team, rules };
+        let policies = rules.iter().map(|rule| rule.policy.key().clone()).collect();
+        let found = order.find(data).await?;
+        Ok(found.map(|round| Approved { round, policies }))
     }
 
     /// Whether prices or budgets apply. Calls of prompts and resources have no price.
@@ -505,6 +607,24 @@ fn context(call: &Invocation, purpose: Purpose, hops: u32) -> CallContext<'_> {
 }
 
 impl<'a> Admission<'a> {
+    /// Consumes the approval.
+    async fn consume(
+        mut self,
+        gateway: &Gateway,
+        Approved { round, policies }: Approved,
+    ) -> Result<Self, Finding> {
+        match gateway.approvals().consume(round).await {
+            Ok(round) => {
+                self.approval = Some(Box::new(UsedApproval { round, policies }));
+                Ok(self)
+            }
+            Err(failure) => {
+                let reason = Reason::ApprovalUnavailable { problem: failure.to_string() };
+                Err(Finding { policy: policies[0].clone(), reason })
+            }
+        }
+    }
+
     /// Starts sending.
     pub(super) fn sent(mut self, record: &mut CallRecord) -> SentAdmission<'a> {
         if let Some(rates) = &mut self.rates {
@@ -513,21 +633,46 @@ impl<'a> Admission<'a> {
         if let Some(purchase) = &mut self.purchase {
             purchase.set_sent(record);
         }
-        let Self { rates, purchase } = self;
-        SentAdmission { rates, purchase }
+        if let Some(used) = &mut self.approval {
+            used.round.set_sent();
+        }
+        let Self { rates, purchase, approval } = self;
+        SentAdmission { rates, purchase, approval }
     }
 }
 
 impl SentAdmission<'_> {
     /// The approval of sending the operation again.
     pub(super) fn resend(&self) -> Option<&dyn ResendApproval> {
+        if self.approval.is_some() {
+            return Some(&NoResend);
+        }
         self.purchase.as_deref().map(|purchase| purchase as &dyn ResendApproval)
+    }
+
+    /// The policies that approved the operation.
+    pub(super) fn approved_policies(&self) -> &[Key] {
+        self.approval.as_deref().map_or(&[][..], |used| &used.policies[..])
+    }
+
+    /// Takes the round of an approved call whose server asks for input. The caller must record it
+    /// before it sends the question on.
+    pub(super) fn take_question(
+        admission: &mut Option<Self>,
+        result: &Result<RawResult, Error>,
+    ) -> Option<ConsumedRound> {
+        let result_type = result.as_ref().ok()?.result_type;
+        let used = &mut admission.as_mut()?.approval;
+        used.take_if(|_| result_type == ResultType::InputRequired).map(|used| used.round)
     }
 
     /// Charges the price of the outcome. Returns the rates of an operation that certainly was not
     /// sent.
     pub(super) fn settle(admission: Option<Self>, outcome: Outcome<'_>, record: &mut CallRecord) {
-        let Some(Self { rates, purchase }) = admission else { return };
+        let Some(Self { rates, purchase, approval }) = admission else { return };
+        if let Some(used) = approval {
+            used.round.settle(outcome.of_approved());
+        }
         if let (Outcome::NotSent, Some(rates)) = (outcome, rates) {
             rates.release();
         }

@@ -39,7 +39,7 @@ use self::{
 };
 use super::{
     AgentCall, Error, Output, PushRole, Target,
-    admit::{Governed, SentAdmission},
+    admit::{Governed, OperationData, SentAdmission},
     arguments::Arguments,
     inspect::CallInspection,
     moment::Moment,
@@ -76,7 +76,8 @@ impl<'a> Sending<'a> {
         } else {
             self.viewed(&mut request)
         };
-        let admission = Box::pin(self.admitted(&viewed, record)).await?;
+        let continued = task.as_ref().map(|task| &*task.id);
+        let admission = Box::pin(self.admitted(&viewed, continued, record)).await?;
         drop(viewed);
         let addresses: Vec<_> = self.gateway.upstreams().http_url(&agent).into_iter().collect();
         let hidden = Hidden::new(&addresses, REPLACEMENT);
@@ -112,6 +113,7 @@ impl<'a> Sending<'a> {
     async fn admitted(
         &self,
         PolicyRequest { arguments, rest }: &PolicyRequest,
+        task: Option<&str>,
         record: &mut CallRecord,
     ) -> Result<Option<SentAdmission<'a>>, Error> {
         self.inspecting().check_placeholders(rest.as_deref()).await?;
@@ -120,7 +122,8 @@ impl<'a> Sending<'a> {
             Some(Ok(arguments)) => Some(arguments),
             _ => None,
         };
-        self.start(arguments, rest.as_deref(), record).await
+        let rest = rest.as_deref();
+        self.start(OperationData { arguments, rest, task, continued: None }, record).await
     }
 
     /// The request as the agent receives it, except for the restored placeholders.

@@ -41,6 +41,10 @@ pub enum InvalidArguments {
 pub struct Arguments<'a> {
     raw: Option<Cow<'a, RawValue>>,
     parsed: Option<Value>,
+    /// Whether defaults were added.
+    is_changed: bool,
+    /// The text before that.
+    given: Option<Cow<'a, RawValue>>,
 }
 
 impl<'a> Arguments<'a> {
@@ -48,8 +52,12 @@ impl<'a> Arguments<'a> {
     pub fn new(raw: Option<&'a RawValue>) -> Result<Self, InvalidArguments> {
         match raw {
             Some(raw) if !raw.get().starts_with('{') => Err(InvalidArguments::NotAnObject),
-            raw => Ok(Self { raw: raw.map(Cow::Borrowed), parsed: None }),
+            raw => Ok(Self::of(raw.map(Cow::Borrowed))),
         }
+    }
+
+    fn of(raw: Option<Cow<'a, RawValue>>) -> Self {
+        Self { raw, parsed: None, is_changed: false, given: None }
     }
 
     /// Releases the parsed value, which takes many times the memory of the text.
@@ -59,12 +67,18 @@ impl<'a> Arguments<'a> {
 
     /// Replaces the arguments.
     pub(super) fn replace(&mut self, raw: Box<RawValue>) {
-        *self = Self { raw: Some(Cow::Owned(raw)), parsed: None };
+        *self = Self::of(Some(Cow::Owned(raw)));
     }
 
     /// The arguments for the upstream.
     pub fn raw(&self) -> Option<&RawValue> {
         self.raw.as_deref()
+    }
+
+    /// The arguments without the defaults, which the definition of the tool determines. Hidden ones are
+    /// among the defaults.
+    pub(super) fn given(&self) -> Option<&RawValue> {
+        if self.is_changed { self.given.as_deref() } else { self.raw() }
     }
 
     /// The arguments as a JSON value, parsed once.
@@ -93,6 +107,9 @@ impl<'a> Arguments<'a> {
             return Err(InvalidArguments::NotAnObject.into());
         };
         change(members)?;
+        if !std::mem::replace(&mut self.is_changed, true) {
+            self.given = self.raw.take();
+        }
         // A map of JSON values always serializes.
         self.raw = serde_json::value::to_raw_value(members).ok().map(Cow::Owned);
         Ok(())

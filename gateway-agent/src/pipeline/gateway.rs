@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Settings, route, streams::EventStreams};
 use crate::{
+    approvals::CallApprovals,
     contract::Contracts,
     freshness::StalenessMonitor,
     identity::{
@@ -88,6 +89,8 @@ pub struct GatewayParts {
     pub compositions: Arc<CompositionState>,
     /// The reservations in budgets.
     pub spending: Arc<Spending>,
+    /// The approvals of calls.
+    pub approvals: Arc<CallApprovals>,
     /// Counts calls for the registry. `None` without a registry.
     pub usage: Option<Arc<Usage>>,
     /// Seals the ids of sessions and tasks.
@@ -115,7 +118,8 @@ impl Gateway {
     ) -> Self {
         let GatewayParts { catalog, contracts, .. } = &parts;
         let views = Views::new(catalog.clone(), contracts.definitions(), Arc::clone(contracts))
-            .with_skills(settings.agents.as_tools);
+            .with_skills(settings.agents.as_tools)
+            .with_policy(settings.own_policy.clone());
         let (closing, successor) = (CancellationToken::new(), OnceLock::new());
         Self { settings, authenticator, parts, views, shared, closing, successor }
     }
@@ -196,6 +200,11 @@ impl Gateway {
     /// The reservations in budgets.
     pub(crate) fn spending(&self) -> &Arc<Spending> {
         &self.parts.spending
+    }
+
+    /// The approvals of calls.
+    pub(crate) fn approvals(&self) -> &Arc<CallApprovals> {
+        &self.parts.approvals
     }
 
     /// Counts calls for the registry. `None` without a registry.

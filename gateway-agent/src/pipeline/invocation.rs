@@ -11,7 +11,7 @@ use gateway_protocol::{
 };
 use gateway_upstream::{AgentEvent, ClientChannel, RequestContext, Subscription};
 use http::HeaderMap;
-use registry_core::{Name, Revision, Secret, Version};
+use registry_core::{Key, Name, Revision, Secret, Version};
 use serde_json::{Value, value::RawValue};
 use tokio::sync::{SetOnce, mpsc};
 
@@ -135,6 +135,8 @@ pub(crate) struct StepCall {
     pub(super) served: Arc<ServedTool>,
     pub(super) arguments: Box<RawValue>,
     pub(super) quota_key: QuotaKey,
+    /// The policies whose approval of the enclosing compositions covers the step.
+    pub(super) approved: Arc<[Key]>,
     /// The enclosing runs.
     pub(super) scope: RunScope,
 }

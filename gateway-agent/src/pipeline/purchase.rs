@@ -350,6 +350,17 @@ impl From<&Error> for Outcome<'_> {
 }
 
 impl<'a> Outcome<'a> {
+    /// The outcome for the approval of the call. A task that has started counts as a success.
+    pub(super) fn of_approved(self) -> approval::Outcome {
+        match self {
+            Self::NotSent | Self::Failed | Self::Result(RawResult { is_error: true, .. }) => {
+                approval::Outcome::Failed
+            }
+            Self::Result(_) | Self::Started(_) => approval::Outcome::Succeeded,
+            Self::Sent => approval::Outcome::Unknown,
+        }
+    }
+
     pub(super) fn of(result: &'a Result<RawResult, Error>) -> Self {
         match result {
             Ok(result) => Self::Result(result),

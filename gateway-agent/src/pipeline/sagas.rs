@@ -50,6 +50,8 @@ impl SagaHost for Host {
             context: RequestContext { caller: caller_key, hops, ..RequestContext::default() },
             client: None,
             parent: AuditParent::without_caller(tool, caller, revision),
+            // Only compensations run, which need no approval.
+            approved: Arc::default(),
         };
         Some(ResumedSaga {
             plan: Arc::clone(composed.plan()),

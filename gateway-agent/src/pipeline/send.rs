@@ -7,11 +7,11 @@ use gateway_policy::{Permit, ValidationMode};
 use gateway_protocol::mcp::{self, Method, RawResult, ResultType};
 use gateway_upstream::{Request, RequestContext, ResendApproval};
 use registry_core::Key;
-use serde_json::value::RawValue;
 
 use super::{
     Error, Gateway, Invocation, OperationResult, Output, Target, TaskNames,
-    admit::{Governed, SentAdmission},
+    admit::{Governed, OperationData, SentAdmission},
+    approval::{self, ContinuedRound},
     arguments::Arguments,
     input,
     inspect::{CallInspection, Inspecting},
@@ -23,7 +23,7 @@ use super::{
     route::{AuthorizedRoute, FeatureRoute, TaskRoute, ToolBackend},
     steps, task, validate,
 };
-use crate::{audit::CallRecord, view::ServedTool};
+use crate::{approvals::ConsumedRound, audit::CallRecord, view::ServedTool};
 
 /// Sends an operation and finishes its output.
 pub(super) async fn send(
@@ -114,18 +114,16 @@ impl<'a> Sending<'a> {
         }
     }
 
-    /// Evaluates the policies, and starts sending. `rest`: the other parameters of a request to an
-    /// agent. `None`: no policy applies.
+    /// Evaluates the policies, and starts sending. `None`: no policy applies.
     pub(super) async fn start(
         &self,
-        arguments: Option<&mut Arguments<'_>>,
-        rest: Option<&RawValue>,
+        data: OperationData<'_, '_>,
         record: &mut CallRecord,
     ) -> Result<Option<SentAdmission<'a>>, Error> {
         let Some(governed) = self.governed else { return Ok(None) };
         // Boxed, because compositions nest.
         let (inspecting, inspection) = (self.inspecting(), self.inspection);
-        let admitted = governed.admit(inspecting, inspection, arguments, rest, record);
+        let admitted = governed.admit(inspecting, inspection, data, record);
         Ok(Some(Box::pin(admitted).await?.sent(record)))
     }
 
@@ -183,7 +181,7 @@ impl<'a> Sending<'a> {
         let Self { gateway, call, moment, .. } = *self;
         let FeatureRoute { method, server, .. } = route;
         self.inspecting().check_placeholders(None).await?;
-        let admission = self.start(None, None, record).await?;
+        let admission = self.start(OperationData::default(), record).await?;
         if method == Method::Subscribe {
             let subscription = gateway.upstreams().subscribe(permit, &moment.principal);
             let result = match subscription {
@@ -211,7 +209,7 @@ impl<'a> Sending<'a> {
         let Self { gateway, call, .. } = *self;
         let TaskRoute { method, resolved, task, known } = route;
         let names = TaskNames::requested(gateway, &call.caller.claim, &task, &known);
-        let admission = self.start(None, None, record).await?;
+        let admission = self.start(OperationData::default(), record).await?;
         let result = self.request(method, permit, record).await;
         let result = result.map_err(|error| match error {
             Error::Upstream(error) => Error::from(names.rewrite_error(error)),
@@ -243,10 +241,16 @@ impl<'a> Sending<'a> {
             return Err(gateway_upstream::Error::NotConfigured { server: server.clone() }.into());
         }
         let params = task::params(served, call)?;
+        let (params, continued) = approval::opened(gateway, &call.caller.claim, params);
         let must_conform = self.governed.is_some_and(Governed::reads_arguments);
         let mut arguments =
             prepare(self.inspecting(), self.inspection, (served, must_conform), record).await?;
-        let admission = self.start(Some(&mut arguments), None, record).await?;
+        let data = OperationData {
+            arguments: Some(&mut arguments),
+            continued,
+            ..OperationData::default()
+        };
+        let mut admission = self.start(data, record).await?;
         if served.composed().is_none() {
             arguments.forget_value();
         }
@@ -282,12 +286,20 @@ impl<'a> Sending<'a> {
                 if let (Outcome::NotSent, Some(request)) = (outcome, request) {
                     request.withdraw();
                 }
+                let asked = SentAdmission::take_question(&mut admission, &result);
                 SentAdmission::settle(admission, outcome, record);
+                let result = match asked {
+                    // Boxed, because compositions nest.
+                    Some(round) => Box::pin(self.asked(round, result)).await,
+                    None => result,
+                };
                 (result, None)
             }
             ToolBackend::Composition(composed) => {
                 let composed = &composed;
-                let run = steps::Composition { gateway, composed, served, call, forwarded };
+                let approved = self.approved(admission.as_ref());
+                let run =
+                    steps::Composition { gateway, composed, served, call, forwarded, approved };
                 let principal = &self.moment.principal;
                 let sent =
                     async |record: &mut CallRecord| run.call(arguments, principal, record).await;
@@ -304,6 +316,28 @@ impl<'a> Sending<'a> {
             }
         };
         self.complete(served, result, steps, record).await
+    }
+
+    /// The policies whose approval covers the steps of a composition.
+    fn approved(&self, admission: Option<&SentAdmission<'_>>) -> Arc<[Key]> {
+        let outer: &[Key] = match &self.call.target {
+            Target::Step(step) => &*step.approved,
+            Target::Tool(_) | Target::Feature { .. } | Target::Agent(_) => &[],
+        };
+        let own = admission.map(SentAdmission::approved_policies).unwrap_or_default();
+        outer.iter().chain(own).cloned().collect()
+    }
+
+    /// Records that the server of an approved call asks for input, so that the caller can continue.
+    async fn asked(
+        &self,
+        round: ConsumedRound,
+        result: Result<RawResult, Error>,
+    ) -> Result<RawResult, Error> {
+        let next = ContinuedRound { request: round.request(), round: round.round() + 1 };
+        round.await_input().await;
+        let Self { gateway, call, .. } = *self;
+        result.map(|asked| approval::sealed(gateway, &call.caller.claim, next, asked))
     }
 
     /// Validates and inspects the result of a tool. Separate, because compositions nest: the frame of

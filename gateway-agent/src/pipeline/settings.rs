@@ -1,10 +1,10 @@
 //! Settings of the pipeline.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use gateway_policy::{RuntimeValidation, ToolSelector};
 use gateway_upstream::{Addresses, UpstreamLimits};
-use registry_core::Key;
+use registry_core::{Document, Key};
 
 use crate::{identity::settings::IdentityConfig, origin::OriginPolicy};
 
@@ -25,6 +25,8 @@ pub struct Settings {
     pub push: Option<PushSettings>,
     /// The bridges between MCP and A2A.
     pub agents: AgentBridges,
+    /// The policy of `--approve`.
+    pub own_policy: Option<Arc<Document>>,
     /// Maximum number of gateways that a message of A2A passes (`limits.hops`).
     pub hops: u32,
     /// Maximum size of a request from a caller, in bytes.

@@ -9,6 +9,7 @@ use gateway_compose::{
 use gateway_policy::{Denial, QuotaKey};
 use gateway_protocol::{jsonrpc::ObjectWriter, mcp::RawResult};
 use gateway_upstream::{ClientChannel, RequestContext};
+use registry_core::Key;
 use serde_json::value::RawValue;
 
 use super::{
@@ -27,6 +28,8 @@ pub(super) struct Composition<'a> {
     pub(super) served: &'a ServedTool,
     pub(super) call: &'a Invocation,
     pub(super) forwarded: ForwardedCall<'a>,
+    /// The policies whose approval covers the steps.
+    pub(super) approved: Arc<[Key]>,
 }
 
 impl Composition<'_> {
@@ -36,7 +39,7 @@ impl Composition<'_> {
         principal: &QuotaKey,
         record: &mut CallRecord,
     ) -> Result<(RawResult, Steps), Error> {
-        let Self { gateway, composed, served, call, forwarded } = self;
+        let Self { gateway, composed, served, call, forwarded, approved } = self;
         let ForwardedCall { context, client, .. } = forwarded;
         let trace = record.inward(&context.trace);
         let owner = RunOwner {
@@ -55,6 +58,7 @@ impl Composition<'_> {
             },
             client: client.cloned(),
             parent: record.as_parent(served.key()),
+            approved,
         };
         let scope = if let Target::Step(step) = &call.target { Some(&step.scope) } else { None };
         let run = gateway_compose::CompositionCall {
@@ -86,6 +90,8 @@ pub(super) struct Runner {
     /// The client of the composition, for progress and questions.
     pub(super) client: Option<ClientChannel>,
     pub(super) parent: AuditParent,
+    /// The policies whose approval covers the steps.
+    pub(super) approved: Arc<[Key]>,
 }
 
 impl Runner {
@@ -102,6 +108,7 @@ impl Runner {
                 served: Arc::clone(served),
                 arguments,
                 quota_key: self.owner.quota_key.clone(),
+                approved: Arc::clone(&self.approved),
                 scope: scope.clone(),
             }),
             params: Vec::new(),

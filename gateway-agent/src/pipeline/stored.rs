@@ -100,6 +100,7 @@ pub(crate) fn check_own_result(
         context: RequestContext { hops, ..context.clone() },
         client: None,
         parent: record.as_parent(served.key()),
+        approved: Arc::default(),
     };
     let all = runner.contributors(composed, composed.plan().contributors());
     let checked = runner.check_contributors(&all, Some(revision), &RunScope::default());

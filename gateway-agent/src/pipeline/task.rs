@@ -49,7 +49,7 @@ impl From<Principal<'_>> for TaskOwner {
 }
 
 /// Whether the agent has any version, also a retired one: its tasks remain its own.
-fn is_registered(catalog: &Catalog, agent: &str) -> bool {
+pub(super) fn is_registered(catalog: &Catalog, agent: &str) -> bool {
     let name = Name::parse(Kind::Agent, agent);
     name.is_ok_and(|name| catalog.versions(Kind::Agent, &name).next().is_some())
 }
@@ -173,7 +173,7 @@ struct IsError {
 }
 
 /// The associated data of the seal of a caller's ids. All callers without an identity share it.
-pub(super) fn owner(gateway: &Gateway, purpose: &str, caller: &CallerIdentity) -> Vec<u8> {
+pub(crate) fn owner(gateway: &Gateway, purpose: &str, caller: &CallerIdentity) -> Vec<u8> {
     let owner = TaskOwner::of(gateway, caller);
     let owner = owner.map_or_else(|| "-".to_owned(), |TaskOwner(digest)| digest.to_string());
     format!("{purpose} {owner}").into_bytes()

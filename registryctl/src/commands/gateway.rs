@@ -1,6 +1,7 @@
 //! `gateway`: administration of one gateway over its admin address.
 
 mod admin;
+mod approvals;
 mod sagas;
 
 use serde_json::json;
@@ -53,6 +54,7 @@ pub(super) async fn run(session: &Session, args: GatewayArgs) -> Result<(), Fail
             Ok(())
         }
         GatewayCommand::Sagas(args) => sagas::run(session, &admin, args).await,
+        GatewayCommand::Approvals(args) => approvals::run(session, &admin, args).await,
     }
 }
 

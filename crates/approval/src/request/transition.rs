@@ -50,6 +50,37 @@ pub enum Actor {
     Recovery,
 }
 
+impl Actor {
+    /// The kind of the cause in audit events and responses.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Caller { .. } => "caller",
+            Self::Decider { .. } => "decider",
+            Self::Operator { .. } => "operator",
+            Self::Gateway { .. } => "gateway",
+            Self::Grant { .. } => "grant",
+            Self::Request { .. } => "request",
+            Self::Clock => "clock",
+            Self::Registry => "registry",
+            Self::Recovery => "recovery",
+        }
+    }
+
+    /// The account, gateway, grant or request. Empty: none.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Caller { principal }
+            | Self::Decider { principal, .. }
+            | Self::Operator { principal } => {
+                format!("{} {}", principal.issuer, principal.subject)
+            }
+            Self::Gateway { name } => name.clone(),
+            Self::Grant { origin: id } | Self::Request { id } => id.to_string(),
+            Self::Clock | Self::Registry | Self::Recovery => String::new(),
+        }
+    }
+}
+
 /// A step of a request. Both states are equal if a decision or a round does not change the state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -103,7 +103,7 @@ async fn legacy_child_is_recognized_for_any_probe_reaction() {
 async fn modern_child_that_starts_slowly_is_recognized() {
     let initialize = r#"case $line in *'"initialize"'*)
         printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"no",' "$id"
-        printf '"data":{"supported":["2026-07-28"]}}\n';;
+        printf '"data":{"supported":["2026-07-28"]}}}\n';;
     esac"#;
     let text = MODERN.replace("CALL", "answer '{}'").replace("OTHER", initialize);
     let limits = UpstreamLimits { connect_timeout_ms: 300, ..limits() };

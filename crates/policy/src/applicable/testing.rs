@@ -38,6 +38,7 @@ pub(super) fn applicable(policies: &[Value]) -> ApplicablePolicies {
         tags: Vec::new(),
         is_destructive: true,
         is_read_only: false,
+        is_open_world: true,
     };
     let arguments = || ArgumentType::of_schema(None, &|_| None);
     let policies = PoliciesInForce::from_versions(versions, None);

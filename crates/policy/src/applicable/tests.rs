@@ -88,6 +88,7 @@ fn resources() -> impl Strategy<Value = Resource> {
         tags: Vec::new(),
         is_destructive,
         is_read_only: false,
+        is_open_world: false,
     })
 }
 
@@ -98,6 +99,7 @@ fn features() -> impl Strategy<Value = Resource> {
         tools: Vec::new(),
         is_destructive: false,
         is_read_only: true,
+        is_open_world: false,
         ..resource
     })
 }
@@ -152,6 +154,7 @@ fn unusable_argument_is_attributed_in_each_mode() {
         tags: Vec::new(),
         is_destructive: false,
         is_read_only: false,
+        is_open_world: false,
     };
     let policies = [policy("audit"), policy("enforce"), policy("audit")];
     let verdict =
@@ -183,6 +186,7 @@ fn unusable_argument_is_attributed_to_its_reader() {
         tags: Vec::new(),
         is_destructive: false,
         is_read_only: false,
+        is_open_world: false,
     };
     let of = (&Caller::Unregistered, &resource);
     assert_eq!(verdict(&policies, of, &json!({ "n": 1 })).denial, None);

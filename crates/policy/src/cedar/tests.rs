@@ -50,6 +50,7 @@ fn resource() -> Resource {
         tags: vec!["money".to_owned()],
         is_destructive: true,
         is_read_only: false,
+        is_open_world: false,
     }
 }
 

@@ -181,17 +181,9 @@ impl Policy {
         let inspection = fields
             .get("inspection")
             .and_then(|value| Inspection::read(problems, value, fields.at("inspection")));
-        let approval = fields.get("approval").and_then(|value| {
-            let help = "remove `approval`, or upgrade the registry and all gateways";
-            let approval = Approval::read(problems, value, fields.at("approval"));
-            // A program that ignored the member would send calls without approval.
-            problems.invalid(
-                fields.at("approval"),
-                "`approval` is not enforced yet by this version",
-                help,
-            );
-            approval
-        });
+        let approval = fields
+            .get("approval")
+            .and_then(|value| Approval::read(problems, value, fields.at("approval")));
         let max_staleness = iso_duration(&fields, "maxStaleness");
         let metadata = fields.open_object("metadata");
         fields.finish();

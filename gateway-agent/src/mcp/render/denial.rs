@@ -6,7 +6,7 @@ use gateway_protocol::{
     jsonrpc::ErrorObject,
     mcp::{Era, GOVERNANCE, Method},
 };
-use policy::{BudgetShortage, Reason};
+use policy::{BudgetShortage, MissingApproval, Reason};
 use registry_core::Amount;
 use serde_json::{Value, json};
 
@@ -67,6 +67,8 @@ fn summary(reason: &Reason) -> &'static str {
         Reason::RateLimited { .. } | Reason::TraceLimited { .. } => "Rate limit exceeded",
         Reason::BudgetExceeded(_) | Reason::Unpriced { .. } => "Budget limit exceeded",
         Reason::PiiDetected { .. } => "PII in tool params",
+        Reason::ApprovalRequired(_) | Reason::ApprovalUnavailable { .. } => "Approval required",
+        Reason::ApprovalDenied(_) => "Approval denied",
     }
 }
 
@@ -105,12 +107,31 @@ fn data(code: i64, denial: &PolicyDenial, form: DenialForm) -> Value {
             details["direction"] = direction.as_str().into();
             details["pointer"] = pointer.as_str().into();
         }
+        Reason::ApprovalRequired(missing) => add_missing(&mut details, missing.as_deref()),
+        Reason::ApprovalUnavailable { problem } => details["problem"] = problem.as_str().into(),
+        Reason::ApprovalDenied(denied) => {
+            details["approvalId"] = denied.id.as_str().into();
+            details["reason"] = denied.reason.as_str().into();
+            details["deniedUntil"] = denied.until.map(|until| until.to_string()).into();
+        }
     }
     let reason = finding.reason.as_str();
     json!({
         "code": code, "reason": reason,
         "error": { "code": reason, "message": summary(&finding.reason), "details": details },
     })
+}
+
+fn add_missing(details: &mut Value, missing: Option<&MissingApproval>) {
+    let Some(MissingApproval { id, url, expires_at, uncertain }) = missing else { return };
+    details["approvalId"] = id.as_str().into();
+    details["expiresAt"] = expires_at.map(|end| end.to_string()).into();
+    if let Some(url) = url {
+        details["url"] = url.as_str().into();
+    }
+    if let Some(uncertain) = uncertain {
+        details["uncertainId"] = uncertain.as_str().into();
+    }
 }
 
 /// The amounts are decimal texts. JSON-RPC errors have two decimals, and the exact amounts in `exact`.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
+mod approved;
 mod governed;
 mod inspected;
 mod nested;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, future::pending, net::SocketAddr, sync::Arc, time::Duration};
 
+use approval::Approvals;
 use axum::{Router, body::Body, extract::ConnectInfo};
 use gateway_compose::{CompositionState, Sagas};
 use gateway_policy::{Access, RuntimeValidation, ToolValidation, ValidationMode, ValidationRules};
@@ -10,7 +11,7 @@ use gateway_testkit::{McpServer, Received, Reply, Server};
 use gateway_upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits, Upstreams};
 use http::{HeaderMap, Method, Request, StatusCode};
 use ledger::usage::{UsageKey, UsageTotals};
-use registry_core::{Catalog, Key, entity::policy::Reach};
+use registry_core::{Catalog, Document, Key, entity::policy::Reach};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -19,6 +20,7 @@ use tower::ServiceExt as _;
 
 use super::relayed::acceptable;
 use crate::{
+    approvals::{CallApprovals, LocalApprovals},
     cache::Cache,
     contract::{self, Contracts},
     freshness::{MaxStaleness, StalenessMonitor},
@@ -47,6 +49,7 @@ pub(crate) struct Setup {
     pub(crate) a2a_url: Option<String>,
     pub(crate) push: Option<PushSettings>,
     pub(crate) bridges: AgentBridges,
+    pub(crate) own_policy: Option<Arc<Document>>,
     pub(crate) hops: u32,
     pub(crate) request_bytes: usize,
     pub(crate) buffered_bytes: usize,
@@ -80,6 +83,7 @@ impl Default for Setup {
             a2a_url: None,
             push: None,
             bridges: AgentBridges::default(),
+            own_policy: None,
             hops: 16,
             request_bytes: 64 * 1024,
             buffered_bytes: 512 * 1024 * 1024,
@@ -103,6 +107,7 @@ pub(crate) struct Bench {
     pub(crate) router: Router,
     pub(crate) handle: GatewayHandle,
     pub(crate) gateway: Arc<Gateway>,
+    pub(crate) approvals: Arc<LocalApprovals>,
     /// Provides the catalog's age.
     pub(crate) cache: Cache,
     pub(crate) publish: watch::Sender<Arc<Catalog>>,
@@ -176,6 +181,7 @@ impl Bench {
             a2a_url: setup.a2a_url,
             push: setup.push,
             agents: setup.bridges,
+            own_policy: setup.own_policy,
             hops: setup.hops,
             request_bytes: setup.request_bytes,
             buffered_bytes: setup.buffered_bytes,
@@ -202,6 +208,10 @@ impl Bench {
         let (spending, reporter) =
             Spending::open(&cache_file, "under-test", Reach::Gateway, clock).unwrap();
         tokio::spawn(reporter.run(Arc::new(ledger), CancellationToken::new()));
+        let approvals = Arc::new(
+            LocalApprovals::open(&cache_file.with_file_name("proposals.json"), [7; 32], clock)
+                .unwrap(),
+        );
         let parts = GatewayParts {
             catalog,
             staleness,
@@ -209,6 +219,10 @@ impl Bench {
             contracts: contracts.clone(),
             compositions: Arc::new(CompositionState::new(Sagas::open(&cache_file).unwrap())),
             spending,
+            approvals: CallApprovals::new(
+                Arc::clone(&approvals) as Arc<dyn Approvals>,
+                "under-test",
+            ),
             usage: Some(Usage::open(clock).unwrap()),
             sealer: Arc::new(KeyFile::new(None, &cache_file).open()),
             tracer: Tracer::start(None, None, "under-test"),
@@ -222,7 +236,7 @@ impl Bench {
         let handle = GatewayHandle::new(Gateway::new(settings, authenticator, parts));
         let gateway = handle.current();
         let router = Mcp::new(handle.clone()).router();
-        Self { router, handle, gateway, cache, publish, contracts, upstream, _dir: dir }
+        Self { router, handle, gateway, approvals, cache, publish, contracts, upstream, _dir: dir }
     }
 
     pub(crate) async fn strict(entities: Vec<Registered>) -> Self {

@@ -3,7 +3,7 @@
 use gateway_compose::CompositionError;
 use gateway_policy::{QuotaExceeded, QuotaKind};
 use gateway_upstream::ProtocolViolation;
-use policy::{BudgetShortage, Direction, Reason};
+use policy::{BudgetShortage, DeniedApproval, Direction, MissingApproval, Reason};
 use schema_compat::schema_compile::Violation;
 
 use crate::pipeline::{PolicyDenial, projection};
@@ -46,7 +46,39 @@ pub(crate) fn denied(tool: &str, denial: &PolicyDenial) -> String {
         Reason::PiiDetected { class, direction, pointer } => {
             pii_detected(tool, &policy, class, *direction, pointer)
         }
+        Reason::ApprovalRequired(missing) => approval_required(tool, &policy, missing.as_deref()),
+        Reason::ApprovalUnavailable { problem } => format!(
+            "{tool} was not called: the policy {policy} demands an approval of this call. {problem}."
+        ),
+        Reason::ApprovalDenied(denied) => {
+            let DeniedApproval { id, reason, until } = &**denied;
+            let until = until.map(|until| format!(" before {until}")).unwrap_or_default();
+            format!(
+                "{tool} was not called: a person denied the approval {id} that the policy {policy} \
+                 demands. Reason: {reason}. Do not repeat this call{until}."
+            )
+        }
     }
+}
+
+fn approval_required(tool: &str, policy: &str, missing: Option<&MissingApproval>) -> String {
+    let text = format!(
+        "{tool} was not called: the policy {policy} demands the approval of a person for this call."
+    );
+    let Some(MissingApproval { id, url, expires_at, uncertain }) = missing else { return text };
+    let place = url.as_ref().map(|url| format!(" at {url}")).unwrap_or_default();
+    let end = expires_at.map(|end| format!(" until {end}")).unwrap_or_default();
+    let warning = uncertain.as_ref().map(|id| {
+        format!(
+            " An earlier call with the same arguments (approval {id}) may have been executed: check \
+             its effects first."
+        )
+    });
+    format!(
+        "{text} The approval {id} waits for a decision{place}{end}. Tell the user, and repeat this call \
+         unchanged after the decision.{}",
+        warning.unwrap_or_default()
+    )
 }
 
 /// The message has no values.

@@ -36,11 +36,29 @@ pub struct Viewer {
     is_governor: bool,
 }
 
+/// Selects requests by their state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum States {
+    All,
+    Only(State),
+    Except(State),
+}
+
+impl States {
+    fn contains(self, state: State) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(wanted) => state == wanted,
+            Self::Except(unwanted) => state != unwanted,
+        }
+    }
+}
+
 /// Selects requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApprovalsWanted {
-    /// Only requests in this state.
-    pub state: Option<State>,
+    /// Only requests in these states.
+    pub states: States,
     /// Only requests of the viewer.
     pub own: bool,
 }
@@ -131,10 +149,12 @@ impl Approvals {
         let is_reviewer = viewer.is_governor || viewer.decider.is_approver;
         let caller = (wanted.own || !is_reviewer).then_some(&viewer.decider.principal);
         // A time limit can end a stored request, so that only open states are those of the rows.
-        let state = wanted.state.filter(|state| !state.is_ended());
+        let state = match wanted.states {
+            States::Only(state) if !state.is_ended() => Some(state),
+            _ => None,
+        };
         let is_wanted = |request: &Request| {
-            let is_in_state = wanted.state.is_none_or(|state| request.state_at(now) == state);
-            is_in_state && viewer.sees(request)
+            wanted.states.contains(request.state_at(now)) && viewer.sees(request)
         };
         let (mut found, mut is_end) = (Vec::new(), false);
         while found.len() <= page.size && !is_end {

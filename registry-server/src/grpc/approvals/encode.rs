@@ -1,13 +1,12 @@
 //! Writes responses of `ApprovalService`.
 
 use approval::{
-    Binding, CancelError, Choice, ConfirmError, ConsumeError, Decision, Demand, GrantScope,
-    OpenError, Outcome, Principal, Request, SettleError, SignIn, StandingGrant, State, Transition,
-    Use,
+    CancelError, Choice, ConfirmError, ConsumeError, Decision, GrantScope, OpenError, Outcome,
+    Request, SettleError, SignIn, StandingGrant, State, Transition, Use,
 };
 use registry_core::Timestamp;
 use registry_proto::{
-    convert::timestamp,
+    convert::{approval_account, approval_state, approved_call, timestamp},
     v1::{self, ApprovalRefusalReason as Reason},
 };
 
@@ -19,8 +18,8 @@ pub(super) fn approval(request: &Request, now: Timestamp) -> v1::Approval {
     v1::Approval {
         id: request.id.to_string(),
         revision: request.revision,
-        state: state(request.state_at(now)).into(),
-        call: Some(call(&request.binding)),
+        state: approval_state(request.state_at(now)).into(),
+        call: Some(approved_call(&request.binding)),
         call_digest: request.key().to_string(),
         owner_teams: request.owners.iter().cloned().collect(),
         create_time: Some(timestamp(request.created_at)),
@@ -39,8 +38,8 @@ pub(super) fn grant(grant: &StandingGrant) -> v1::StandingGrant {
     v1::StandingGrant {
         id: grant.origin.to_string(),
         scope: scope(grant.scope).into(),
-        call: Some(call(&grant.binding)),
-        approvers: grant.granted_by.iter().map(account).collect(),
+        call: Some(approved_call(&grant.binding)),
+        approvers: grant.granted_by.iter().map(approval_account).collect(),
         start_time: Some(timestamp(grant.starts_at)),
         expire_time: Some(timestamp(grant.ends_at)),
     }
@@ -50,34 +49,9 @@ pub(super) fn step(step: &Transition) -> v1::ApprovalStep {
     let Cause { kind, actor } = Cause::of(&step.by);
     v1::ApprovalStep {
         step_time: Some(timestamp(step.at)),
-        state: state(step.to).into(),
+        state: approval_state(step.to).into(),
         cause: kind.to_owned(),
         actor,
-    }
-}
-
-fn call(call: &Binding) -> v1::ApprovedCall {
-    let demand = |Demand { policy, digest, rule }: &Demand| v1::ApprovalDemand {
-        policy: policy.clone(),
-        digest: digest.to_string(),
-        rule: Some(rule.into()),
-    };
-    v1::ApprovedCall {
-        caller: Some(account(&call.caller)),
-        agent: call.agent.clone().unwrap_or_default(),
-        resource: call.resource.clone(),
-        version: call.version.clone(),
-        definition_digest: call.definition.to_string(),
-        arguments_digest: call.arguments.to_string(),
-        demands: call.demands.iter().map(demand).collect(),
-    }
-}
-
-fn account(Principal { issuer, subject, person }: &Principal) -> v1::ApprovalAccount {
-    v1::ApprovalAccount {
-        issuer: issuer.clone(),
-        subject: subject.clone(),
-        person: person.clone().unwrap_or_default(),
     }
 }
 
@@ -98,7 +72,7 @@ fn decision(decision: &Decision) -> v1::ApprovalDecision {
         SignIn::Token => v1::ApprovalSignIn::Token,
     };
     v1::ApprovalDecision {
-        account: Some(account(&decision.by)),
+        account: Some(approval_account(&decision.by)),
         sign_in: sign_in.into(),
         decide_time: Some(timestamp(decision.at)),
         policies: decision.policies.clone(),
@@ -130,25 +104,8 @@ fn scope(scope: GrantScope) -> v1::GrantScope {
     }
 }
 
-fn state(state: State) -> v1::ApprovalState {
-    use v1::ApprovalState as Wire;
-    match state {
-        State::Pending => Wire::Pending,
-        State::Approved => Wire::Approved,
-        State::Consumed => Wire::Consumed,
-        State::Succeeded => Wire::Succeeded,
-        State::Failed => Wire::Failed,
-        State::Unknown => Wire::Unknown,
-        State::Denied => Wire::Denied,
-        State::Expired => Wire::Expired,
-        State::Cancelled => Wire::Cancelled,
-        State::Superseded => Wire::Superseded,
-        State::Invalid => Wire::Invalid,
-    }
-}
-
 fn refusal(reason: Reason, of: Option<State>, error: &impl ToString) -> v1::ApprovalRefusal {
-    let state = of.map_or(v1::ApprovalState::Unspecified, state).into();
+    let state = of.map_or(v1::ApprovalState::Unspecified, approval_state).into();
     v1::ApprovalRefusal { reason: reason.into(), state, message: error.to_string() }
 }
 

@@ -1,8 +1,7 @@
 //! Reads requests of `ApprovalService`.
 
 use approval::{
-    Attempt, Binding, Claim, Demand, GrantScope, Outcome, Principal, RequestId, Settlement, State,
-    Wanted,
+    Attempt, Binding, Claim, Demand, GrantScope, Outcome, Principal, RequestId, Settlement, Wanted,
     limits::{DEMANDS, TEXT_BYTES},
 };
 use prost::Message as _;
@@ -11,7 +10,9 @@ use registry_proto::{convert, v1};
 use serde::de::IgnoredAny;
 
 use crate::{
-    app::approvals::{ApprovalsWanted, DecisionChoice, DecisionWanted, MAX_PREVIEW_BYTES},
+    app::approvals::{
+        ApprovalsWanted, DecisionChoice, DecisionWanted, MAX_PREVIEW_BYTES, States,
+    },
     grpc::invalid::{self, FILTER_BYTES, InvalidRequest, field},
 };
 
@@ -131,23 +132,10 @@ pub(super) fn settlement(
 pub(super) fn filter(
     message: &v1::ListApprovalsRequest,
 ) -> Result<ApprovalsWanted, InvalidRequest> {
-    use v1::ApprovalState as Wire;
-    let state = match Wire::try_from(message.state) {
-        Ok(Wire::Unspecified) => None,
-        Ok(Wire::Pending) => Some(State::Pending),
-        Ok(Wire::Approved) => Some(State::Approved),
-        Ok(Wire::Consumed) => Some(State::Consumed),
-        Ok(Wire::Succeeded) => Some(State::Succeeded),
-        Ok(Wire::Failed) => Some(State::Failed),
-        Ok(Wire::Unknown) => Some(State::Unknown),
-        Ok(Wire::Denied) => Some(State::Denied),
-        Ok(Wire::Expired) => Some(State::Expired),
-        Ok(Wire::Cancelled) => Some(State::Cancelled),
-        Ok(Wire::Superseded) => Some(State::Superseded),
-        Ok(Wire::Invalid) => Some(State::Invalid),
-        Err(_) => return Err(unknown("state", message.state)),
-    };
-    Ok(ApprovalsWanted { state, own: message.own })
+    let state = v1::ApprovalState::try_from(message.state);
+    let state = state.map_err(|_| unknown("state", message.state))?;
+    let states = convert::read_approval_state(state).map_or(States::All, States::Only);
+    Ok(ApprovalsWanted { states, own: message.own })
 }
 
 pub(super) fn decision(

@@ -162,6 +162,7 @@ impl ViolationView {
         let detail = match reason {
             Reason::PolicyError(error) => Some(error.clone()),
             Reason::TraceLimited { what, limit } => Some(format!("more than {limit} {what}")),
+            Reason::ApprovalRequired(_) => Some("the call needs an approval".to_owned()),
             _ => None,
         };
         let policy = format!("{}@{}", policy.name, policy.version);

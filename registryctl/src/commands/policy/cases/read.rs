@@ -24,8 +24,8 @@ use crate::{
 const CASES: usize = 10_000;
 /// Maximum number of reported problems.
 const PROBLEMS: usize = 100;
-/// The reasons of conditions and of limits on hops.
-const REASONS: [&str; 3] = ["UNAUTHORIZED", "POLICY_ERROR", "RATE_LIMITED"];
+/// The reasons of conditions, limits on hops, and demanded approvals.
+const REASONS: [&str; 4] = ["UNAUTHORIZED", "POLICY_ERROR", "RATE_LIMITED", "APPROVAL_REQUIRED"];
 const MEMBERS: [&str; 14] = [
     "name",
     "caller",

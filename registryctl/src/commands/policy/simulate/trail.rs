@@ -64,9 +64,19 @@ pub(super) enum Recorded {
     },
 }
 
-/// Reasons of policies that depend on earlier calls, on unrecorded values or on the age of the catalog.
+/// Reasons of policies that depend on earlier calls, on unrecorded values, on the age of the catalog or
+/// on decisions of people.
 pub(super) fn is_state(reason: &str) -> bool {
-    matches!(reason, "RATE_LIMITED" | "BUDGET_EXCEEDED" | "STALE_POLICY" | "PII_DETECTED")
+    matches!(
+        reason,
+        "RATE_LIMITED"
+            | "BUDGET_EXCEEDED"
+            | "STALE_POLICY"
+            | "PII_DETECTED"
+            | "APPROVAL_REQUIRED"
+            | "APPROVAL_UNAVAILABLE"
+            | "APPROVAL_DENIED"
+    )
 }
 
 /// Outcomes of calls that end without a decision of policies.
@@ -193,6 +203,7 @@ mod tests {
             "STALE_POLICY",
             "BUDGET_EXCEEDED",
             "PII_DETECTED",
+            "APPROVAL_REQUIRED",
         ];
         for reason in reasons {
             let denied = json!({ "permit": format!("deny:{reason}"),

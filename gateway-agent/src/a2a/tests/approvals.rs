@@ -1,0 +1,101 @@
+//! Messages that need the approval of a person.
+
+use approval::{Choice, RequestId, State};
+use serde_json::{Value, json};
+
+use super::harness::{A2aBench, events, message};
+use crate::testing::policy;
+
+const WAITING: &str = "TASK_STATE_AUTH_REQUIRED";
+
+async fn bench() -> A2aBench {
+    A2aBench::start([policy("people", json!({ "approval": {} }))]).await
+}
+
+/// The requests for approvals with their states.
+async fn requests(bench: &A2aBench) -> Vec<(RequestId, State)> {
+    let listed = bench.bench.approvals.list().await.into_iter();
+    listed.map(|(request, status)| (request.id, status.state)).collect()
+}
+
+async fn decide(bench: &A2aBench, choice: Choice) {
+    let id = requests(bench).await[0].0;
+    bench.bench.approvals.decide(id, &choice).await.unwrap();
+}
+
+/// The number of messages that the agent has received.
+fn sent(bench: &A2aBench) -> usize {
+    let is_message =
+        |method: &Value| matches!(method.as_str(), Some("SendMessage" | "message/send"));
+    bench.agent.all_seen().iter().filter(|seen| is_message(&seen.body["method"])).count()
+}
+
+/// Sends a message. Returns the task.
+async fn send(bench: &A2aBench, task: Option<&Value>) -> Value {
+    let mut params = message("go");
+    if let Some(task) = task {
+        params["message"]["taskId"] = task["id"].clone();
+        params["message"]["contextId"] = task["contextId"].clone();
+        params["message"]["messageId"] = json!("another");
+    }
+    bench.rpc("a", "SendMessage", params).await.result()["task"].clone()
+}
+
+#[tokio::test]
+async fn message_waits_as_task_and_is_repeated_with_its_id() {
+    let bench = bench().await;
+    let before = sent(&bench);
+    let waiting = send(&bench, None).await;
+    assert_eq!(waiting["status"]["state"], WAITING, "{waiting}");
+    let [(id, State::Pending)] = requests(&bench).await[..] else { panic!("not one request") };
+    assert_eq!(waiting["metadata"]["registry/approval"]["id"], id.to_string());
+    assert_eq!(send(&bench, None).await["id"], waiting["id"], "a repetition has the same task");
+    assert_eq!(send(&bench, Some(&waiting)).await["id"], waiting["id"]);
+    assert_eq!(sent(&bench), before);
+
+    decide(&bench, Choice::Approve { standing: None }).await;
+    let task = send(&bench, Some(&waiting)).await;
+    assert_ne!(task["status"]["state"], WAITING, "{task}");
+    assert!(sent(&bench) > before);
+    let next = send(&bench, None).await;
+    assert_eq!(next["status"]["state"], WAITING, "the approval is used");
+}
+
+#[tokio::test]
+async fn waiting_task_is_read_and_canceled_by_its_caller() {
+    let bench = bench().await;
+    let waiting = send(&bench, None).await;
+    let params = json!({ "id": waiting["id"] });
+    let read = bench.rpc("a", "GetTask", params.clone()).await.result();
+    assert_eq!([&read["id"], &read["status"]["state"]], [&waiting["id"], &json!(WAITING)]);
+    let other = bench.rpc("stranger", "GetTask", params.clone()).await.json();
+    assert!(other["error"].is_object(), "{other}");
+    let canceled = bench.rpc("a", "CancelTask", params.clone()).await.result();
+    assert_eq!(canceled["status"]["state"], "TASK_STATE_CANCELED");
+    assert_eq!(requests(&bench).await[0].1, State::Cancelled);
+    let mut other = message("other");
+    other["message"]["taskId"] = waiting["id"].clone();
+    let other = bench.rpc("a", "SendMessage", other).await.result();
+    assert_ne!(other["task"]["id"], waiting["id"], "another message has another task");
+}
+
+#[tokio::test]
+async fn stream_of_a_waiting_message_has_its_task() {
+    let bench = bench().await;
+    let got = bench.rpc("a", "SendStreamingMessage", message("go")).await;
+    let events = events(&got);
+    let [event] = &events[..] else { panic!("not one event: {got:?}") };
+    let waiting = &event["result"]["task"];
+    assert_eq!(waiting["status"]["state"], WAITING, "{event}");
+    assert_eq!(send(&bench, None).await["id"], waiting["id"], "both operations have one task");
+}
+
+#[tokio::test]
+async fn denied_message_is_an_error() {
+    let bench = bench().await;
+    send(&bench, None).await;
+    decide(&bench, Choice::Deny { reason: "no".to_owned() }).await;
+    let got = bench.rpc("a", "SendMessage", message("go")).await;
+    let info = got.json()["error"]["data"][0].clone();
+    assert_eq!(info["reason"], "APPROVAL_DENIED", "{got:?}");
+}

@@ -1,0 +1,235 @@
+//! The approval of a call by people: its request, and the rounds of an approved call.
+//!
+//! An approval is bound to the arguments as the caller knows them. The definition of the tool, which is
+//! bound too, determines defaults and hidden arguments. Variables of the gateway count by their names.
+
+mod confirmation;
+mod preview;
+mod rounds;
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use approval::{ArgumentsKey, Binding, Demand, Principal, RequestId, RequestStatus, State, Wanted};
+use gateway_policy::{CallerIdentity, CredentialOrigin, Principal as Owner};
+use gateway_protocol::content;
+use policy::{ApprovalRule, DeniedApproval, Finding, MissingApproval, Reason};
+use registry_core::{Key, Kind};
+use serde_json::value::RawValue;
+
+use self::preview::{ApprovedArguments, describe};
+pub(super) use self::rounds::{ContinuedRound, opened, sealed};
+use super::{Error, Gateway, arguments::Arguments, inspect::Inspecting, task};
+use crate::{
+    approvals::{ApprovedRound, NoApproval},
+    random::random_bits,
+    view::ServedTool,
+};
+
+/// Maximum time for the outcome of an approved call. A crash shows as `unknown` after it.
+const OUTCOME_WITHIN: Duration = Duration::from_hours(1);
+/// The issuers of callers without a token.
+const AGENT: &str = "gateway-agent";
+const CERTIFICATE: &str = "gateway-certificate";
+const UNAUTHENTICATED: &str = "gateway";
+
+/// An approved call.
+pub(super) struct Approved {
+    pub(super) round: ApprovedRound,
+    /// The policies that demanded the approval, at least one.
+    pub(super) policies: Vec<Key>,
+}
+
+/// The data of a call that an approval is bound to.
+pub(super) struct ApprovedData<'a> {
+    pub(super) arguments: Option<&'a Arguments<'a>>,
+    /// The other parameters of a request to an agent.
+    pub(super) rest: Option<&'a RawValue>,
+    /// The agent's id of the task that a message continues.
+    pub(super) task: Option<&'a str>,
+    /// The round after a question of the server.
+    pub(super) continued: Option<ContinuedRound>,
+}
+
+/// A call that needs an approval.
+pub(super) struct ApprovalOrder<'a> {
+    pub(super) inspecting: Inspecting<'a>,
+    pub(super) served: &'a Arc<ServedTool>,
+    /// The registered agent that calls.
+    pub(super) agent: Option<&'a Key>,
+    /// The team that owns the agent.
+    pub(super) team: Option<&'a str>,
+    /// The demands, at least one.
+    pub(super) rules: &'a [ApprovalRule<'a>],
+}
+
+impl ApprovalOrder<'_> {
+    /// Finds the approval of the call, or requests one.
+    pub(super) async fn find(
+        &self,
+        data: &ApprovedData<'_>,
+    ) -> Result<Result<ApprovedRound, Finding>, Error> {
+        let gateway = self.inspecting.gateway;
+        let key = match gateway.approvals().arguments_key().await {
+            Ok(key) => key,
+            Err(failure) => return Ok(Err(self.unavailable(&failure))),
+        };
+        let ApprovedArguments { digest, preview } = match self.describe(data, key).await? {
+            Ok(described) => described,
+            Err(problem) => return Ok(Err(self.finding(Reason::ApprovalUnavailable { problem }))),
+        };
+        let binding = self.binding(digest);
+        let approved = |request: RequestId, round| ApprovedRound {
+            request,
+            key: binding.key(),
+            round,
+            within: OUTCOME_WITHIN,
+        };
+        if let Some(ContinuedRound { request, round }) = data.continued {
+            return Ok(Ok(approved(request, round)));
+        }
+        let id = match random_bits() {
+            Ok(bits) => RequestId::new(bits),
+            Err(e) => return Ok(Err(self.unavailable(&NoApproval::Refused(e.to_string())))),
+        };
+        let owners: BTreeSet<_> = self.team.map(str::to_owned).into_iter().collect();
+        let wanted = Wanted { id, binding: binding.clone(), owners, preview };
+        let mut status = match gateway.approvals().open(&wanted).await {
+            Ok(status) => status,
+            Err(failure) => return Ok(Err(self.unavailable(&failure))),
+        };
+        if self.needs_confirmation(&status) {
+            status = match Box::pin(self.confirmed(status, &wanted.preview)).await {
+                Ok(status) => status,
+                Err(finding) => return Ok(Err(finding)),
+            };
+        }
+        Ok(match status {
+            RequestStatus { state: State::Approved, id, .. } => Ok(approved(id, 0)),
+            status => Err(self.finding(reason(status))),
+        })
+    }
+
+    /// The violation if the approval cannot be requested or used.
+    pub(super) fn unavailable(&self, failure: &NoApproval) -> Finding {
+        self.finding(Reason::ApprovalUnavailable { problem: failure.to_string() })
+    }
+
+    fn finding(&self, reason: Reason) -> Finding {
+        Finding { policy: self.rules[0].policy.key().clone(), reason }
+    }
+
+    async fn describe(
+        &self,
+        data: &ApprovedData<'_>,
+        key: ArgumentsKey,
+    ) -> Result<Result<ApprovedArguments, String>, Error> {
+        let Inspecting { gateway, call, .. } = self.inspecting;
+        let exceeded = |why| Error::from(gateway_upstream::Error::from(why));
+        let given = match (data.arguments.and_then(Arguments::given), data.rest) {
+            (Some(arguments), None) => arguments.get().to_owned(),
+            (None, None) => "{}".to_owned(),
+            (arguments, Some(rest)) => preview::of_message(arguments, rest, data.task),
+        };
+        call.context.buffer(content::tree_bytes(&given)).map_err(exceeded)?;
+        // Pointers of policies select arguments.
+        let prefix = if data.rest.is_some() { preview::ARGUMENTS } else { "" };
+        let shown = self.rules.iter().flat_map(|rule| &rule.approval.show);
+        let shown: Vec<_> = shown.map(|pointer| format!("{prefix}{pointer}")).collect();
+        let inspections = Arc::clone(gateway.inspections());
+        let bytes = given.len();
+        let describe = move || describe(&given, &key, &shown, &inspections);
+        let described = self.inspecting.thread().run(bytes, describe).await.map_err(exceeded)?;
+        Ok(described)
+    }
+
+    fn binding(&self, arguments: registry_core::Digest) -> Binding {
+        let Inspecting { gateway, call, .. } = self.inspecting;
+        let key = self.served.key();
+        let resource = match self.served.skill() {
+            Some((agent, skill)) => format!("skill/{}/{skill}", agent.name),
+            None => format!("{}/{}", Kind::Tool, key.name),
+        };
+        let demand = |rule: &ApprovalRule<'_>| {
+            let policy = rule.policy.key();
+            Demand {
+                policy: format!("{}@{}", policy.name, policy.version),
+                digest: rule.policy.digest(),
+                rule: rule.approval.clone(),
+            }
+        };
+        let mut demands: Vec<_> = self.rules.iter().map(demand).collect();
+        demands.sort_by(|a, b| a.policy.cmp(&b.policy));
+        Binding {
+            caller: account(gateway, &call.caller.claim),
+            agent: self.agent.map(|agent| agent.name.to_string()),
+            resource,
+            version: key.version.to_string(),
+            definition: self.served.digest(),
+            arguments,
+            demands,
+        }
+    }
+}
+
+/// Cancels the request of a caller. Fails with the problem.
+pub(crate) async fn withdraw(
+    gateway: &Gateway,
+    caller: &CallerIdentity,
+    id: &str,
+) -> Result<(), String> {
+    let id = id.parse::<RequestId>().map_err(|e| e.to_string())?;
+    let cancelled = gateway.approvals().cancel(id, &account(gateway, caller)).await;
+    cancelled.map_err(|failure| failure.to_string())
+}
+
+/// The reason to reject a call whose request is not approved.
+fn reason(status: RequestStatus) -> Reason {
+    let RequestStatus { id, state, ends_at, denial, uncertain, page, .. } = status;
+    match state {
+        State::Pending => Reason::ApprovalRequired(Some(Box::new(MissingApproval {
+            id: id.to_string(),
+            url: page,
+            expires_at: ends_at,
+            uncertain: uncertain.map(|id| id.to_string()),
+        }))),
+        State::Denied => Reason::ApprovalDenied(Box::new(DeniedApproval {
+            id: id.to_string(),
+            reason: denial.unwrap_or_default(),
+            until: ends_at,
+        })),
+        // Another gateway used the approval after the answer, or its time has ended.
+        ended => {
+            let problem = format!("the request {id} is {ended}; repeat the call");
+            Reason::ApprovalUnavailable { problem }
+        }
+    }
+}
+
+/// The account of a caller: the subject of its token, else its agent, else the holder of its
+/// certificate. Callers without an identity share one account.
+fn account(gateway: &Gateway, claim: &CallerIdentity) -> Principal {
+    let of = |issuer: &str, subject: &str, person: Option<&str>| Principal {
+        issuer: issuer.to_owned(),
+        subject: subject.to_owned(),
+        person: person.map(str::to_owned),
+    };
+    if let CallerIdentity::Verified { credentials, .. } = claim {
+        let token = credentials.iter().find_map(|credential| match &credential.origin {
+            CredentialOrigin::Token { issuer, subject, person } if !subject.is_empty() => {
+                Some(of(issuer, subject, person.as_deref()))
+            }
+            _ => None,
+        });
+        if let Some(account) = token {
+            return account;
+        }
+    }
+    let snapshot = gateway.views().now();
+    let named = snapshot.named(claim);
+    match named.principal(|agent| task::is_registered(&snapshot.catalog, agent)) {
+        Some(Owner::Subject { issuer, subject }) => of(issuer, subject, None),
+        Some(Owner::Agent(agent)) => of(AGENT, agent, None),
+        Some(Owner::Certificate(name)) => of(CERTIFICATE, name, None),
+        None => of(UNAUTHENTICATED, "(unauthenticated)", None),
+    }
+}
