@@ -594,14 +594,6 @@ impl Inspection {
         pointer.split('/').map(shown).collect::<Vec<_>>().join("/")
     }
 
-    /// A JSON text without values of any class. `None`: names of members have values, or there are too
-    /// many values.
-    pub(crate) fn redacted_json(&self, json: &str) -> Option<String> {
-        let inspector = Inspector::new(Selection::of(DataClass::ALL), self.key.clone());
-        let found = inspector.json(json).ok().filter(|found| !found.is_truncated)?;
-        rewrite_json(json, found.list.iter(), |overlap| redaction(overlap.class())).ok()
-    }
-
     /// A name for logs without values of the inspected classes, also of those that are only logged.
     pub(crate) fn logged(&self, name: &str) -> String {
         redacted(start_of(name), &self.inspector())

@@ -88,9 +88,9 @@ impl LocalApprovals {
         };
         let review =
             Review { decider: &decider, choice, current: &current, is_batch: false, grants: 0 };
-        let decided =
+        let status =
             self.change(|approvals, now| status_of(approvals.decide(id, review, now), now));
-        Ok(decided.await??)
+        Ok(status.await??)
     }
 
     /// Changes the requests, and writes the file before the answer.

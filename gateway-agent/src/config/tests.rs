@@ -612,7 +612,7 @@ fn drain_timeout_covers_longest_call() {
 fn approve_needs_no_registry_and_has_a_policy() {
     let with = |source: &str| {
         let (approve, registry) = (Some(Approve::Destructive), Some(source.to_owned()));
-        parse_with("{}", &Args { approve, registry, ..Args::default() })
+        parse_with("{}", &Args { registry, approve, ..Args::default() })
     };
     assert!(with("file:///tmp/registry.json").unwrap().pipeline().own_policy.is_some());
     assert_eq!(with("grpc://127.0.0.1:7070").unwrap_err().len(), 1);

@@ -372,7 +372,7 @@ impl Governed {
             reason: Reason::ApprovalRequired(None),
         }));
         let covered: &[Key] = match &call.target {
-            Target::Step(step) => &*step.approved,
+            Target::Step(step) => &step.approved,
             Target::Tool(_) | Target::Feature { .. } | Target::Agent(_) => &[],
         };
         let rules = self.policies.approvals(Mode::Enforce);

@@ -321,7 +321,7 @@ impl<'a> Sending<'a> {
     /// The policies whose approval covers the steps of a composition.
     fn approved(&self, admission: Option<&SentAdmission<'_>>) -> Arc<[Key]> {
         let outer: &[Key] = match &self.call.target {
-            Target::Step(step) => &*step.approved,
+            Target::Step(step) => &step.approved,
             Target::Tool(_) | Target::Feature { .. } | Target::Agent(_) => &[],
         };
         let own = admission.map(SentAdmission::approved_policies).unwrap_or_default();

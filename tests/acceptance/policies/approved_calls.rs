@@ -113,8 +113,8 @@ async fn approved_call_is_sent_once_by_a_fleet() {
     let url = format!("http://127.0.0.1:7070/approvals/{request}");
     assert_eq!(asked["error"]["details"]["url"], url);
     assert_eq!(id(&denial(&second, 7).await), request, "the fleet has one request");
-    let approved = run(&guarded, &approver, &["approve", &request, "--yes"]);
-    assert!(approved.success(), "{approved:?}");
+    let decision = run(&guarded, &approver, &["approve", &request, "--yes"]);
+    assert!(decision.success(), "{decision:?}");
     assert_eq!(id(&denial(&second, 8).await).len(), 32, "other arguments need their own");
     let stolen = call(&second, "cashier", "charge", 7).await;
     assert_eq!(stolen["_meta"]["registry/governance"]["reason"], REQUIRED);

@@ -39,8 +39,11 @@ pub struct Viewer {
 /// Selects requests by their state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum States {
+    /// All requests.
     All,
+    /// Only requests in this state.
     Only(State),
+    /// Only requests in other states.
     Except(State),
 }
 

@@ -10,9 +10,7 @@ use registry_proto::{convert, v1};
 use serde::de::IgnoredAny;
 
 use crate::{
-    app::approvals::{
-        ApprovalsWanted, DecisionChoice, DecisionWanted, MAX_PREVIEW_BYTES, States,
-    },
+    app::approvals::{ApprovalsWanted, DecisionChoice, DecisionWanted, MAX_PREVIEW_BYTES, States},
     grpc::invalid::{self, FILTER_BYTES, InvalidRequest, field},
 };
 
