@@ -27,7 +27,7 @@ test: lint ## all tests: lints, unit, property, store conformance, acceptance wi
 	./.ci/postgres
 	./.ci/python
 	./.ci/go
-	$(CARGO) build --workspace --bins
+	$(CARGO) build --workspace --bins --tests
 	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(TEST_THREADS)) $(CARGO) test --workspace --no-fail-fast
 
 browser-test: ## test the pages in Chromium (needs npm and Debian's chromium, or CHROMIUM=PATH)
