@@ -101,18 +101,18 @@ mod tests {
 
     #[test]
     fn preview_has_no_personal_data() {
-        let found = described(r#"{ "to": "ann@example.com", "amount": 7 }"#, &[]).unwrap();
+        let found = described(r#"{ "to": "ann@firm.de", "amount": 7 }"#, &[]).unwrap();
         let preview: Value = serde_json::from_str(&found.preview).unwrap();
         assert_eq!(preview, json!({ "to": "[redacted:contact]", "amount": 7 }));
-        assert!(described(r#"{ "ann@example.com": 1 }"#, &[]).is_err());
+        assert!(described(r#"{ "ann@firm.de": 1 }"#, &[]).is_err());
     }
 
     #[test]
     fn preview_has_selected_arguments_only() {
-        let given = r#"{ "order": { "id": "A-7" }, "to": "ann@example.com" }"#;
+        let given = r#"{ "order": { "id": "A-7" }, "to": "ann@firm.de" }"#;
         let found = described(given, &["/order/id", "/missing", "/to"]).unwrap();
         let preview: Value = serde_json::from_str(&found.preview).unwrap();
-        assert_eq!(preview, json!({ "/order/id": "A-7", "/to": "ann@example.com" }));
+        assert_eq!(preview, json!({ "/order/id": "A-7", "/to": "ann@firm.de" }));
     }
 
     #[test]
