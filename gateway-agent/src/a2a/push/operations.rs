@@ -8,7 +8,7 @@ use gateway_upstream::RequestContext;
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{Served, address::AgentName, answer::AnswerForm, failure::Refusal},
+    super::{Served, address::AgentName, answer::AnswerForm, audited, failure::Refusal},
     PATH,
     config::{ClientConfig, Registration},
     receive::no_randomness,
@@ -91,8 +91,9 @@ impl Served<'_> {
         Ok(json!({ "configs": shown.collect::<Vec<_>>(), "nextPageToken": "" }))
     }
 
-    /// Serves `DeleteTaskPushNotificationConfig`. The configuration of the gateway is removed also if
-    /// the agent's cannot be; its notifications are rejected from now on.
+    /// Serves `DeleteTaskPushNotificationConfig`, which is idempotent (section 3.1.10). The
+    /// configuration of the gateway is removed also if the agent's cannot be; its notifications are
+    /// rejected from now on.
     pub(in super::super) async fn delete_push_config(
         &self,
         agent: AgentName,
@@ -104,7 +105,9 @@ impl Served<'_> {
         let operation = request.operation;
         let found = self.known_configs(&agent, &request)?;
         if found.is_empty() {
-            return Err(no_config().into());
+            let record = self.record(operation, agent.name.as_str(), &context);
+            let answer = async { Ok(Value::Object(Map::new())) };
+            return Box::pin(audited(operation, answer, form.clone(), record)).await;
         }
         for registration in found {
             self.a2a.state.push.configs.remove(&registration.id);

@@ -240,12 +240,33 @@ async fn forged_and_misdirected_notifications_are_rejected() {
     let forged = Endpoint { path: format!("{path}A"), token: token.clone() };
     assert!(forged.notify(&bench, &completed()).await.status.is_client_error());
     let deleted = json!({ "taskId": id, "id": "mine" });
-    bench.rpc("a", "DeleteTaskPushNotificationConfig", deleted.clone()).await.result();
-    let again = bench.rpc("a", "DeleteTaskPushNotificationConfig", deleted).await;
-    assert_eq!(again.error(), (200, -32001));
-    assert_eq!(bench.agent.seen("DeleteTaskPushNotificationConfig").len(), 1);
+    bench.rpc("a", "DeleteTaskPushNotificationConfig", deleted).await.result();
     assert_eq!(endpoint.notify(&bench, &completed()).await.status, 404, "a replay");
     assert_eq!(receiver.all_seen().len(), 0);
+}
+
+#[tokio::test]
+async fn deletion_of_configuration_is_idempotent() {
+    let bench = bench(Addresses::Public).await;
+    let id = bench.started_task().await["id"].clone();
+    let config = json!({ "taskId": id, "id": "mine", "url": "https://client.example/hook" });
+    configured(&bench, config).await;
+    let named = json!({ "taskId": id, "id": "mine" });
+    for _ in 0..2 {
+        let deleted = bench.rpc("a", "DeleteTaskPushNotificationConfig", named.clone()).await;
+        assert_eq!(deleted.result(), json!({}));
+    }
+    let old = json!({ "id": id, "pushNotificationConfigId": "mine" });
+    let deleted = rpc(Version::V03, "a", ("tasks/pushNotificationConfig/delete", old));
+    assert_eq!(bench.got(deleted).await.result(), Value::Null);
+    let path =
+        format!("/a2a/office/helper/tasks/{}/pushNotificationConfigs/mine", id.as_str().unwrap());
+    let deleted = request(Version::V1, (Method::DELETE, &path), ("a", &Value::Null));
+    assert_eq!(bench.got(deleted).await.status, 200);
+    assert_eq!(bench.agent.seen("DeleteTaskPushNotificationConfig").len(), 1);
+    let unknown = json!({ "taskId": "unknown", "id": "mine" });
+    let deleted = bench.rpc("a", "DeleteTaskPushNotificationConfig", unknown).await;
+    assert_eq!(deleted.error(), (200, -32001));
 }
 
 #[tokio::test]
@@ -347,6 +368,7 @@ async fn operations_served_by_gateway_are_audited() {
     for (method, params) in [
         ("ListTaskPushNotificationConfigs", json!({ "taskId": id })),
         ("GetTaskPushNotificationConfig", json!({ "taskId": id, "id": "unknown" })),
+        ("DeleteTaskPushNotificationConfig", json!({ "taskId": id, "id": "unknown" })),
         ("GetExtendedAgentCard", json!({})),
         ("ListTasks", json!({})),
     ] {
@@ -359,6 +381,7 @@ async fn operations_served_by_gateway_are_audited() {
     let expected = [
         "ListTaskPushNotificationConfigs",
         "GetTaskPushNotificationConfig",
+        "DeleteTaskPushNotificationConfig",
         "GetExtendedAgentCard",
         "GetTask",
         "ListTasks",
