@@ -165,6 +165,28 @@ async fn wrong_requests_are_rejected_in_their_form() {
 }
 
 #[tokio::test]
+async fn error_of_invalid_envelope_has_its_id() {
+    let bench = A2aBench::start([]).await;
+    for (body, expected) in [
+        (json!({ "jsonrpc": "1.0", "id": "x", "method": "GetTask" }), (json!("x"), -32600)),
+        (json!({ "jsonrpc": "2.0", "id": 7 }), (json!(7), -32600)),
+        (json!({ "jsonrpc": "2.0", "id": 7, "method": 7 }), (json!(7), -32600)),
+        (
+            json!({ "jsonrpc": "2.0", "id": 7, "method": "GetTask", "params": [] }),
+            (json!(7), -32602),
+        ),
+        (json!({ "jsonrpc": "2.0", "id": {}, "method": "GetTask" }), (Value::Null, -32600)),
+        (json!([{ "jsonrpc": "2.0", "id": 7, "method": "GetTask" }]), (Value::Null, -32600)),
+    ] {
+        for version in Version::ALL {
+            let path = "/a2a/office/helper";
+            let got = bench.got(request(version, (Method::POST, path), ("a", &body))).await;
+            assert_eq!((got.json()["id"].clone(), got.error().1), expected, "{body}: {got:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn error_of_agent_contains_none_of_its_ids() {
     let bench = A2aBench::start([]).await;
     let got = bench.rpc("a", "SendMessage", message("reject")).await;
