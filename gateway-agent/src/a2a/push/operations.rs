@@ -16,20 +16,21 @@ use super::{
 };
 use crate::{
     clock,
-    pipeline::{ComparedTask, PushEndpoint, PushRole, TaskOwner},
+    pipeline::{ComparedTask, PushEndpoint, PushRole, PushSettings, TaskOwner},
     random::random_text,
 };
 
 impl Served<'_> {
-    /// Registers the configuration in a request. A gateway without push notifications does not; the
-    /// pipeline then rejects the request.
+    /// Registers the configuration in a request, if the gateway and the agent support push
+    /// notifications. The pipeline rejects the other requests: the missing capability precedes the
+    /// missing identity (section 3.3.4).
     pub(in super::super) fn register_push(
         &self,
         agent: &AgentName,
         request: &Request,
     ) -> Result<Option<(PushRole, Arc<PendingConfig>)>, Refusal> {
         let Some(config) = request.push_config() else { return Ok(None) };
-        let Some((base, settings)) = self.gateway.settings().push() else { return Ok(None) };
+        let Ok(Some((base, settings))) = self.push_settings(agent) else { return Ok(None) };
         let owner = self.owner()?;
         let compared = request.task_id().and_then(|task| self.compared(agent, task).ok());
         let pointer = if request.operation == Operation::CreatePushConfig {
@@ -60,6 +61,14 @@ impl Served<'_> {
             token: pending.token.clone(),
         };
         Ok(Some((PushRole::Register(endpoint), Arc::new(pending))))
+    }
+
+    /// The base URL for agents and the rules for URLs. `None`: the gateway or the agent does not
+    /// support push notifications.
+    fn push_settings(&self, agent: &AgentName) -> Result<Option<(&str, PushSettings)>, Refusal> {
+        let capabilities = self.visible(agent)?.agent().map(|agent| agent.capabilities);
+        let is_supported = capabilities.and_then(|found| found.push_notifications) == Some(true);
+        Ok(self.gateway.settings().push().filter(|_| is_supported))
     }
 
     /// The caller of configurations. Webhooks of unknown callers would let anyone send requests.
@@ -132,9 +141,7 @@ impl Served<'_> {
         agent: &AgentName,
         request: &Request,
     ) -> Result<Vec<Arc<Registration>>, Refusal> {
-        let capabilities = self.visible(agent)?.agent().map(|agent| agent.capabilities);
-        let is_supported = capabilities.and_then(|found| found.push_notifications) == Some(true);
-        if !is_supported || self.gateway.settings().push().is_none() {
+        if self.push_settings(agent)?.is_none() {
             let message = "push notifications are not supported; subscribe to the task";
             return Err(Failure::new(ErrorKind::PushNotificationNotSupported, message).into());
         }

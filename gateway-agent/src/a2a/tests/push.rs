@@ -11,7 +11,10 @@ use registry_core::Digest;
 use serde_json::{Value, json};
 
 use super::{
-    harness::{A2aBench, OWN_CONTEXT, OWN_TASK, message, request, rpc, task},
+    harness::{
+        A2aBench, OWN_CONTEXT, OWN_TASK, caller, helper, message, pushing_helper, request, rpc,
+        stranger, task,
+    },
     ownership::{API_KEY, identified, keys},
 };
 use crate::{
@@ -295,6 +298,29 @@ async fn configurations_belong_to_their_caller() {
 }
 
 #[tokio::test]
+async fn missing_capability_precedes_missing_identity() {
+    let bench = bench(Addresses::Public).await;
+    bench.bench.publish(2, vec![helper(), caller(), stranger()]);
+    let config = json!({ "taskId": "t", "id": "mine", "url": "https://client.example/hook" });
+    let named = json!({ "taskId": "t", "id": "mine" });
+    let mut sent = message("go");
+    sent["configuration"] = json!({ "taskPushNotificationConfig": config });
+    for sender in ["", "a"] {
+        for (method, params) in [
+            (CREATE, &config),
+            ("GetTaskPushNotificationConfig", &named),
+            ("ListTaskPushNotificationConfigs", &named),
+            ("DeleteTaskPushNotificationConfig", &named),
+            ("SendMessage", &sent),
+        ] {
+            let got = bench.rpc(sender, method, params.clone()).await;
+            assert_eq!(got.error(), (200, -32003), "{sender} {method}");
+        }
+    }
+    assert_eq!(bench.agent.seen("SendMessage").len(), 0);
+}
+
+#[tokio::test]
 async fn notification_for_revoked_api_key_is_not_delivered() {
     let receiver = receiver().await;
     let push = Some(PushSettings { addresses: Addresses::Any, allow_http: true });
@@ -354,7 +380,7 @@ async fn notification_is_governed_like_its_task() {
     let (_, endpoint) = configured(&bench, config).await;
     let rule = json!({ "authorization": { "cedar": "forbid (principal, action, resource);" } });
     let closed = crate::testing::policy("closed", rule);
-    let entities = vec![super::harness::pushing_helper(), super::harness::caller(), closed];
+    let entities = vec![pushing_helper(), caller(), closed];
     bench.bench.publish(2, entities);
     assert_eq!(endpoint.notify(&bench, &completed()).await.status, 403);
     assert_eq!(receiver.all_seen().len(), 0);
