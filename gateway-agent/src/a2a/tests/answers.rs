@@ -155,12 +155,28 @@ async fn wrong_requests_are_rejected_in_their_form() {
     assert_eq!(got.headers["allow"], "POST");
     let mut form = rpc(Version::V1, "a", ("SendMessage", message("go")));
     form.headers_mut().insert("content-type", "text/plain".parse().unwrap());
-    assert_eq!(bench.got(form).await.status, 415);
+    assert_eq!(bench.got(form).await.error(), (200, -32005));
     let mut foreign = rpc(Version::V1, "a", ("SendMessage", message("go")));
     foreign.headers_mut().insert("origin", "https://evil.example".parse().unwrap());
     assert_eq!(bench.got(foreign).await.status, 403);
     let large = rpc(Version::V1, "a", ("SendMessage", message(&"x".repeat(64 * 1024))));
     assert_eq!(bench.got(large).await.status, 413);
+    assert_eq!(bench.agent.seen("SendMessage").len(), 0);
+}
+
+#[tokio::test]
+async fn error_code_of_http_json_is_its_status() {
+    let bench = A2aBench::start([]).await;
+    let (send, card) =
+        ("/a2a/office/helper/message:send", "/a2a/office/helper/.well-known/agent-card.json");
+    let post = |path, text: &str| request(Version::V1, (Method::POST, path), ("a", &message(text)));
+    let mut form = post(send, "go");
+    form.headers_mut().insert("content-type", "text/plain".parse().unwrap());
+    let large = post(send, &"x".repeat(64 * 1024));
+    for (request, expected) in [(form, 400_u16), (large, 413), (post(card, "go"), 405)] {
+        let got = bench.got(request).await;
+        assert_eq!(got.error(), (expected, i64::from(expected)), "{got:?}");
+    }
     assert_eq!(bench.agent.seen("SendMessage").len(), 0);
 }
 
