@@ -219,6 +219,28 @@ async fn error_of_agent_contains_none_of_its_ids() {
 }
 
 #[tokio::test]
+async fn history_has_at_most_the_requested_length() {
+    let bench = A2aBench::start([]).await;
+    let id = bench.started_task().await["id"].clone();
+    let count = |task: &Value| task["history"].as_array().map(Vec::len);
+    for (length, expected) in
+        [(json!(0), None), (json!(1), Some(1)), (json!(5), Some(2)), (Value::Null, Some(2))]
+    {
+        let get = json!({ "id": id, "historyLength": length });
+        let got = bench.rpc("a", "GetTask", get.clone()).await;
+        assert_eq!(count(&got.result()), expected, "{got:?}");
+        let got = bench.got(rpc(Version::V03, "a", ("tasks/get", get))).await;
+        assert_eq!(count(&got.result()), expected, "{got:?}");
+        let mut sent = message("go");
+        sent["configuration"] = json!({ "historyLength": length });
+        let got = bench.rpc("a", "SendMessage", sent).await;
+        assert_eq!(count(&got.result()["task"]), expected, "{got:?}");
+        let got = bench.rpc("a", "ListTasks", json!({ "historyLength": length })).await;
+        assert_eq!(count(&got.result()["tasks"][0]), expected, "{got:?}");
+    }
+}
+
+#[tokio::test]
 async fn answer_to_question_need_not_match_input_schema() {
     let bench = A2aBench::start([]).await;
     let sent =
