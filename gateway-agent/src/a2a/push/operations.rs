@@ -142,8 +142,7 @@ impl Served<'_> {
         request: &Request,
     ) -> Result<Vec<Arc<Registration>>, Refusal> {
         if self.push_settings(agent)?.is_none() {
-            let message = "push notifications are not supported; subscribe to the task";
-            return Err(Failure::new(ErrorKind::PushNotificationNotSupported, message).into());
+            return Err(Failure::push_not_supported().into());
         }
         let owner = self.owner()?;
         let task = request.task_id().unwrap_or_default();
