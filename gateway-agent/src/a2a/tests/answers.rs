@@ -275,6 +275,31 @@ async fn answer_has_registered_extensions_that_agent_activates() {
 }
 
 #[tokio::test]
+async fn only_messages_need_required_extensions() {
+    let bench = A2aBench::start([]).await;
+    let id = bench.started_task().await["id"].clone();
+    let mut strict = helper();
+    let declared = strict.document["capabilities"]["extensions"].as_array_mut().unwrap();
+    declared.push(json!({ "uri": "urn:example:strict", "required": true }));
+    bench.bench.publish(2, vec![strict, caller(), stranger()]);
+    for method in ["SendMessage", "SendStreamingMessage"] {
+        let got = bench.rpc("a", method, message("go")).await;
+        assert_eq!(got.error(), (200, -32008), "{method}");
+    }
+    let mut sent = rpc(Version::V1, "a", ("SendMessage", message("go")));
+    sent.headers_mut().insert("a2a-extensions", "urn:example:strict".parse().unwrap());
+    assert_eq!(bench.got(sent).await.result()["task"]["id"], id);
+    let listed = bench.rpc("a", "ListTasks", json!({ "includeArtifacts": true })).await.result();
+    assert!(listed["tasks"][0]["artifacts"].is_array(), "the task is read: {listed}");
+    for method in ["GetTask", "CancelTask"] {
+        let got = bench.rpc("a", method, json!({ "id": id })).await;
+        assert_eq!(got.result()["id"], id, "{method}");
+    }
+    let unknown = bench.rpc("a", "GetTask", json!({ "id": "unknown" })).await;
+    assert_eq!(unknown.error(), (200, -32001));
+}
+
+#[tokio::test]
 async fn push_notifications_are_not_supported() {
     let bench = A2aBench::start([]).await;
     let config = json!({ "taskId": "t", "url": "https://client.example/hook" });

@@ -387,6 +387,19 @@ async fn notification_is_governed_like_its_task() {
 }
 
 #[tokio::test]
+async fn notification_needs_no_required_extension() {
+    let (bench, receiver) = (bench(Addresses::Any).await, receiver().await);
+    let id = bench.started_task().await["id"].clone();
+    let (_, endpoint) = configured(&bench, json!({ "taskId": id, "url": receiver.url() })).await;
+    let mut strict = pushing_helper();
+    let declared = strict.document["capabilities"]["extensions"].as_array_mut().unwrap();
+    declared.push(json!({ "uri": "urn:example:strict", "required": true }));
+    bench.bench.publish(2, vec![strict, caller()]);
+    assert_eq!(endpoint.notify(&bench, &completed()).await.status, 200);
+    acceptable(|| receiver.all_seen().len() == 1).await;
+}
+
+#[tokio::test]
 async fn operations_served_by_gateway_are_audited() {
     let bench = bench(Addresses::Public).await;
     let id = bench.started_task().await["id"].clone();

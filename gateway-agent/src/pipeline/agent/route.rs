@@ -124,6 +124,11 @@ fn check_supported(call: &AgentCall, skills: &[ResolvedTool]) -> Result<(), Fail
         let message = format!("the agent does not support {}", operation.name());
         return Err(Failure::new(ErrorKind::UnsupportedOperation, message));
     }
+    if is_about_task {
+        // The agent gets the extensions of the caller, and decides itself about its tasks. Lists and
+        // notifications have no request of the caller that could name extensions.
+        return Ok(());
+    }
     let required = agent.protocol_extensions().filter(|extension| extension.required == Some(true));
     extensions.require(required.map(|extension| extension.uri.as_str()))
 }
