@@ -20,9 +20,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use gateway_protocol::jsonrpc::{
-    self, Id, InvalidMessage, Limits, Message, Notification, Object, Request,
-};
+use gateway_protocol::jsonrpc::{self, Id, InvalidMessage, Limits, Message, Notification, Request};
 use gateway_upstream::{Line, Lines, id_at_ends};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -169,9 +167,8 @@ impl Bridge {
                 self.receive_batch(&line, in_order).await;
             }
             Err(invalid) => {
-                let id = id_of(&line);
-                let id = id.as_deref().and_then(|id| Id::parse(id).ok());
-                self.output.send(failure::invalid(id, &invalid)).await;
+                let invalid = failure::invalid(jsonrpc::readable_id(&line), &invalid);
+                self.output.send(invalid).await;
             }
         }
     }
@@ -347,12 +344,6 @@ fn cancelled_id<'a>(notification: &Notification<'a>) -> Option<&'a str> {
     }
     let params = notification.params.filter(|_| notification.method == CANCELLED)?;
     jsonrpc::read_object::<Cancelled<'a>>(params).map(|cancelled| cancelled.request_id.get())
-}
-
-/// Reads the id of an object that is not a valid message.
-fn id_of(line: &[u8]) -> Option<String> {
-    let raw: &RawValue = serde_json::from_slice(line).ok()?;
-    Some(Object::parse(raw).ok()?.find("id")?.get().to_owned())
 }
 
 /// Reads the id of an overlong request from the ends of its line.

@@ -187,7 +187,8 @@ async fn receive(State(mcp): State<Mcp>, request: Request) -> Response {
     let message = jsonrpc::parse(&body, limits);
     let id = match &message {
         Ok(Message::Request(request)) => Some(request.id),
-        _ => None,
+        Ok(Message::Notification(_) | Message::Response(_)) => None,
+        Err(_) => jsonrpc::readable_id(&body),
     };
     let answer = match message.map_err(Rejection::from) {
         Ok(Message::Request(request)) => match Incoming::read(&parts, &body, &request) {

@@ -103,6 +103,12 @@ impl Failure {
         Self::new(ErrorKind::TaskNotFound, "the task is not found").with_metadata("taskId", shown)
     }
 
+    /// `PushNotificationNotSupported`, whether the agent or the gateway does not support them.
+    pub fn push_not_supported() -> Self {
+        let message = "push notifications are not supported; subscribe to the task";
+        Self::new(ErrorKind::PushNotificationNotSupported, message)
+    }
+
     /// The error of an answer of an agent that violates the protocol. It is the gateway's own:
     /// `InvalidAgentResponse` is an error that an agent reports.
     pub fn invalid_answer(problem: impl fmt::Display) -> Self {

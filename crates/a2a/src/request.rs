@@ -110,6 +110,17 @@ impl Request {
         modes.filter_map(Value::as_str).collect()
     }
 
+    /// Maximum messages of the history of a task in the answer. `None`: no limit.
+    pub fn history_length(&self) -> Option<usize> {
+        let length = if self.operation.sends_message() {
+            self.params.get("configuration")?.get("historyLength")
+        } else {
+            self.params.get("historyLength")
+        };
+        let length = length.and_then(Value::as_u64)?;
+        Some(usize::try_from(length).unwrap_or(usize::MAX))
+    }
+
     /// Whether `SendMessage` must not wait for the end of the task.
     pub fn returns_immediately(&self) -> bool {
         let flag = self.params.get("configuration").and_then(|c| c.get("returnImmediately"));

@@ -208,9 +208,9 @@ pub fn write_answer(
     Ok(Answer { status: 200, media_type, body })
 }
 
-/// Writes an error.
-pub fn write_failure(version: Version, failure: &Failure) -> Answer {
-    let error = failure.to_rest(version);
+/// Writes an error with an HTTP status, which need not be that of its kind.
+pub fn write_failure(version: Version, failure: &Failure, status: u16) -> Answer {
+    let error = failure.to_rest_with(version, status);
     // `google.rpc.Status` is no message of A2A.
     Answer { status: error.status, media_type: "application/json", body: error.body.to_string() }
 }

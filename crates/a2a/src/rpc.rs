@@ -45,7 +45,8 @@ pub fn read_call(
             InvalidMessage::Params => ErrorKind::InvalidParams,
             _ => ErrorKind::InvalidRequest,
         };
-        InvalidCall { id: None, failure: Box::new(Failure::new(kind, error.to_string())) }
+        let failure = Box::new(Failure::new(kind, error.to_string()));
+        InvalidCall { id: jsonrpc::readable_id(body), failure }
     })?;
     let Message::Request(call) = message else {
         let failure = Failure::new(ErrorKind::InvalidRequest, "the message is not a request");

@@ -10,6 +10,7 @@ use crate::{
     error::Failure,
     json::Object,
     model::{Task, TaskState},
+    operation::Operation,
     request::Request,
 };
 
@@ -92,13 +93,11 @@ impl ListFilter {
         let params = &request.params;
         let text = |name| crate::json::filled(params, name).map(str::to_owned);
         let invalid = |name: &str, problem: &str| Failure::invalid_params(name, problem);
-        let number = |name: &str| {
-            let number = params.get(name).and_then(Value::as_u64);
-            number.map(|number| usize::try_from(number).unwrap_or(usize::MAX))
-        };
         let since = text("statusTimestampAfter").map(|text| Timestamp::parse(&text)).transpose();
         let since = since.map_err(|error| invalid("/statusTimestampAfter", &error.to_string()))?;
-        let page_size = number("pageSize").unwrap_or(DEFAULT_PAGE_SIZE);
+        let page_size = params.get("pageSize").and_then(Value::as_u64);
+        let page_size =
+            page_size.map_or(DEFAULT_PAGE_SIZE, |size| usize::try_from(size).unwrap_or(usize::MAX));
         if !(1..=MAX_PAGE_SIZE).contains(&page_size) {
             let problem = format!("a size between 1 and {MAX_PAGE_SIZE} is required");
             return Err(invalid("/pageSize", &problem));
@@ -119,7 +118,7 @@ impl ListFilter {
             since,
             page_size,
             after: after.transpose()?,
-            history_length: number("historyLength"),
+            history_length: request.history_length(),
             include_artifacts: include.unwrap_or_default(),
         })
     }
@@ -158,8 +157,19 @@ impl ListFilter {
     }
 }
 
-/// Keeps the last messages of a task's history. Zero removes the member.
-pub fn shorten_history(task: &mut Object, length: Option<usize>) {
+/// Keeps the last messages of the history of the task in an answer or event, which agents of 0.3 need
+/// not limit. Zero removes the member (section 3.2.4).
+pub fn limit_history(operation: Operation, answer: &mut Value, length: Option<usize>) {
+    let task = match operation {
+        Operation::GetTask => Some(answer),
+        _ => answer.get_mut("task"),
+    };
+    if let Some(task) = task.and_then(Value::as_object_mut) {
+        shorten_history(task, length);
+    }
+}
+
+fn shorten_history(task: &mut Object, length: Option<usize>) {
     let Some(length) = length else { return };
     if length == 0 {
         task.remove("history");

@@ -87,7 +87,7 @@ pub enum InvalidMessage {
         column: usize,
     },
     /// The message is a batch.
-    #[error("the message is a batch, which MCP does not allow")]
+    #[error("the message is a batch; send its messages one by one")]
     Batch,
     /// The message is JSON but not an object.
     #[error("the message is not a JSON object")]
@@ -203,6 +203,12 @@ pub struct ErrorObject<'a> {
 /// Whether a JSON text is nested at most this deeply.
 pub fn nests_within(text: &[u8], levels: usize) -> bool {
     envelope::check_depth(text, levels).is_ok()
+}
+
+/// Reads the id of a request that [`parse`] rejects. Its error must repeat a readable id (JSON-RPC 2.0,
+/// section 5).
+pub fn readable_id(body: &[u8]) -> Option<Id<'_>> {
+    envelope::Envelope::parse(envelope::text(body).ok()?).ok()?.id()
 }
 
 /// Parses one message. Its content is only checked for well-formedness.

@@ -203,6 +203,7 @@ fn connection_remedy(source: &(dyn std::error::Error + Send + Sync)) -> &'static
 /// The rest of the message for an HTTP status.
 fn status_remedy(status: u16) -> &'static str {
     match status {
+        300..400 => "; redirects are not followed, set the URL of the target to the final URL",
         404 | 405 => "; check the path in the URL of the target",
         _ => "",
     }

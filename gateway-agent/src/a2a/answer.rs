@@ -121,15 +121,16 @@ impl AnswerForm {
         if self.is_grpc() {
             return grpc::refused(refusal);
         }
-        let (usual, body) = if self.is_rpc() {
-            let usual = if failure.kind.is_own() { failure.kind.http_status() } else { 200 };
-            (usual, rpc::write_failure(self.id(), failure))
+        let has_own_status = !self.is_rpc() || failure.kind.is_own();
+        let usual = if has_own_status { failure.kind.http_status() } else { 200 };
+        let status = status.map_or(usual, |status| status.as_u16());
+        let body = if self.is_rpc() {
+            rpc::write_failure(self.id(), failure)
         } else {
-            let answer = rest::write_failure(self.version(), failure);
-            (answer.status, Bytes::from(answer.body))
+            rest::write_failure(self.version(), failure, status).body.into()
         };
-        let usual = StatusCode::from_u16(usual).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = respond(status.unwrap_or(usual), "application/json", body);
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = respond(status, "application/json", body);
         response.headers_mut().extend(headers.clone());
         response
     }

@@ -94,9 +94,7 @@ impl Refusal {
     /// The error of a body of another media type.
     pub(super) fn unsupported_media() -> Self {
         let message = "the Content-Type must be application/json or application/a2a+json";
-        let mut refusal = Self::from(Failure::new(ErrorKind::InvalidRequest, message));
-        refusal.status = Some(StatusCode::UNSUPPORTED_MEDIA_TYPE);
-        refusal
+        Failure::new(ErrorKind::ContentTypeNotSupported, message).into()
     }
 
     /// The error of a gateway without a catalog.

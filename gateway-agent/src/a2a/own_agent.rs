@@ -105,8 +105,7 @@ impl OwnOperation<'_> {
         let operation = self.request.operation;
         self.served.check_scopes(operation)?;
         if self.request.push_config().is_some() || operation.is_push_config() {
-            let message = "the gateway does not support push notifications; subscribe to the task";
-            return Err(Failure::new(ErrorKind::PushNotificationNotSupported, message).into());
+            return Err(Failure::push_not_supported().into());
         }
         Ok(())
     }

@@ -6,11 +6,7 @@ use std::{
     time::Duration,
 };
 
-use a2a::{
-    ErrorKind, Operation, Request, TaskState,
-    model::Task,
-    task::{ListFilter, shorten_history},
-};
+use a2a::{ErrorKind, Operation, Request, TaskState, model::Task, task::ListFilter};
 use futures_util::{StreamExt as _, stream};
 use registry_core::Timestamp;
 use serde_json::{Map, Value, json};
@@ -218,7 +214,8 @@ impl TaskList<'_> {
         let reading = match result {
             Ok(task) => {
                 tasks.saw(Operation::GetTask, &task);
-                Reading::Current(shortened(task, filter))
+                let task = if filter.include_artifacts { task } else { without_artifacts(task) };
+                Reading::Current(task)
             }
             Err(refusal) if refusal.failure.kind == ErrorKind::TaskNotFound => {
                 self.index.remove(owner, &id);
@@ -246,12 +243,9 @@ fn get(id: &str, filter: &ListFilter) -> Request {
     Request::new(Operation::GetTask, params)
 }
 
-fn shortened(mut task: Value, filter: &ListFilter) -> Value {
+fn without_artifacts(mut task: Value) -> Value {
     if let Some(members) = task.as_object_mut() {
-        if !filter.include_artifacts {
-            members.remove("artifacts");
-        }
-        shorten_history(members, filter.history_length);
+        members.remove("artifacts");
     }
     task
 }

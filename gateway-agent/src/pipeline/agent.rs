@@ -17,6 +17,7 @@ use a2a::{
     hidden::{Hidden, REPLACEMENT},
     model::Event,
     skill::DataPart,
+    task::limit_history,
 };
 use gateway_policy::{BufferReservation, Permit, ValidationMode};
 use gateway_protocol::content;
@@ -87,6 +88,7 @@ impl<'a> Sending<'a> {
             agent: &agent,
             skill: &skill,
             operation,
+            history_length: request.history_length(),
             ids: ids.of_answers(&agent, &skill),
             hidden: &hidden,
         };
@@ -217,6 +219,8 @@ struct Exchange<'a> {
     agent: &'a Key,
     skill: &'a str,
     operation: Operation,
+    /// Maximum messages of a history for the caller.
+    history_length: Option<usize>,
     ids: AnswerIds<'a>,
     /// The address of the agent.
     hidden: &'a Hidden,
@@ -370,8 +374,8 @@ impl<'a> Exchange<'a> {
         Exchange { sending, ..*self }
     }
 
-    /// Hides the agent's address in an answer or event, validates and inspects it, and translates its
-    /// ids. `buffered`: the memory of the answer, for a changed one.
+    /// Limits the history in an answer or event, hides the agent's address in it, validates and
+    /// inspects it, and translates its ids. `buffered`: the memory of the answer, for a changed one.
     async fn finish(
         &self,
         mut answer: Value,
@@ -380,6 +384,7 @@ impl<'a> Exchange<'a> {
     ) -> Result<Value, Error> {
         let Sending { gateway, call, inspection, .. } = self.sending;
         let operation = self.operation;
+        limit_history(operation, &mut answer, self.history_length);
         // Opaque, so that nothing replaces a part of them.
         let ids = TakenIds::of_answer(operation, &mut answer);
         self.hidden.replace_in(&mut answer);

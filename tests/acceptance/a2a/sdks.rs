@@ -318,10 +318,8 @@ impl Run<'_> {
             let is_common =
                 step == "list" && direct.values().flatten().any(|record| record[step] == *answer);
             let is_known = match step.as_str() {
-                // Agents of 1.0 return no history, and SDKs of 0.3 read 0 as no limit.
-                "get_without_history" => {
-                    self.client.version == "0.3" && *answer == without_history(&record["get"])
-                }
+                // SDKs of 0.3 read 0 as no limit, but the gateway limits the history of every agent.
+                "get_without_history" => *answer == without_history(&record["get"]),
                 // The SDKs disagree about bytes here: those for Python encode them twice.
                 "files" => self.client.is_old_rest() || self.upstream.is_old_rest(),
                 // Registered skills are in the order of the registry.

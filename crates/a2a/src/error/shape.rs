@@ -309,7 +309,12 @@ impl Failure {
     /// The answer of the HTTP+JSON binding: `google.rpc.Status` in 1.0. Version 0.3 defines no
     /// shape; its SDKs read `type` or `code`, and `message`.
     pub fn to_rest(&self, version: Version) -> RestError {
-        let (kind, status) = (self.kind, self.kind.http_status());
+        self.to_rest_with(version, self.kind.http_status())
+    }
+
+    /// The same with another HTTP status, which `error.code` repeats (section 11.6).
+    pub(crate) fn to_rest_with(&self, version: Version, status: u16) -> RestError {
+        let kind = self.kind;
         let details = self.all_details();
         let body = match version {
             Version::V1 => json!({ "error": {

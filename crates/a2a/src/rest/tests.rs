@@ -186,7 +186,7 @@ fn answers_have_media_type_of_version() {
     let old = write_answer(Version::V03, Operation::GetTask, task.clone()).unwrap();
     assert_eq!(old.media_type, "application/json");
     assert_eq!(read(Version::V03, 200, &old.body), Ok(task));
-    let failure = write_failure(Version::V1, &Failure::task_not_found("t"));
+    let failure = write_failure(Version::V1, &Failure::task_not_found("t"), 404);
     let error = read(Version::V1, failure.status, &failure.body).unwrap_err();
     assert_eq!(error.kind, ErrorKind::TaskNotFound);
     assert_eq!(read(Version::V1, 503, "<html>").unwrap_err().kind, ErrorKind::Unavailable);

@@ -42,6 +42,14 @@ fn invalid_calls_have_codes_of_json_rpc() {
     let id = Some("1".to_owned());
     assert_eq!(kind(Version::V1, "{"), (None, ErrorKind::ParseError));
     assert_eq!(kind(Version::V1, "[]"), (None, ErrorKind::InvalidRequest));
+    for (body, expected) in [
+        (r#"{"jsonrpc":"1.0","id":1,"method":"GetTask"}"#, ErrorKind::InvalidRequest),
+        (r#"{"jsonrpc":"2.0","id":1}"#, ErrorKind::InvalidRequest),
+        (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, ErrorKind::InvalidRequest),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"GetTask","params":[]}"#, ErrorKind::InvalidParams),
+    ] {
+        assert_eq!(kind(Version::V1, body), (id.clone(), expected), "{body}");
+    }
     let call = |method: &str, params: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#)
     };

@@ -4,7 +4,6 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::operation::Operation;
 
 fn task(id: &str, second: u32) -> Value {
     json!({ "id": id, "contextId": "c", "history": [1, 2, 3], "artifacts": [1],
@@ -55,6 +54,32 @@ fn filters_apply_before_pages() {
         json!({ "status": "TASK_STATE_RUNNING" }),
     ] {
         assert!(filter(params).is_err());
+    }
+}
+
+#[test]
+fn history_of_answers_is_limited() {
+    let request = |operation, params: Value| match params {
+        Value::Object(params) => Request::new(operation, params),
+        _ => unreachable!(),
+    };
+    for (length, expected) in [
+        (json!(0), None),
+        (json!(2), Some(json!([2, 3]))),
+        (json!(7), Some(json!([1, 2, 3]))),
+        (Value::Null, Some(json!([1, 2, 3]))),
+    ] {
+        let get = request(Operation::GetTask, json!({ "id": "t", "historyLength": length }));
+        let mut answer = task("t", 1);
+        limit_history(get.operation, &mut answer, get.history_length());
+        assert_eq!(answer.get("history"), expected.as_ref(), "{length}");
+        let configuration = json!({ "configuration": { "historyLength": length } });
+        for operation in [Operation::SendMessage, Operation::SendStreamingMessage] {
+            let send = request(operation, configuration.clone());
+            let mut answer = json!({ "task": task("t", 1) });
+            limit_history(operation, &mut answer, send.history_length());
+            assert_eq!(answer["task"].get("history"), expected.as_ref(), "{length}");
+        }
     }
 }
 

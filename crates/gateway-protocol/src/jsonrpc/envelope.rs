@@ -31,6 +31,12 @@ impl<'a> Envelope<'a> {
         envelope.duplicate.map_or(Ok(envelope), |name| Err(InvalidMessage::Duplicate(name)))
     }
 
+    /// The id, if it is valid.
+    pub(super) fn id(&self) -> Option<Id<'a>> {
+        let [_, id, ..] = self.slots;
+        Id::parse(id?.get()).ok()
+    }
+
     /// Decides what kind of message this is.
     pub(super) fn into_message(self) -> Result<Message<'a>, InvalidMessage> {
         let [version, id, method, params, result, error] = self.slots;

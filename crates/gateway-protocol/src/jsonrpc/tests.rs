@@ -103,6 +103,25 @@ fn invalid_messages_are_rejected_by_reason() {
 }
 
 #[test]
+fn valid_id_of_rejected_request_is_readable() {
+    for (body, expected) in [
+        (r#"{"jsonrpc":"1.0","id":7,"method":"a"}"#, Some("7")),
+        (r#"{"id":"a\u0041"}"#, Some(r#""a\u0041""#)),
+        (r#"{"jsonrpc":"2.0","id":7,"method":"a","params":[[[[[[[[[[]]]]]]]]]]}"#, Some("7")),
+        (r#"{"jsonrpc":"2.0","id":null,"method":5}"#, None),
+        (r#"{"jsonrpc":"2.0","id":1.5,"method":"a"}"#, None),
+        (r#"{"jsonrpc":"2.0","id":7,"id":8,"method":"a"}"#, None),
+        (r#"{"jsonrpc":"2.0","method":5}"#, None),
+        (r#"[{"jsonrpc":"2.0","id":7,"method":"a"}]"#, None),
+        (r#"{"jsonrpc":"2.0","id":7,"#, None),
+    ] {
+        invalid(body);
+        assert_eq!(readable_id(body.as_bytes()).map(Id::as_raw), expected, "{body}");
+    }
+    assert_eq!(readable_id(b"{\"id\":7,\"\xff\":1}"), None);
+}
+
+#[test]
 fn brackets_in_strings_do_not_nest() {
     let text = "[{\\\"".repeat(50);
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"x":"{text}"}}}}"#);

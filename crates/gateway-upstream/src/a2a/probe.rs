@@ -153,8 +153,9 @@ impl AgentLink {
                 }
                 _ => ProbeResult::Perhaps,
             }),
-            // An agent that supports the dialect rejects requests with its errors.
-            Err(Error::Protocol { what: what @ ProtocolViolation::Status(400..500) }) => {
+            // An agent that supports the dialect rejects requests with its errors. Web frameworks
+            // redirect from the URL of an agent over HTTP+JSON to the same URL with a `/`.
+            Err(Error::Protocol { what: what @ ProtocolViolation::Status(300..500) }) => {
                 Ok(ProbeResult::Refuses(what))
             }
             Err(error) => Err(error),

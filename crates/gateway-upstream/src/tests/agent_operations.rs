@@ -555,6 +555,28 @@ async fn vanished_path_is_probed_and_message_sent_again() {
 }
 
 #[tokio::test]
+async fn http_json_is_detected_behind_a_redirect() {
+    let server = Server::serve(move |seen| {
+        let failure = ::a2a::Failure::task_not_found("none");
+        let location = format!("{}/", seen.path);
+        ready(match seen.path.as_str() {
+            "/mcp" => raw_reply(307, "text/plain", b"").with_header("location", &location),
+            "/mcp/message:send" => {
+                json_reply(200, &json!({ "task": task("a2a-1.0", "completed") }))
+            }
+            _ => json_reply(404, &failure.to_rest(::a2a::Version::V1).body),
+        })
+    });
+    let server = server.await;
+    let upstreams = start_at(http_at(&server.url()), limits(), TIMING);
+    upstreams.until_up().await;
+    let sent = operate(&upstreams, Operation::SendMessage, message(), None).await.unwrap();
+    assert_eq!(sent["task"]["id"], "t");
+    assert!(server.all_seen().iter().all(|seen| seen.path != "/mcp/"), "no redirect is followed");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn tenant_of_interface_is_in_each_request() {
     for is_rpc in [true, false] {
         let server = Server::serve(move |seen| {

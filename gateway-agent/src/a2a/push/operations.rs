@@ -8,7 +8,7 @@ use gateway_upstream::RequestContext;
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{Served, address::AgentName, answer::AnswerForm, failure::Refusal},
+    super::{Served, address::AgentName, answer::AnswerForm, audited, failure::Refusal},
     PATH,
     config::{ClientConfig, Registration},
     receive::no_randomness,
@@ -16,20 +16,21 @@ use super::{
 };
 use crate::{
     clock,
-    pipeline::{ComparedTask, PushEndpoint, PushRole, TaskOwner},
+    pipeline::{ComparedTask, PushEndpoint, PushRole, PushSettings, TaskOwner},
     random::random_text,
 };
 
 impl Served<'_> {
-    /// Registers the configuration in a request. A gateway without push notifications does not; the
-    /// pipeline then rejects the request.
+    /// Registers the configuration in a request, if the gateway and the agent support push
+    /// notifications. The pipeline rejects the other requests: the missing capability precedes the
+    /// missing identity (section 3.3.4).
     pub(in super::super) fn register_push(
         &self,
         agent: &AgentName,
         request: &Request,
     ) -> Result<Option<(PushRole, Arc<PendingConfig>)>, Refusal> {
         let Some(config) = request.push_config() else { return Ok(None) };
-        let Some((base, settings)) = self.gateway.settings().push() else { return Ok(None) };
+        let Ok(Some((base, settings))) = self.push_settings(agent) else { return Ok(None) };
         let owner = self.owner()?;
         let compared = request.task_id().and_then(|task| self.compared(agent, task).ok());
         let pointer = if request.operation == Operation::CreatePushConfig {
@@ -62,6 +63,14 @@ impl Served<'_> {
         Ok(Some((PushRole::Register(endpoint), Arc::new(pending))))
     }
 
+    /// The base URL for agents and the rules for URLs. `None`: the gateway or the agent does not
+    /// support push notifications.
+    fn push_settings(&self, agent: &AgentName) -> Result<Option<(&str, PushSettings)>, Refusal> {
+        let capabilities = self.visible(agent)?.agent().map(|agent| agent.capabilities);
+        let is_supported = capabilities.and_then(|found| found.push_notifications) == Some(true);
+        Ok(self.gateway.settings().push().filter(|_| is_supported))
+    }
+
     /// The caller of configurations. Webhooks of unknown callers would let anyone send requests.
     fn owner(&self) -> Result<TaskOwner, Failure> {
         TaskOwner::of(&self.gateway, &self.caller.claim).ok_or_else(|| {
@@ -91,8 +100,9 @@ impl Served<'_> {
         Ok(json!({ "configs": shown.collect::<Vec<_>>(), "nextPageToken": "" }))
     }
 
-    /// Serves `DeleteTaskPushNotificationConfig`. The configuration of the gateway is removed also if
-    /// the agent's cannot be; its notifications are rejected from now on.
+    /// Serves `DeleteTaskPushNotificationConfig`, which is idempotent (section 3.1.10). The
+    /// configuration of the gateway is removed also if the agent's cannot be; its notifications are
+    /// rejected from now on.
     pub(in super::super) async fn delete_push_config(
         &self,
         agent: AgentName,
@@ -104,7 +114,9 @@ impl Served<'_> {
         let operation = request.operation;
         let found = self.known_configs(&agent, &request)?;
         if found.is_empty() {
-            return Err(no_config().into());
+            let record = self.record(operation, agent.name.as_str(), &context);
+            let answer = async { Ok(Value::Object(Map::new())) };
+            return Box::pin(audited(operation, answer, form.clone(), record)).await;
         }
         for registration in found {
             self.a2a.state.push.configs.remove(&registration.id);
@@ -129,11 +141,8 @@ impl Served<'_> {
         agent: &AgentName,
         request: &Request,
     ) -> Result<Vec<Arc<Registration>>, Refusal> {
-        let capabilities = self.visible(agent)?.agent().map(|agent| agent.capabilities);
-        let is_supported = capabilities.and_then(|found| found.push_notifications) == Some(true);
-        if !is_supported || self.gateway.settings().push().is_none() {
-            let message = "push notifications are not supported; subscribe to the task";
-            return Err(Failure::new(ErrorKind::PushNotificationNotSupported, message).into());
+        if self.push_settings(agent)?.is_none() {
+            return Err(Failure::push_not_supported().into());
         }
         let owner = self.owner()?;
         let task = request.task_id().unwrap_or_default();

@@ -155,13 +155,51 @@ async fn wrong_requests_are_rejected_in_their_form() {
     assert_eq!(got.headers["allow"], "POST");
     let mut form = rpc(Version::V1, "a", ("SendMessage", message("go")));
     form.headers_mut().insert("content-type", "text/plain".parse().unwrap());
-    assert_eq!(bench.got(form).await.status, 415);
+    assert_eq!(bench.got(form).await.error(), (200, -32005));
     let mut foreign = rpc(Version::V1, "a", ("SendMessage", message("go")));
     foreign.headers_mut().insert("origin", "https://evil.example".parse().unwrap());
     assert_eq!(bench.got(foreign).await.status, 403);
     let large = rpc(Version::V1, "a", ("SendMessage", message(&"x".repeat(64 * 1024))));
     assert_eq!(bench.got(large).await.status, 413);
     assert_eq!(bench.agent.seen("SendMessage").len(), 0);
+}
+
+#[tokio::test]
+async fn error_code_of_http_json_is_its_status() {
+    let bench = A2aBench::start([]).await;
+    let (send, card) =
+        ("/a2a/office/helper/message:send", "/a2a/office/helper/.well-known/agent-card.json");
+    let post = |path, text: &str| request(Version::V1, (Method::POST, path), ("a", &message(text)));
+    let mut form = post(send, "go");
+    form.headers_mut().insert("content-type", "text/plain".parse().unwrap());
+    let large = post(send, &"x".repeat(64 * 1024));
+    for (request, expected) in [(form, 400_u16), (large, 413), (post(card, "go"), 405)] {
+        let got = bench.got(request).await;
+        assert_eq!(got.error(), (expected, i64::from(expected)), "{got:?}");
+    }
+    assert_eq!(bench.agent.seen("SendMessage").len(), 0);
+}
+
+#[tokio::test]
+async fn error_of_invalid_envelope_has_its_id() {
+    let bench = A2aBench::start([]).await;
+    for (body, expected) in [
+        (json!({ "jsonrpc": "1.0", "id": "x", "method": "GetTask" }), (json!("x"), -32600)),
+        (json!({ "jsonrpc": "2.0", "id": 7 }), (json!(7), -32600)),
+        (json!({ "jsonrpc": "2.0", "id": 7, "method": 7 }), (json!(7), -32600)),
+        (
+            json!({ "jsonrpc": "2.0", "id": 7, "method": "GetTask", "params": [] }),
+            (json!(7), -32602),
+        ),
+        (json!({ "jsonrpc": "2.0", "id": {}, "method": "GetTask" }), (Value::Null, -32600)),
+        (json!([{ "jsonrpc": "2.0", "id": 7, "method": "GetTask" }]), (Value::Null, -32600)),
+    ] {
+        for version in Version::ALL {
+            let path = "/a2a/office/helper";
+            let got = bench.got(request(version, (Method::POST, path), ("a", &body))).await;
+            assert_eq!((got.json()["id"].clone(), got.error().1), expected, "{body}: {got:?}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -178,6 +216,28 @@ async fn error_of_agent_contains_none_of_its_ids() {
     let info = &data[0];
     assert_eq!(info["reason"], "UNSUPPORTED_OPERATION");
     assert!(info["metadata"]["taskId"].is_string() && info["metadata"]["context_id"].is_string());
+}
+
+#[tokio::test]
+async fn history_has_at_most_the_requested_length() {
+    let bench = A2aBench::start([]).await;
+    let id = bench.started_task().await["id"].clone();
+    let count = |task: &Value| task["history"].as_array().map(Vec::len);
+    for (length, expected) in
+        [(json!(0), None), (json!(1), Some(1)), (json!(5), Some(2)), (Value::Null, Some(2))]
+    {
+        let get = json!({ "id": id, "historyLength": length });
+        let got = bench.rpc("a", "GetTask", get.clone()).await;
+        assert_eq!(count(&got.result()), expected, "{got:?}");
+        let got = bench.got(rpc(Version::V03, "a", ("tasks/get", get))).await;
+        assert_eq!(count(&got.result()), expected, "{got:?}");
+        let mut sent = message("go");
+        sent["configuration"] = json!({ "historyLength": length });
+        let got = bench.rpc("a", "SendMessage", sent).await;
+        assert_eq!(count(&got.result()["task"]), expected, "{got:?}");
+        let got = bench.rpc("a", "ListTasks", json!({ "historyLength": length })).await;
+        assert_eq!(count(&got.result()["tasks"][0]), expected, "{got:?}");
+    }
 }
 
 #[tokio::test]
@@ -212,6 +272,31 @@ async fn answer_has_registered_extensions_that_agent_activates() {
         let answered = got.headers.get("a2a-extensions").map(|value| value.to_str().unwrap());
         assert_eq!(answered, expected, "{text}");
     }
+}
+
+#[tokio::test]
+async fn only_messages_need_required_extensions() {
+    let bench = A2aBench::start([]).await;
+    let id = bench.started_task().await["id"].clone();
+    let mut strict = helper();
+    let declared = strict.document["capabilities"]["extensions"].as_array_mut().unwrap();
+    declared.push(json!({ "uri": "urn:example:strict", "required": true }));
+    bench.bench.publish(2, vec![strict, caller(), stranger()]);
+    for method in ["SendMessage", "SendStreamingMessage"] {
+        let got = bench.rpc("a", method, message("go")).await;
+        assert_eq!(got.error(), (200, -32008), "{method}");
+    }
+    let mut sent = rpc(Version::V1, "a", ("SendMessage", message("go")));
+    sent.headers_mut().insert("a2a-extensions", "urn:example:strict".parse().unwrap());
+    assert_eq!(bench.got(sent).await.result()["task"]["id"], id);
+    let listed = bench.rpc("a", "ListTasks", json!({ "includeArtifacts": true })).await.result();
+    assert!(listed["tasks"][0]["artifacts"].is_array(), "the task is read: {listed}");
+    for method in ["GetTask", "CancelTask"] {
+        let got = bench.rpc("a", method, json!({ "id": id })).await;
+        assert_eq!(got.result()["id"], id, "{method}");
+    }
+    let unknown = bench.rpc("a", "GetTask", json!({ "id": "unknown" })).await;
+    assert_eq!(unknown.error(), (200, -32001));
 }
 
 #[tokio::test]

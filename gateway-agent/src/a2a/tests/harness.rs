@@ -206,6 +206,15 @@ pub(super) fn task(state: &str) -> Value {
         "artifacts": [{ "artifactId": "r", "parts": [{ "text": "done" }] }] })
 }
 
+/// The task with a history of two messages. The agent ignores `historyLength`.
+fn remembering(state: &str) -> Value {
+    let said =
+        |id: &str| json!({ "messageId": id, "role": "ROLE_USER", "parts": [{ "text": id }] });
+    let mut task = task(state);
+    task["history"] = json!([said("first"), said("second")]);
+    task
+}
+
 /// The card below the URL of the agent, with its digest as the entity tag.
 fn card(received: &Received, script: &Script) -> Reply {
     let card = script.card.lock().unwrap().clone();
@@ -290,13 +299,13 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
                 Some("long") => "TASK_STATE_WORKING",
                 _ => "TASK_STATE_COMPLETED",
             };
-            let reply = received.result(&json!({ "task": task(state) }));
+            let reply = received.result(&json!({ "task": remembering(state) }));
             match received.header("a2a-extensions") {
                 Some(requested) if text != "deaf" => reply.with_header("A2A-Extensions", requested),
                 _ => reply,
             }
         }
-        "GetTask" => received.result(&task("TASK_STATE_COMPLETED")),
+        "GetTask" => received.result(&remembering("TASK_STATE_COMPLETED")),
         "CreateTaskPushNotificationConfig" => received.result(params),
         "DeleteTaskPushNotificationConfig" => received.result(&json!({})),
         "CancelTask" => received.result(&task("TASK_STATE_CANCELED")),

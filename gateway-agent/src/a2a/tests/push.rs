@@ -11,7 +11,10 @@ use registry_core::Digest;
 use serde_json::{Value, json};
 
 use super::{
-    harness::{A2aBench, OWN_CONTEXT, OWN_TASK, message, request, rpc, task},
+    harness::{
+        A2aBench, OWN_CONTEXT, OWN_TASK, caller, helper, message, pushing_helper, request, rpc,
+        stranger, task,
+    },
     ownership::{API_KEY, identified, keys},
 };
 use crate::{
@@ -240,12 +243,33 @@ async fn forged_and_misdirected_notifications_are_rejected() {
     let forged = Endpoint { path: format!("{path}A"), token: token.clone() };
     assert!(forged.notify(&bench, &completed()).await.status.is_client_error());
     let deleted = json!({ "taskId": id, "id": "mine" });
-    bench.rpc("a", "DeleteTaskPushNotificationConfig", deleted.clone()).await.result();
-    let again = bench.rpc("a", "DeleteTaskPushNotificationConfig", deleted).await;
-    assert_eq!(again.error(), (200, -32001));
-    assert_eq!(bench.agent.seen("DeleteTaskPushNotificationConfig").len(), 1);
+    bench.rpc("a", "DeleteTaskPushNotificationConfig", deleted).await.result();
     assert_eq!(endpoint.notify(&bench, &completed()).await.status, 404, "a replay");
     assert_eq!(receiver.all_seen().len(), 0);
+}
+
+#[tokio::test]
+async fn deletion_of_configuration_is_idempotent() {
+    let bench = bench(Addresses::Public).await;
+    let id = bench.started_task().await["id"].clone();
+    let config = json!({ "taskId": id, "id": "mine", "url": "https://client.example/hook" });
+    configured(&bench, config).await;
+    let named = json!({ "taskId": id, "id": "mine" });
+    for _ in 0..2 {
+        let deleted = bench.rpc("a", "DeleteTaskPushNotificationConfig", named.clone()).await;
+        assert_eq!(deleted.result(), json!({}));
+    }
+    let old = json!({ "id": id, "pushNotificationConfigId": "mine" });
+    let deleted = rpc(Version::V03, "a", ("tasks/pushNotificationConfig/delete", old));
+    assert_eq!(bench.got(deleted).await.result(), Value::Null);
+    let path =
+        format!("/a2a/office/helper/tasks/{}/pushNotificationConfigs/mine", id.as_str().unwrap());
+    let deleted = request(Version::V1, (Method::DELETE, &path), ("a", &Value::Null));
+    assert_eq!(bench.got(deleted).await.status, 200);
+    assert_eq!(bench.agent.seen("DeleteTaskPushNotificationConfig").len(), 1);
+    let unknown = json!({ "taskId": "unknown", "id": "mine" });
+    let deleted = bench.rpc("a", "DeleteTaskPushNotificationConfig", unknown).await;
+    assert_eq!(deleted.error(), (200, -32001));
 }
 
 #[tokio::test]
@@ -271,6 +295,29 @@ async fn configurations_belong_to_their_caller() {
     let other = json!({ "taskId": id, "id": "other" });
     let got = bench.rpc("a", "GetTaskPushNotificationConfig", other).await;
     assert_eq!(got.error(), (200, -32001));
+}
+
+#[tokio::test]
+async fn missing_capability_precedes_missing_identity() {
+    let bench = bench(Addresses::Public).await;
+    bench.bench.publish(2, vec![helper(), caller(), stranger()]);
+    let config = json!({ "taskId": "t", "id": "mine", "url": "https://client.example/hook" });
+    let named = json!({ "taskId": "t", "id": "mine" });
+    let mut sent = message("go");
+    sent["configuration"] = json!({ "taskPushNotificationConfig": config });
+    for sender in ["", "a"] {
+        for (method, params) in [
+            (CREATE, &config),
+            ("GetTaskPushNotificationConfig", &named),
+            ("ListTaskPushNotificationConfigs", &named),
+            ("DeleteTaskPushNotificationConfig", &named),
+            ("SendMessage", &sent),
+        ] {
+            let got = bench.rpc(sender, method, params.clone()).await;
+            assert_eq!(got.error(), (200, -32003), "{sender} {method}");
+        }
+    }
+    assert_eq!(bench.agent.seen("SendMessage").len(), 0);
 }
 
 #[tokio::test]
@@ -333,10 +380,23 @@ async fn notification_is_governed_like_its_task() {
     let (_, endpoint) = configured(&bench, config).await;
     let rule = json!({ "authorization": { "cedar": "forbid (principal, action, resource);" } });
     let closed = crate::testing::policy("closed", rule);
-    let entities = vec![super::harness::pushing_helper(), super::harness::caller(), closed];
+    let entities = vec![pushing_helper(), caller(), closed];
     bench.bench.publish(2, entities);
     assert_eq!(endpoint.notify(&bench, &completed()).await.status, 403);
     assert_eq!(receiver.all_seen().len(), 0);
+}
+
+#[tokio::test]
+async fn notification_needs_no_required_extension() {
+    let (bench, receiver) = (bench(Addresses::Any).await, receiver().await);
+    let id = bench.started_task().await["id"].clone();
+    let (_, endpoint) = configured(&bench, json!({ "taskId": id, "url": receiver.url() })).await;
+    let mut strict = pushing_helper();
+    let declared = strict.document["capabilities"]["extensions"].as_array_mut().unwrap();
+    declared.push(json!({ "uri": "urn:example:strict", "required": true }));
+    bench.bench.publish(2, vec![strict, caller()]);
+    assert_eq!(endpoint.notify(&bench, &completed()).await.status, 200);
+    acceptable(|| receiver.all_seen().len() == 1).await;
 }
 
 #[tokio::test]
@@ -347,6 +407,7 @@ async fn operations_served_by_gateway_are_audited() {
     for (method, params) in [
         ("ListTaskPushNotificationConfigs", json!({ "taskId": id })),
         ("GetTaskPushNotificationConfig", json!({ "taskId": id, "id": "unknown" })),
+        ("DeleteTaskPushNotificationConfig", json!({ "taskId": id, "id": "unknown" })),
         ("GetExtendedAgentCard", json!({})),
         ("ListTasks", json!({})),
     ] {
@@ -359,6 +420,7 @@ async fn operations_served_by_gateway_are_audited() {
     let expected = [
         "ListTaskPushNotificationConfigs",
         "GetTaskPushNotificationConfig",
+        "DeleteTaskPushNotificationConfig",
         "GetExtendedAgentCard",
         "GetTask",
         "ListTasks",

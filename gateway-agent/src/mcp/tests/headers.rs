@@ -194,6 +194,9 @@ async fn invalid_bodies_are_rejected() {
         let got = bench.got(list().build_with(body.to_owned())).await;
         assert_eq!(got.error(), expected, "{what}: {got:?}");
     }
+    let by_position = r#"{"jsonrpc":"2.0","id":"x","method":"x","params":[]}"#;
+    let got = bench.got(list().build_with(by_position)).await;
+    assert_eq!(got.json()["id"], "x", "the error has the id of its request");
     let latin1 = bench.got(list().build_with(&b"{\"jsonrpc\":\"2.0\",\"id\":\"\xe4\"}"[..])).await;
     assert_eq!(latin1.error(), (400, -32700));
 }

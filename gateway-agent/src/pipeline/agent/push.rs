@@ -3,7 +3,7 @@
 //! A URL contains the agent and the skill, because a notification can arrive before the answer that
 //! starts its task.
 
-use a2a::{ErrorKind, Failure, Operation, Request};
+use a2a::{Failure, Operation, Request};
 use gateway_policy::CallerIdentity;
 use registry_core::{Key, Name};
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,7 @@ pub(super) fn register(
     let PushEndpoint { id, base, token } = endpoint;
     let address = PushAddress { id: id.clone(), agent: agent.clone(), skill: skill.into() };
     let content = serde_json::to_vec(&address).unwrap_or_default();
-    let address = sealer.seal(PURPOSE, &content).map_err(|_| not_supported("the gateway"))?;
+    let address = sealer.seal(PURPOSE, &content).map_err(|_| Failure::push_not_supported())?;
     let token = token.expose();
     let config = json!({
         "id": id,
@@ -110,10 +110,4 @@ pub(super) fn register(
         configuration.insert("taskPushNotificationConfig".to_owned(), config);
     }
     Ok(())
-}
-
-/// The error of a gateway or agent without push notifications.
-pub(super) fn not_supported(what: &str) -> Failure {
-    let message = format!("{what} does not support push notifications; subscribe to the task");
-    Failure::new(ErrorKind::PushNotificationNotSupported, message)
 }

@@ -21,7 +21,6 @@ use super::{
         validate,
     },
     ids::{AgentTask, Seals},
-    push,
 };
 use crate::{
     identity::Caller,
@@ -111,19 +110,24 @@ fn check_supported(call: &AgentCall, skills: &[ResolvedTool]) -> Result<(), Fail
     let is_handled =
         matches!(push, PushRole::Register(_)) || operation == Operation::DeletePushConfig;
     if has_push && !is_handled {
-        return Err(push::not_supported("the gateway"));
+        return Err(Failure::push_not_supported());
     }
     let Some((agent, _)) = skills.first().and_then(|skill| skill.served.skill()) else {
         return Ok(());
     };
     if has_push && agent.capabilities.push_notifications != Some(true) {
-        return Err(push::not_supported("the agent"));
+        return Err(Failure::push_not_supported());
     }
     let is_about_task = !operation.sends_message() && request.task_id().is_some();
     let streams = agent.capabilities.streaming == Some(true) || push.is_notification();
     if !(operation.sends_message() || is_about_task) || (operation.is_streaming() && !streams) {
         let message = format!("the agent does not support {}", operation.name());
         return Err(Failure::new(ErrorKind::UnsupportedOperation, message));
+    }
+    if is_about_task {
+        // The agent gets the extensions of the caller, and decides itself about its tasks. Lists and
+        // notifications have no request of the caller that could name extensions.
+        return Ok(());
     }
     let required = agent.protocol_extensions().filter(|extension| extension.required == Some(true));
     extensions.require(required.map(|extension| extension.uri.as_str()))
