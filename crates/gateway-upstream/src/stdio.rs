@@ -58,7 +58,8 @@ pub(super) struct StdioLink {
     server: TargetId,
     status: watch::Receiver<Status>,
     own: Option<CallerChildren>,
-    connect_timeout_ms: u64,
+    /// How long a call waits for a starting child.
+    start_timeout_ms: u64,
 }
 
 impl StdioLink {
@@ -81,7 +82,7 @@ impl StdioLink {
             server: start.config.server.clone(),
             status,
             own,
-            connect_timeout_ms: start.limits.connect_timeout_ms,
+            start_timeout_ms: start.limits.connect_timeout_ms.max(start.limits.list_timeout_ms),
         }
     }
 
@@ -145,11 +146,11 @@ impl StdioLink {
 
     async fn settled(&self, mut status: watch::Receiver<Status>) -> Result<Status, Error> {
         let settled = status.wait_for(|status| !matches!(status, Status::Starting));
-        match timeout(Duration::from_millis(self.connect_timeout_ms), settled).await {
+        match timeout(Duration::from_millis(self.start_timeout_ms), settled).await {
             Ok(Ok(status)) => Ok(status.clone()),
             Ok(Err(_)) => Ok(Status::Down("the gateway is stopping".into())),
             Err(_) => {
-                let after_ms = self.connect_timeout_ms;
+                let after_ms = self.start_timeout_ms;
                 Err(Error::Timeout { phase: Phase::Handshake, after_ms })
             }
         }

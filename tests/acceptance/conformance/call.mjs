@@ -33,7 +33,12 @@ function transportOf(Http, Stdio) {
 
 const [client, transport] = which === "first" ? first() : second();
 await client.connect(transport);
-// The SDKs compile the output schemas of the tools that they have listed.
-await client.listTools();
+// The SDKs compile the output schemas of the tools that they have listed. Servers of a gateway start
+// while it serves.
+const deadline = Date.now() + 60_000;
+while (!(await client.listTools()).tools.some((tool) => tool.name === name)) {
+  if (Date.now() > deadline) throw new Error(`no tool ${name}`);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+}
 console.log(JSON.stringify(await client.callTool({ name, arguments: JSON.parse(text) })));
 await client.close();

@@ -16,8 +16,10 @@ async def main(era, command, tool, arguments):
     server = StdioServerParameters(command=program, args=args, env=dict(os.environ))
     mode = "legacy" if era == "legacy" else "2026-07-28"
     async with Client(stdio_client(server), mode=mode) as client:
-        tools = [tool.name for tool in (await client.list_tools()).tools]
-        assert tool in tools, tools
+        async with asyncio.timeout(60):
+            # Servers of a gateway start while it serves.
+            while all(listed.name != tool for listed in (await client.list_tools()).tools):
+                await asyncio.sleep(0.1)
         result = await client.call_tool(tool, json.loads(arguments))
         print(result.content[0].text)
 
