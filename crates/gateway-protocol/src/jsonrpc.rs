@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 pub use self::{
-    object::{InvalidObject, Member, Object, ObjectWriter, read_object, write_string},
+    object::{InvalidObject, Member, Object, ObjectWriter, read_object, read_string, write_string},
     write::{error, notification, request, result},
 };
 
@@ -213,13 +213,28 @@ pub fn readable_id(body: &[u8]) -> Option<Id<'_>> {
 
 /// Parses one message. Its content is only checked for well-formedness.
 pub fn parse(body: &[u8], limits: Limits) -> Result<Message<'_>, InvalidMessage> {
+    envelope::Envelope::parse(object_text(body, limits)?)?.into_message()
+}
+
+/// Reads these members of an object as raw text, for protocols that extend the envelope. Other
+/// members are ignored; a repeated one of these is an error.
+pub fn parse_members<'a, const N: usize>(
+    body: &'a [u8],
+    names: &'static [&'static str; N],
+    limits: Limits,
+) -> Result<[Option<&'a RawValue>; N], InvalidMessage> {
+    envelope::members(object_text(body, limits)?, names)
+}
+
+/// The text of a body within its limits that begins an object.
+fn object_text(body: &[u8], limits: Limits) -> Result<&str, InvalidMessage> {
     if body.len() > limits.bytes {
         return Err(InvalidMessage::TooLarge { limit_bytes: limits.bytes });
     }
     envelope::check_depth(body, limits.depth)?;
     let text = envelope::text(body)?;
     match text.trim_ascii_start().as_bytes().first() {
-        Some(b'{') => envelope::Envelope::parse(text)?.into_message(),
+        Some(b'{') => Ok(text),
         Some(b'[') => envelope::validate(text).and(Err(InvalidMessage::Batch)),
         _ => envelope::validate(text).and(Err(InvalidMessage::NotAnObject)),
     }

@@ -1,51 +1,46 @@
-//! Parses the envelope: six members of raw text, each at most once.
+//! Parses the envelope: members of raw text, each at most once.
 //!
 //! Unknown members are ignored, as JSON-RPC peers do.
 
-use std::{borrow::Cow, fmt};
+use std::fmt;
 
 use serde::{
-    Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, Visitor},
+    Deserializer,
+    de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
 use super::{
     ErrorObject, Id, InvalidMessage, Message, Notification, Request, Response, ResponsePayload,
-    read_object,
+    read_object, read_string,
 };
 
 const NAMES: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
 /// The raw members of an envelope.
-#[derive(Default)]
-pub(super) struct Envelope<'a> {
-    slots: [Option<&'a RawValue>; NAMES.len()],
-    duplicate: Option<&'static str>,
-}
+pub(super) struct Envelope<'a>([Option<&'a RawValue>; NAMES.len()]);
 
 impl<'a> Envelope<'a> {
     /// Reads the members of one object.
     pub(super) fn parse(text: &'a str) -> Result<Self, InvalidMessage> {
-        let envelope: Self = serde_json::from_str(text).map_err(|error| syntax(&error))?;
-        envelope.duplicate.map_or(Ok(envelope), |name| Err(InvalidMessage::Duplicate(name)))
+        members(text, &NAMES).map(Self)
     }
 
     /// The id, if it is valid.
     pub(super) fn id(&self) -> Option<Id<'a>> {
-        let [_, id, ..] = self.slots;
+        let [_, id, ..] = self.0;
         Id::parse(id?.get()).ok()
     }
 
     /// Decides what kind of message this is.
     pub(super) fn into_message(self) -> Result<Message<'a>, InvalidMessage> {
-        let [version, id, method, params, result, error] = self.slots;
+        let [version, id, method, params, result, error] = self.0;
         if version.map(RawValue::get) != Some("\"2.0\"") {
             return Err(InvalidMessage::Version);
         }
         match (method, result, error) {
             (Some(method), None, None) => {
-                let method = string(method.get())?;
+                let method = read_string(method).ok_or(InvalidMessage::Method)?;
                 let params = object(params)?;
                 Ok(match id {
                     Some(id) => {
@@ -76,15 +71,6 @@ fn response<'a>(
     Ok(Message::Response(Response { id, outcome }))
 }
 
-fn string(raw: &str) -> Result<Cow<'_, str>, InvalidMessage> {
-    let inner = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    match inner {
-        Some(inner) if !inner.contains('\\') => Ok(Cow::Borrowed(inner)),
-        Some(_) => serde_json::from_str(raw).map(Cow::Owned).map_err(|_| InvalidMessage::Method),
-        None => Err(InvalidMessage::Method),
-    }
-}
-
 /// Some clients send `null` for absent parameters.
 fn object(raw: Option<&RawValue>) -> Result<Option<&RawValue>, InvalidMessage> {
     match raw {
@@ -94,56 +80,75 @@ fn object(raw: Option<&RawValue>) -> Result<Option<&RawValue>, InvalidMessage> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Members)
+/// Reads these members of a JSON object, each at most once.
+pub(super) fn members<'a, const N: usize>(
+    text: &'a str,
+    names: &'static [&'static str; N],
+) -> Result<[Option<&'a RawValue>; N], InvalidMessage> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let read = Members(names).deserialize(&mut deserializer);
+    let slots = read.and_then(|slots| deserializer.end().map(|()| slots));
+    let Slots { values, duplicate } = slots.map_err(|error| syntax(&error))?;
+    duplicate.map_or(Ok(values), |name| Err(InvalidMessage::Duplicate(name)))
+}
+
+struct Slots<'a, const N: usize> {
+    values: [Option<&'a RawValue>; N],
+    duplicate: Option<&'static str>,
+}
+
+struct Members<const N: usize>(&'static [&'static str; N]);
+
+impl<'de, const N: usize> DeserializeSeed<'de> for Members<N> {
+    type Value = Slots<'de, N>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
     }
 }
 
-struct Members;
-
-impl<'de> Visitor<'de> for Members {
-    type Value = Envelope<'de>;
+impl<'de, const N: usize> Visitor<'de> for Members<N> {
+    type Value = Slots<'de, N>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON-RPC message")
+        f.write_str("an object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut envelope = Envelope::default();
-        while let Some(Slot(slot)) = map.next_key()? {
+        let mut slots = Slots { values: [None; N], duplicate: None };
+        while let Some(slot) = map.next_key_seed(SlotName(self.0))? {
             let Some(index) = slot else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
-            if envelope.slots[index].replace(map.next_value()?).is_some() {
-                envelope.duplicate = Some(NAMES[index]);
+            if slots.values[index].replace(map.next_value()?).is_some() {
+                slots.duplicate = Some(self.0[index]);
             }
         }
-        Ok(envelope)
+        Ok(slots)
     }
 }
 
-/// The index of a member name.
-struct Slot(Option<usize>);
+/// Reads a member name as its index.
+struct SlotName(&'static [&'static str]);
 
-impl<'de> Deserialize<'de> for Slot {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_identifier(SlotName)
+impl<'de> DeserializeSeed<'de> for SlotName {
+    type Value = Option<usize>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_identifier(self)
     }
 }
-
-struct SlotName;
 
 impl Visitor<'_> for SlotName {
-    type Value = Slot;
+    type Value = Option<usize>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a member name")
     }
 
-    fn visit_str<E>(self, name: &str) -> Result<Slot, E> {
-        Ok(Slot(NAMES.iter().position(|known| *known == name)))
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(self.0.iter().position(|known| *known == name))
     }
 }
 

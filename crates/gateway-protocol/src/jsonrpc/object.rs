@@ -16,6 +16,15 @@ pub fn read_object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
     if text.starts_with('{') { serde_json::from_str(text).ok() } else { None }
 }
 
+/// Reads a raw string. `None`: the value is not a string.
+pub fn read_string(raw: &RawValue) -> Option<Cow<'_, str>> {
+    let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        return serde_json::from_str(raw.get()).ok().map(Cow::Owned);
+    }
+    Some(Cow::Borrowed(inner))
+}
+
 /// One member of an object.
 #[derive(Debug, Clone)]
 pub struct Member<'a> {
