@@ -123,7 +123,7 @@ fn modules_have_one_layout() {
 }
 
 /// Workspace crates that each crate may depend on, except for tests (docs/architecture.md).
-const DEPENDENCIES: [(&str, &[&str]); 35] = [
+const DEPENDENCIES: [(&str, &[&str]); 36] = [
     ("schema-compat", &[]),
     ("registry-core", &["schema-compat"]),
     ("registry-proto", &["approval", "ledger", "registry-core", "schema-compat"]),
@@ -144,6 +144,7 @@ const DEPENDENCIES: [(&str, &[&str]); 35] = [
     ("gateway-protocol", &[]),
     ("a2a-grpc", &[]),
     ("a2a", &["a2a-grpc", "gateway-protocol", "registry-core", "schema-compat"]),
+    ("agent-rpc", &["gateway-protocol", "registry-core", "schema-compat"]),
     ("gateway-policy", &["policy", "registry-core"]),
     (
         "gateway-compose",
@@ -242,7 +243,7 @@ const DEPENDENCIES: [(&str, &[&str]); 35] = [
 ];
 
 /// The crates without I/O.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
     "registry-core",
     "policy",
     "ledger",
@@ -251,6 +252,7 @@ const PURE: [&str; 9] = [
     "gateway-protocol",
     "a2a",
     "a2a-grpc",
+    "agent-rpc",
     "gateway-policy",
 ];
 
