@@ -1,7 +1,7 @@
 //! The envelope: JSON-RPC 2.0 with the deviations of the specifications.
 //!
 //! An absent `jsonrpc` counts as 2.0. A request without an id is answered with `id: null`.
-//! `trace_id` stands beside `params`, and `meta` beside `result`.
+//! Requests have `trace_id` beside `params`, and answers have `meta` beside `result`.
 
 use std::borrow::Cow;
 

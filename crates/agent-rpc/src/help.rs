@@ -11,7 +11,7 @@ pub struct Help {
     /// How the agent is called.
     #[serde(rename = "type")]
     pub kind: AgentType,
-    /// What the agent does.
+    /// The description for people and models.
     #[serde(default)]
     pub description: String,
     /// The version.
@@ -46,7 +46,7 @@ pub enum AgentType {
 pub struct Method {
     /// The name after `agent::`.
     pub name: String,
-    /// What the method does.
+    /// The description for people and models.
     #[serde(default)]
     pub description: String,
     /// The JSON Schema of the arguments.

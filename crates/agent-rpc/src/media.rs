@@ -11,7 +11,7 @@ use crate::{failure::Failure, fields::Fields, text::is_printable};
 
 /// Maximum characters of a URL.
 const URL_CHARACTERS: usize = 8_192;
-/// The URI of an embedded resource of MCP begins so. MCP requires a URI, and a value has none.
+/// Prefix of the URIs of embedded resources. MCP requires a URI, and a value has none.
 const EMBEDDED: &str = "urn:aio:";
 /// Base64 of the bytes that identify a media type.
 const HEAD_CHARACTERS: usize = 32;

@@ -1,6 +1,6 @@
 //! `server.register`: a data agent describes itself and its functions.
 //!
-//! The capabilities stand in `capabilities` or, in the flat form, beside `agent_id`.
+//! The capabilities are members of `capabilities` or, in the flat form, of the parameters.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -73,7 +73,7 @@ impl AgentId {
 pub struct Registration {
     /// The agent.
     pub agent_id: AgentId,
-    /// What the agent does.
+    /// The description for people and models.
     pub description: Option<String>,
     /// The address of an agent that the gateway calls over HTTP.
     pub endpoint: Option<String>,
@@ -94,7 +94,7 @@ pub struct Function {
     pub name: String,
     /// The name of its tool: `{agent_id}.{function}`.
     pub tool: Name,
-    /// What the function does.
+    /// The description for people and models.
     pub description: Option<String>,
     /// The arguments.
     pub input: Structure,
@@ -129,7 +129,7 @@ impl Registration {
                 Some(nested)
             }
         };
-        // Each member stands in one of the two places.
+        // Each member is in one of the two places.
         let place =
             |name| nested.as_ref().filter(|_| fields.raw(name).is_none()).unwrap_or(&fields);
         let heartbeat_interval = match fields.value("heartbeat_interval")? {
