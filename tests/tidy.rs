@@ -192,6 +192,7 @@ const DEPENDENCIES: [(&str, &[&str]); 36] = [
         "gateway-agent",
         &[
             "a2a",
+            "agent-rpc",
             "approval",
             "atomic-file",
             "command-line",
@@ -299,7 +300,7 @@ const LAYERS: &[Layers] = &[
             workers buffers trace identity seal
             findings startup catalog_verifier cache freshness feed sync source contract governance
             inspection spending approvals usage view health audit pipeline ingress
-            mcp a2a bridge admin config check server stdio
+            mcp a2a agent_rpc bridge admin config check server stdio
         ",
     },
     Layers {

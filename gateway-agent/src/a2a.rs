@@ -68,7 +68,10 @@ use crate::{
     audit::{self, CallRecord, REQUEST_ID},
     buffers,
     identity::authenticator::Authentication,
-    ingress::{self, CompleteRequest, EnteredRequest, IngressError, authentication, check_origin},
+    ingress::{
+        self, CompleteRequest, EnteredRequest, IngressError, authentication, check_origin,
+        request_context,
+    },
     pipeline::{self, Directory, Gateway, GatewayHandle, PushRole, TaskOwner, VisibleAgent},
 };
 
@@ -375,7 +378,7 @@ impl Served<'_> {
             agent: agent.as_ref(),
         };
         let get = |agent: AgentName, request: AgentRequest| {
-            self.call(agent, request, (read::context(self.parts), Extensions::default()))
+            self.call(agent, request, (request_context(self.parts), Extensions::default()))
         };
         Box::pin(list.page(request, get)).await
     }

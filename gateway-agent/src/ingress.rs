@@ -10,7 +10,9 @@ use std::{sync::Arc, time::Duration};
 use axum::{body::Body, extract::Request};
 use bytes::Bytes;
 use gateway_policy::{BufferReservation, CallerIdentity};
-use http::{HeaderName, HeaderValue, Method, request::Parts};
+use gateway_protocol::trace_context::TraceContext;
+use gateway_upstream::RequestContext;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header::CONTENT_TYPE, request::Parts};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 pub use self::error::IngressError;
@@ -112,6 +114,24 @@ pub(crate) fn check_origin(gateway: &Gateway, parts: &Parts) -> Result<(), Ingre
 pub(crate) fn authentication(parts: &Parts) -> Authentication {
     let found = parts.extensions.get::<Authentication>().cloned();
     found.unwrap_or_else(|| Authentication::without_request(CallerIdentity::Anonymous))
+}
+
+/// The context of the sender of a request whose trace is in its headers.
+pub(crate) fn request_context(parts: &Parts) -> RequestContext {
+    let header = |name: &str| Some(parts.headers.get(name)?.to_str().ok()?.into());
+    let trace = TraceContext {
+        parent: header("traceparent"),
+        state: header("tracestate"),
+        baggage: header("baggage"),
+    };
+    RequestContext { trace, buffered: parts.extensions.get().cloned(), ..RequestContext::default() }
+}
+
+/// Whether the body of a request is JSON by its media type.
+pub(crate) fn sends_json(headers: &HeaderMap) -> bool {
+    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let essence = media.split(';').next().unwrap_or("").trim();
+    essence.eq_ignore_ascii_case("application/json")
 }
 
 /// Allows pages of `allowedOrigins` to call, and to read responses with these headers. The list is

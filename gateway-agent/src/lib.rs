@@ -6,6 +6,7 @@
 
 mod a2a;
 pub mod admin;
+mod agent_rpc;
 pub mod approvals;
 pub mod audit;
 mod batched_file;

@@ -2,7 +2,7 @@
 
 use a2a::{Binding, Dialect, Failure, Request, extensions::Extensions, grpc, rest, rpc};
 use bytes::Bytes;
-use gateway_protocol::{content, jsonrpc::Limits, mcp::HOPS, trace_context::TraceContext};
+use gateway_protocol::{content, jsonrpc::Limits, mcp::HOPS};
 use gateway_upstream::RequestContext;
 use http::{Method, header::CONTENT_TYPE, request::Parts};
 use serde_json::Value;
@@ -12,7 +12,7 @@ use super::{
     answer::AnswerForm,
     failure::Refusal,
 };
-use crate::pipeline::Gateway;
+use crate::{ingress::request_context, pipeline::Gateway};
 
 /// A request that was read.
 pub(super) struct OperationRequest {
@@ -84,7 +84,7 @@ fn completed(
     };
     request.set_tenant(None);
     let hops = hops(&mut request)?;
-    Ok((agent, request, RequestContext { hops, ..context(parts) }))
+    Ok((agent, request, RequestContext { hops, ..request_context(parts) }))
 }
 
 /// The agent that a request to the gateway itself names: `tenant`, else `agent` in the metadata of
@@ -118,15 +118,4 @@ fn hops(request: &mut Request) -> Result<Option<u32>, Failure> {
         Failure::invalid_params("/metadata/registry~1hops", problem)
     };
     count.map(Some).ok_or_else(invalid)
-}
-
-/// The context of a request's sender.
-pub(super) fn context(parts: &Parts) -> RequestContext {
-    let header = |name: &str| Some(parts.headers.get(name)?.to_str().ok()?.into());
-    let trace = TraceContext {
-        parent: header("traceparent"),
-        state: header("tracestate"),
-        baggage: header("baggage"),
-    };
-    RequestContext { trace, buffered: parts.extensions.get().cloned(), ..RequestContext::default() }
 }

@@ -4,12 +4,10 @@
 mod tests;
 
 use gateway_protocol::mcp::header;
-use http::{
-    HeaderMap,
-    header::{ACCEPT, CONTENT_TYPE},
-};
+use http::{HeaderMap, header::ACCEPT};
 
 use super::Rejection;
+use crate::ingress::sends_json;
 
 /// The `Accept` value of most clients.
 const USUAL_ACCEPT: &str = "application/json, text/event-stream";
@@ -35,13 +33,7 @@ pub(super) fn check_media(headers: &HeaderMap) -> Result<(), Rejection> {
         };
         return Err(Rejection::NotAcceptable { needed });
     }
-    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let essence = media.split(';').next().unwrap_or("").trim();
-    if essence.eq_ignore_ascii_case("application/json") {
-        Ok(())
-    } else {
-        Err(Rejection::MediaType)
-    }
+    if sends_json(headers) { Ok(()) } else { Err(Rejection::MediaType) }
 }
 
 /// Rejects clients that do not accept event streams.

@@ -6,7 +6,7 @@
 //! because clients show those to the model. Other failures (an unknown tool, an invalid request, a
 //! misconfigured gateway) are JSON-RPC errors. A JSON-RPC error of an upstream stays one.
 
-mod denial;
+pub(crate) mod denial;
 pub(crate) mod http;
 mod names;
 pub(crate) mod result;

@@ -72,6 +72,15 @@ impl<'a> Directory<'a> {
         self.view().find(name).filter(|served| served.composed().is_some()).cloned()
     }
 
+    /// Whether the caller's list of tools has a function of this data agent.
+    pub(crate) fn has_function_of(&self, agent_id: &str) -> bool {
+        let is_function = |served: &Arc<ServedTool>| {
+            let rest = served.name().as_str().strip_prefix(agent_id);
+            rest.is_some_and(|rest| rest.starts_with('.'))
+        };
+        self.view().listed().any(is_function)
+    }
+
     fn view(&self) -> Arc<View> {
         let level = self.gateway.staleness().check().level;
         self.gateway.view(&self.snapshot, &self.caller).at(level)

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     a2a::{A2a, PushConfigs, PushFile, TaskIndex, TaskJournal},
+    agent_rpc::AgentRpc,
     batched_file::write_batches,
     mcp::Mcp,
     pipeline::GatewayHandle,
@@ -17,6 +18,7 @@ use crate::{
 pub(super) struct Surfaces {
     mcp: Mcp,
     a2a: A2a,
+    agent_rpc: AgentRpc,
     files: JoinHandle<()>,
     stop_files: CancellationToken,
 }
@@ -30,16 +32,17 @@ impl Surfaces {
         (configs, file): (Arc<PushConfigs>, PushFile),
     ) -> Self {
         let (mcp, a2a) = (Mcp::new(gateway.clone()), A2a::new(gateway.clone(), index, configs));
+        let agent_rpc = AgentRpc::new(gateway.clone());
         let stop_files = CancellationToken::new();
         let stop = stop_files.clone();
         let files = tokio::spawn(async move {
             tokio::join!(write_batches(journal, stop.clone()), write_batches(file, stop));
         });
-        Self { mcp, a2a, files, stop_files }
+        Self { mcp, a2a, agent_rpc, files, stop_files }
     }
 
     pub(super) fn router(&self) -> Router {
-        self.mcp.router().merge(self.a2a.router())
+        self.mcp.router().merge(self.a2a.router()).merge(self.agent_rpc.router())
     }
 
     /// Waits until no operation is running.

@@ -36,6 +36,22 @@ pub(super) fn of_request(id: Id<'_>, method: Method, denial: &PolicyDenial) -> S
     respond(id, code(Era::Modern, method, &denial.finding.reason), denial)
 }
 
+/// The error of a denial for surfaces that have the codes of `tools/call` before 2026-07-28.
+pub(crate) struct DenialError {
+    pub(crate) code: i64,
+    pub(crate) message: &'static str,
+    /// The machine-readable form, with `reason`.
+    pub(crate) data: Value,
+}
+
+impl DenialError {
+    pub(crate) fn new(denial: &PolicyDenial) -> Self {
+        let reason = &denial.finding.reason;
+        let code = code(Era::Legacy, Method::CallTool, reason);
+        Self { code, message: summary(reason), data: data(code, denial, DenialForm::Error) }
+    }
+}
+
 fn respond(id: Id<'_>, code: i64, denial: &PolicyDenial) -> SizedResponse {
     let data = serde_json::value::to_raw_value(&data(code, denial, DenialForm::Error)).ok();
     let message = summary(&denial.finding.reason).into();

@@ -1,0 +1,134 @@
+//! Errors of the gateway as errors of data agents.
+
+use agent_rpc::{Failure, Reason, envelope::Reply, execute::Execute};
+use axum::response::Response;
+use gateway_policy::Denial;
+use gateway_protocol::jsonrpc::Id;
+use http::{HeaderMap, StatusCode};
+use serde_json::Value;
+
+use super::respond;
+use crate::{
+    identity::{authenticator::Authentication, challenge::AuthenticationError},
+    ingress::IngressError,
+    mcp::render::denial::DenialError,
+    pipeline::{Directory, Error, Gateway, PolicyDenial, message},
+};
+
+/// An error with its HTTP status.
+pub(super) struct Refusal {
+    failure: Failure,
+    status: StatusCode,
+    headers: HeaderMap,
+    /// The reason code, for metrics.
+    pub(super) metric: &'static str,
+}
+
+impl From<IngressError> for Refusal {
+    fn from(error: IngressError) -> Self {
+        let is_quota = matches!(error, IngressError::TooManyStreams(_) | IngressError::Buffers(_));
+        let kind = if is_quota { Reason::Internal } else { Reason::InvalidRequest };
+        let mut failure = Failure::new(kind, error.to_string());
+        failure.reason = error.as_str().to_ascii_uppercase().replace('-', "_").into();
+        let mut headers = HeaderMap::new();
+        error.add_headers(&mut headers);
+        Self { failure, status: error.status(), headers, metric: error.as_str() }
+    }
+}
+
+impl Refusal {
+    /// The error of a body of another media type.
+    pub(super) fn media_type() -> Self {
+        let message = "the Content-Type must be application/json";
+        Self {
+            failure: Failure::new(Reason::InvalidRequest, message),
+            status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            headers: HeaderMap::new(),
+            metric: "content-type",
+        }
+    }
+
+    /// The error of a caller without the scopes of a tool.
+    pub(super) fn of_scopes(refusal: AuthenticationError) -> Self {
+        IngressError::from(refusal).into()
+    }
+
+    /// The response.
+    pub(super) fn respond(self, id: Option<Id<'_>>) -> Response {
+        let Self { failure, status, headers, .. } = self;
+        let reply = Reply { id, trace_id: None, execution: None };
+        let mut response = respond(reply.failure(&failure));
+        *response.status_mut() = status;
+        response.headers_mut().extend(headers);
+        response
+    }
+}
+
+/// The error of a call.
+pub(super) fn of_call(
+    gateway: &Gateway,
+    caller: &Authentication,
+    call: &Execute<'_>,
+    error: &Error,
+) -> Failure {
+    let (agent_id, function) = (call.agent_id.as_str(), &*call.function);
+    let tool = format!("{agent_id}.{function}");
+    let reason = match error {
+        Error::Policy(denial) => return denied(denial),
+        Error::Denied(Denial::Quarantined | Denial::Stale(_)) | Error::NoCatalog => {
+            Reason::Unreachable
+        }
+        // A function that the caller may not use has the error of an unknown one.
+        Error::Denied(_) if Directory::of(gateway, caller).has_function_of(agent_id) => {
+            return Failure::function_not_found(agent_id, function);
+        }
+        Error::Denied(_) => return Failure::agent_not_found(agent_id),
+        Error::InvalidInput { violations } => {
+            let first = violations.first().map_or("", |violation| violation.pointer.as_str());
+            return invalid_input(first, &message::for_caller(&tool, error));
+        }
+        Error::HiddenField { pointer } => {
+            return invalid_input(pointer, &message::for_caller(&tool, error));
+        }
+        Error::Arguments(_) | Error::UnknownPlaceholder { .. } => {
+            return invalid_input("", &message::for_caller(&tool, error));
+        }
+        Error::Upstream(error) => of_upstream(error),
+        _ => Reason::ToolError,
+    };
+    Failure::new(reason, message::for_caller(&tool, error)).with("agent_id", agent_id)
+}
+
+/// `InvalidParams` with a pointer into the input.
+fn invalid_input(pointer: &str, message: &str) -> Failure {
+    Failure::new(Reason::InvalidParams, message).with("pointer", format!("/input{pointer}"))
+}
+
+fn of_upstream(error: &gateway_upstream::Error) -> Reason {
+    use gateway_upstream::Error as Upstream;
+    match error {
+        Upstream::Timeout { .. } => Reason::Timeout,
+        Upstream::NotConfigured { .. }
+        | Upstream::Stopped { .. }
+        | Upstream::Unavailable { .. }
+        | Upstream::Ended { .. }
+        | Upstream::Refused { .. }
+        | Upstream::CircuitOpen(_)
+        | Upstream::LimitReached(_)
+        | Upstream::ChildLimitReached(_)
+        | Upstream::CallNotStarted(_) => Reason::Unreachable,
+        _ => Reason::ToolError,
+    }
+}
+
+/// The denial of a policy, with the code and the data of `tools/call`.
+fn denied(denial: &PolicyDenial) -> Failure {
+    let DenialError { code, message, data } = DenialError::new(denial);
+    let mut failure = Failure::new(Reason::ToolError, message);
+    failure.code = code;
+    failure.reason = denial.finding.reason.as_str().into();
+    if let Value::Object(data) = data {
+        failure.data = data;
+    }
+    failure
+}

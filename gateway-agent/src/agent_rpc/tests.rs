@@ -1,0 +1,5 @@
+//! The surface with its real router and a scripted upstream.
+
+mod calls;
+mod governed_paths;
+mod harness;

@@ -1,0 +1,62 @@
+//! A gateway with functions of the data agent `helper`, and requests to it.
+
+use axum::body::{Body, to_bytes};
+use http::{Request, StatusCode};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use super::super::AgentRpc;
+use crate::{
+    mcp::tests::harness::{Bench, Setup},
+    testing::{Registered, agent, tool},
+};
+
+/// The functions by the behavior of the upstream.
+const FUNCTIONS: [&str; 4] = ["echo", "fails", "slow", "hidden"];
+
+/// The functions, and the agent `a` that declares all but the last.
+pub(super) async fn start(policies: impl IntoIterator<Item = Registered>) -> Bench {
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "number" } } });
+    let mut entities: Vec<_> = FUNCTIONS
+        .into_iter()
+        .map(|name| {
+            let more = json!({ "source": { "tool": name }, "inputSchema": schema });
+            tool(&format!("helper.{name}"), "1.0.0", more)
+        })
+        .collect();
+    let declared = [("helper.echo", "1.0.0"), ("helper.fails", "1.0.0"), ("helper.slow", "1.0.0")];
+    entities.push(agent("a", "1.0.0", &declared));
+    entities.extend(policies);
+    let tools: Vec<_> = FUNCTIONS.iter().map(|name| json!({ "name": name })).collect();
+    let setup = Setup { lists: Value::from(tools).to_string(), ..Setup::default() };
+    Bench::start(setup, entities).await
+}
+
+/// The body of a call without an id.
+pub(super) fn execute(agent_id: &str, function: &str, input: &str) -> String {
+    format!(
+        r#"{{"method":"agent.execute","params":{{"agent_id":"{agent_id}","function":"{function}","input":{input},"meta":{{"task_id":"t-1"}}}}}}"#
+    )
+}
+
+/// Sends a body as the agent `a`.
+pub(super) async fn sent(bench: &Bench, body: String) -> (StatusCode, String) {
+    let request = Request::post("/rpc")
+        .header("host", "localhost:7080")
+        .header("content-type", "application/json")
+        .header("x-agent-name", "a")
+        .body(Body::from(body))
+        .unwrap();
+    let router = AgentRpc::new(bench.handle.clone()).router();
+    let response = router.oneshot(request).await.unwrap();
+    let status = response.status();
+    let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+/// The answer to a call of a function of `helper`.
+pub(super) async fn called(bench: &Bench, function: &str, input: &str) -> Value {
+    let (status, text) = sent(bench, execute("helper", function, input)).await;
+    assert_eq!(status, StatusCode::OK, "{text}");
+    serde_json::from_str(&text).unwrap()
+}
