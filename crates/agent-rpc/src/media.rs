@@ -415,8 +415,8 @@ mod tests {
         fn values_survive_mcp_and_a2a(value in values()) {
             let media = read(&value).unwrap();
             prop_assert_eq!(&media.to_value(), &value);
-            prop_assert_eq!(Media::of_mcp(&media.to_mcp()).as_ref(), Some(&media));
-            prop_assert_eq!(Media::of_a2a(&media.to_a2a()).as_ref(), Some(&media));
+            prop_assert_eq!(Media::of_mcp(&media.to_mcp()), Some(media.clone()));
+            prop_assert_eq!(Media::of_a2a(&media.to_a2a()), Some(media));
         }
 
         #[test]
