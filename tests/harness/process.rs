@@ -35,6 +35,13 @@ pub struct FailedStart {
     pub log: String,
 }
 
+impl FailedStart {
+    /// Whether another program had the port.
+    fn lacks_port(&self) -> bool {
+        self.log.lines().last().is_some_and(|line| line.contains("Address already in use"))
+    }
+}
+
 impl fmt::Display for FailedStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "exit code {:?} before listening:\n{}", self.code, self.log)
@@ -62,7 +69,12 @@ impl Process {
     /// Starts a program and waits for a line with `listening on`. Its standard error goes to a file
     /// in `dir`, which is printed on failures.
     pub fn start(name: &str, dir: &Path, configure: impl FnOnce(&mut Command)) -> Self {
-        Self::try_start(name, dir, configure).unwrap_or_else(|e| panic!("{e}"))
+        let mut command = Command::new(binary(name));
+        configure(&mut command);
+        // Another program can have the port of an earlier run.
+        let mut starts = (0..5).map(|_| Self::spawn(name, dir, &mut command));
+        let started = starts.find(|started| !started.as_ref().is_err_and(FailedStart::lacks_port));
+        started.expect("a free port").unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// Like [`Process::start`]. A program that exits before it listens is an error.
@@ -78,6 +90,10 @@ impl Process {
 
     /// Like [`Process::try_start`], for any program.
     pub fn run(name: &str, dir: &Path, mut command: Command) -> Result<Self, FailedStart> {
+        Self::spawn(name, dir, &mut command)
+    }
+
+    fn spawn(name: &str, dir: &Path, command: &mut Command) -> Result<Self, FailedStart> {
         let stderr = dir.join(format!("{name}.stderr.log"));
         let log = File::options().create(true).append(true).open(&stderr).expect("a log file");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
