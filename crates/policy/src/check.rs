@@ -438,8 +438,11 @@ fn check_policy(
     // One finding for each problem, with the first affected tool.
     let mut problems: BTreeMap<CedarProblem, Option<&Key>> = BTreeMap::new();
     let mut allowed: BTreeMap<CedarProblem, &Key> = BTreeMap::new();
+    // The types of calls with each problem.
+    let mut affected: BTreeMap<CedarProblem, BTreeSet<usize>> = BTreeMap::new();
     let mut unsatisfiable: BTreeSet<usize> = (0..conditions.statements().len()).collect();
-    for Selected { calls, key, is_foreign } in resources.selected(&policy.applies_to) {
+    let selected = resources.selected(&policy.applies_to);
+    for &Selected { calls, key, is_foreign } in &selected {
         if problems.len() + allowed.len() >= FINDINGS {
             break;
         }
@@ -447,6 +450,7 @@ fn check_policy(
             let found = conditions.check_types(calls);
             unsatisfiable.retain(|index| found.unsatisfiable.contains(index));
             for problem in found.problems {
+                affected.entry(problem.clone()).or_default().insert(calls.number());
                 if is_foreign || breaks == PolicyBreaks::Allow {
                     allowed.entry(problem).or_insert(key);
                 } else {
@@ -487,7 +491,27 @@ fn check_policy(
         Vec::new()
     };
     let problems = problems.iter().take(FINDINGS);
-    let problems = problems.map(|(problem, resource)| invalid(problem, *resource));
+    let fits_other_version = |problem: &CedarProblem, key: &Key| {
+        let fits = |number: usize| {
+            checked.contains_key(&number)
+                && affected.get(problem).is_none_or(|numbers| !numbers.contains(&number))
+        };
+        let mut versions =
+            selected.iter().filter(|one| (one.key.kind, &one.key.name) == (key.kind, &key.name));
+        versions.any(|one| fits(one.calls.number()))
+    };
+    let problems = problems.map(|(problem, resource)| {
+        let found = invalid(problem, *resource);
+        if !resource.is_some_and(|key| fits_other_version(problem, key)) {
+            return found;
+        }
+        let help = found.help.as_deref().unwrap_or_default();
+        let help = format!(
+            "{help}; a policy cannot read an argument whose versions differ in its type: give it \
+             another name in one version, or retire the other versions"
+        );
+        found.with_help(help)
+    });
     let warnings = allowed.iter().map(|(problem, key)| blocked(problem, key));
     let warnings = warnings.chain(find_unmatched(&conditions, resources));
     let omission = find_omission(policy, Some(&conditions));
@@ -651,8 +675,9 @@ fn incompatible(policy: &Key, problem: &CedarProblem, breaks: PolicyBreaks) -> D
         format!("{policy} does not match the arguments of this version: {problem}{cause}");
     match breaks {
         PolicyBreaks::Reject => {
-            let help = "keep the arguments that the policy reads, register a matching policy in the \
-                        same batch, or let the owner of the policy or a governor allow the break \
+            let help = "keep the arguments that the policy reads, with their types; or give an argument \
+                        of a new type a new name, and register a policy that fits all versions in the \
+                        same batch; or let the owner of the policy or a governor allow the break \
                         (--allow-policy-break): calls are then denied";
             Diagnostic::error(Code::PolicyIncompatible, "", message).with_help(help)
         }

@@ -489,6 +489,11 @@ impl Governed {
         &self.policies
     }
 
+    /// The purpose of the call.
+    pub(super) fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
     /// The violation by arguments that cannot be read.
     pub(super) fn unusable(&self, error: String) -> Option<Finding> {
         self.policies.unusable(error)
@@ -587,7 +592,8 @@ fn team(caller: &Caller) -> Option<&str> {
     }
 }
 
-fn purpose(call: &Invocation) -> Purpose {
+/// The purpose of a call or step.
+pub(super) fn purpose(call: &Invocation) -> Purpose {
     match &call.target {
         Target::Step(step) if step.scope.is_compensation => Purpose::Compensation,
         Target::Step(_) => Purpose::Step,
