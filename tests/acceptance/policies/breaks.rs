@@ -107,14 +107,12 @@ fn argument_of_new_type_needs_new_name() {
     let registry = Registry::start();
     applied(&registry, &bank());
     let with_policy = |mut batch: Value, conditions: &[&str]| {
-        let cedar: String = conditions
-            .iter()
-            .map(|condition| {
-                format!(
-                    "forbid (principal, action == Action::\"call\", resource) when {{ {condition} }};"
-                )
-            })
-            .collect();
+        let forbid = |condition: &&str| {
+            format!(
+                "forbid (principal, action == Action::\"call\", resource) when {{ {condition} }};"
+            )
+        };
+        let cedar = conditions.iter().map(forbid).collect::<Vec<_>>().join("\n");
         let members =
             json!({ "appliesTo": { "tools": ["pay"] }, "authorization": { "cedar": cedar } });
         batch["policies"] = limit("1.0.0", &members)["policies"].clone();
