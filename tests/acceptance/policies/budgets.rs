@@ -460,6 +460,7 @@ async fn recovered_ledger_waits_for_gateways() {
     let budget = state.budget.as_ref().expect("the budget");
     assert_eq!(budget.settled_micros, DOLLAR, "reports count");
     assert_eq!(shown(&guarded)["isRecovering"], true);
+    assert_eq!(shown(&guarded)["budget"]["available"], "0");
     gateway.generation = 1;
     assert_eq!(gateway.state(account).await.refusal(), GrantRefusal::Recovering);
     assert!(server(&guarded.database, &["ledger", "end-recovery"]).status.success());
