@@ -622,12 +622,19 @@ impl Ledger {
         }
     }
 
-    /// Reads the clock of the database from time to time. The last reading counts while it does not answer.
+    /// Reads the clock of the database from time to time. The last reading counts while it does not answer. Also starts
+    /// a generation after a failover, before a call finds it.
     async fn follow_clock(self: Arc<Self>) {
         loop {
             sleep(READING_INTERVAL).await;
             if let Err(error) = self.clock.synchronize(&self.store).await {
                 tracing::debug!(%error, "cannot read the clock of the database, retrying");
+            }
+            if self.store.is_shared() {
+                let check = GenerationCause::Check(Some(self.seen()));
+                if let Err(error) = self.start_generation(check).await {
+                    tracing::debug!(%error, "cannot check the generation of the ledger, retrying");
+                }
             }
         }
     }

@@ -201,7 +201,7 @@ async fn other_currency_is_rejected_after_first_amount() {
     let mut guarded = Guarded::start_on(&database, &["--currency", "EUR"]);
     set_limit(&guarded, "1.0.0", "10");
     FakeGateway::start(&guarded, "a").await.wait_for(DOLLAR).await;
-    assert_eq!(shown(&guarded)["currency"], "EUR");
+    assert_eq!(shown(&guarded)["budget"]["currency"], "EUR");
     guarded.registry.process.stop();
     let key = checkpoint_key(&database);
     let key = key.to_str().expect("UTF-8");
@@ -214,7 +214,7 @@ async fn other_currency_is_rejected_after_first_amount() {
         assert!(why.contains("--currency EUR"), "{why}");
     }
     guarded.registry.restart();
-    assert_eq!(shown(&guarded)["currency"], "EUR");
+    assert_eq!(shown(&guarded)["budget"]["currency"], "EUR");
 }
 
 #[tokio::test]
@@ -460,6 +460,7 @@ async fn recovered_ledger_waits_for_gateways() {
     let budget = state.budget.as_ref().expect("the budget");
     assert_eq!(budget.settled_micros, DOLLAR, "reports count");
     assert_eq!(shown(&guarded)["isRecovering"], true);
+    assert_eq!(shown(&guarded)["budget"]["available"], "0");
     gateway.generation = 1;
     assert_eq!(gateway.state(account).await.refusal(), GrantRefusal::Recovering);
     assert!(server(&guarded.database, &["ledger", "end-recovery"]).status.success());
