@@ -412,6 +412,13 @@ struct Selected<'a> {
     is_foreign: bool,
 }
 
+impl Selected<'_> {
+    /// Whether it belongs to a version of the same tool or agent.
+    fn is_version_of(&self, key: &Key) -> bool {
+        (self.key.kind, &self.key.name) == (key.kind, &key.name)
+    }
+}
+
 /// Checks a policy against everything that it selects.
 fn check_policy(
     document: &Document,
@@ -491,31 +498,30 @@ fn check_policy(
         Vec::new()
     };
     let problems = problems.iter().take(FINDINGS);
-    let fits_other_version = |problem: &CedarProblem, key: &Key| {
-        let fits = |number: usize| {
-            checked.contains_key(&number)
-                && affected.get(problem).is_none_or(|numbers| !numbers.contains(&number))
-        };
-        let mut versions =
-            selected.iter().filter(|one| (one.key.kind, &one.key.name) == (key.kind, &key.name));
-        versions.any(|one| fits(one.calls.number()))
-    };
     let problems = problems.map(|(problem, resource)| {
         let found = invalid(problem, *resource);
-        if !resource.is_some_and(|key| fits_other_version(problem, key)) {
-            return found;
-        }
-        let help = found.help.as_deref().unwrap_or_default();
-        let help = format!(
-            "{help}; a policy cannot read an argument whose versions differ in its type: give it \
-             another name in one version, or retire the other versions"
-        );
-        found.with_help(help)
+        let fits_other_version =
+            resource.zip(affected.get(problem)).is_some_and(|(key, affected)| {
+                let versions = selected.iter().filter(|one| one.is_version_of(key));
+                let mut numbers = versions.map(|one| one.calls.number());
+                numbers.any(|number| checked.contains_key(&number) && !affected.contains(&number))
+            });
+        if fits_other_version { with_versions_help(found) } else { found }
     });
     let warnings = allowed.iter().map(|(problem, key)| blocked(problem, key));
     let warnings = warnings.chain(find_unmatched(&conditions, resources));
     let omission = find_omission(policy, Some(&conditions));
     problems.chain(undeclared).chain(omission).chain(bursts).chain(warnings).collect()
+}
+
+/// Adds the remedy for a problem that other versions of the tool do not have.
+fn with_versions_help(found: Diagnostic) -> Diagnostic {
+    let help = format!(
+        "{}; other versions fit: no policy can read an argument that has several types, so give it \
+         another name in one version, or retire the other versions",
+        found.help.as_deref().unwrap_or_default()
+    );
+    found.with_help(help)
 }
 
 /// Warns about statements that no selected call satisfies, except those in lines with a finding.

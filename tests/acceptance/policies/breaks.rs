@@ -132,7 +132,7 @@ fn argument_of_new_type_needs_new_name() {
     let help = found.expect("a finding")["help"].as_str().expect("a help");
     insta::assert_snapshot!(
         help,
-        @r#"compare a `number` with `.greaterThan(decimal("10.0"))`, `.lessThan(decimal("10.0"))` or `== decimal("10.0")`, and an `integer` with `> 10`; a policy cannot read an argument whose versions differ in its type: give it another name in one version, or retire the other versions"#
+        @r#"compare a `number` with `.greaterThan(decimal("10.0"))`, `.lessThan(decimal("10.0"))` or `== decimal("10.0")`, and an `integer` with `> 10`; other versions fit: no policy can read an argument that has several types, so give it another name in one version, or retire the other versions"#
     );
     let mut renamed = pay("2.0.0", "number");
     let input = &mut renamed["tools"][0]["inputSchema"];
