@@ -458,7 +458,9 @@ fn check_policy(
             unsatisfiable.retain(|index| found.unsatisfiable.contains(index));
             for problem in found.problems {
                 affected.entry(problem.clone()).or_default().insert(calls.number());
-                if is_foreign || breaks == PolicyBreaks::Allow {
+                // No other version of a tool solves the other problems.
+                let may_break = is_foreign || breaks == PolicyBreaks::Allow;
+                if may_break && problem.is_of_arguments {
                     allowed.entry(problem).or_insert(key);
                 } else {
                     problems.entry(problem).or_insert(Some(key));

@@ -221,6 +221,20 @@ fn tool_cannot_prevent_changes_of_policies() {
 }
 
 #[test]
+fn mistake_without_arguments_is_no_break() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let cedar = "forbid (principal, action == Action::\"call\", resource)
+        when { context.arguments has amount && principal.tema == \"red\" };";
+    let members =
+        json!({ "appliesTo": { "tools": ["charge"] }, "authorization": { "cedar": cedar } });
+    let output = apply(&registry, &limit("1.0.0", &members), &["--allow-policy-break"]);
+    let found = findings(&output);
+    let is_invalid = found.iter().all(|(code, _)| code == "policy-invalid");
+    assert!(output.code == 1 && !found.is_empty() && is_invalid, "{output:?}");
+}
+
+#[test]
 fn retired_tool_of_a_batch_breaks_no_policy() {
     let registry = Registry::start();
     let mut file = bank();
