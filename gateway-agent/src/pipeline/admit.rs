@@ -59,10 +59,19 @@ pub(super) struct OperationData<'d, 'a> {
     pub(super) arguments: Option<&'d mut Arguments<'a>>,
     /// The other parameters of a request to an agent.
     pub(super) rest: Option<&'d RawValue>,
-    /// The agent's id of the task that a message continues.
-    pub(super) task: Option<&'d str>,
+    /// The tasks and the context that a message continues.
+    pub(super) continues: ContinuedIds<'d>,
     /// The round of an approved call after a question of the server.
     pub(super) continued: Option<ContinuedRound>,
+}
+
+/// The agent's ids that a message refers to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ContinuedIds<'d> {
+    pub(super) task: Option<&'d str>,
+    pub(super) context: Option<&'d str>,
+    /// The ids of other tasks, as JSON.
+    pub(super) references: Option<&'d Value>,
 }
 
 /// An operation that the policies admit. Dropping it before the operation is sent returns its rates
@@ -209,7 +218,7 @@ impl Governed {
         record: &mut CallRecord,
     ) -> Result<Admission<'a>, Error> {
         let Inspecting { gateway, call, moment } = inspecting;
-        let OperationData { mut arguments, rest, task, continued } = data;
+        let OperationData { mut arguments, rest, continues, continued } = data;
         let mut audit = Vec::new();
         let mut decided = self.check_call(call, moment, arguments.as_deref_mut(), &mut audit);
         if decided.is_ok() {
@@ -222,7 +231,7 @@ impl Governed {
         if let Err(finding) = decided {
             demanded = Err(finding);
         } else if let Some(rules) = self.demanded_approvals(call, &mut audit) {
-            let data = ApprovedData { arguments: arguments.as_deref(), rest, task, continued };
+            let data = ApprovedData { arguments: arguments.as_deref(), rest, continues, continued };
             let found = self.find_approval(inspecting, &rules, &data, record.agent());
             demanded = Box::pin(found).await?.map(Some);
         }

@@ -80,6 +80,21 @@ async fn repeated_message_has_no_invented_context() {
 }
 
 #[tokio::test]
+async fn approved_message_stays_in_its_context() {
+    let bench = bench().await;
+    let waiting = send(&bench, None).await;
+    decide(&bench, Choice::Approve { standing: None }).await;
+    let before = sent(&bench);
+    let mut other = message("go");
+    other["message"]["contextId"] = json!("another");
+    let other = bench.rpc("a", "SendMessage", other).await.result()["task"].clone();
+    assert_eq!(other["status"]["state"], WAITING, "{other}");
+    assert_ne!(other["id"], waiting["id"]);
+    assert_eq!(sent(&bench), before);
+    assert_eq!(requests(&bench).await.len(), 2);
+}
+
+#[tokio::test]
 async fn waiting_task_is_read_and_canceled_by_its_caller() {
     let bench = bench().await;
     let waiting = send(&bench, None).await;

@@ -5,7 +5,10 @@ use gateway_protocol::jsonrpc::ObjectWriter;
 use registry_core::Digest;
 use serde_json::{Map, Value, value::RawValue};
 
-use crate::{inspection::Inspections, pipeline::arguments::Arguments};
+use crate::{
+    inspection::Inspections,
+    pipeline::{admit::ContinuedIds, arguments::Arguments},
+};
 
 /// Maximum length of a preview, in bytes. A registry adds its encryption.
 const PREVIEW_BYTES: usize = 48_000;
@@ -60,7 +63,7 @@ pub(super) fn describe(
 pub(super) fn of_message(
     arguments: Option<&RawValue>,
     rest: &RawValue,
-    task: Option<&str>,
+    continues: ContinuedIds<'_>,
 ) -> String {
     let mut rest: Value = serde_json::from_str(rest.get()).unwrap_or_default();
     if let Some(message) = rest.get_mut("message").and_then(Value::as_object_mut) {
@@ -74,9 +77,14 @@ pub(super) fn of_message(
     let mut data = ObjectWriter::with_capacity(256);
     data.raw("arguments", arguments.map_or("null", RawValue::get))
         .raw("request", &rest.to_string());
-    if let Some(task) = task {
-        // Ids of agents are not shown.
-        data.string("task", &Digest::compute(task.as_bytes()).to_string());
+    let ContinuedIds { task, context, references } = continues;
+    let references = references.map(Value::to_string);
+    for (name, ids) in [("task", task), ("context", context), ("references", references.as_deref())]
+    {
+        if let Some(ids) = ids {
+            // Ids of agents are not shown.
+            data.string(name, &Digest::compute(ids.as_bytes()).to_string());
+        }
     }
     data.finish_string()
 }
