@@ -659,6 +659,11 @@ impl SentAdmission<'_> {
         self.purchase.as_deref().map(|purchase| purchase as &dyn ResendApproval)
     }
 
+    /// Whether the operation has an approval.
+    pub(super) fn is_approved(&self) -> bool {
+        self.approval.is_some()
+    }
+
     /// The policies that approved the operation.
     pub(super) fn approved_policies(&self) -> &[Key] {
         self.approval.as_deref().map_or(&[][..], |used| &used.policies[..])

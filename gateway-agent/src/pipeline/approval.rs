@@ -17,7 +17,7 @@ use registry_core::{Key, Kind};
 use serde_json::value::RawValue;
 
 use self::preview::{ApprovedArguments, describe};
-pub(super) use self::rounds::{ContinuedRound, opened, sealed};
+pub(super) use self::rounds::{ContinuedRound, bound, opened, sealed};
 use super::{Error, Gateway, admit::ContinuedIds, arguments::Arguments, inspect::Inspecting, task};
 use crate::{
     approvals::{ApprovedRound, NoApproval},

@@ -122,6 +122,22 @@ async fn approval_is_bound_to_caller_tool_and_arguments() {
 }
 
 #[tokio::test]
+async fn approved_call_has_no_unseen_parameters() {
+    let bench = bench([demanding(json!({}))]).await;
+    approve(&bench, "a", "pay", json!({})).await;
+    let params = json!({ "name": "pay", "arguments": {}, "extra": 1, "requestState": "s",
+        "inputResponses": {}, "_meta": { "com.example/amount": 9 } });
+    let result = bench.modern("a", "tools/call", params).await.result();
+    assert_ne!(result["isError"], true, "{result}");
+    let sent = bench.calls()[0].body["params"].clone();
+    assert_eq!(sent["name"], "pay");
+    for name in ["extra", "requestState", "inputResponses"] {
+        assert_eq!(sent.get(name), None, "{sent}");
+    }
+    assert_eq!(sent["_meta"].get("com.example/amount"), None, "{sent}");
+}
+
+#[tokio::test]
 async fn denied_call_has_the_reason() {
     let bench = bench([demanding(json!({}))]).await;
     let first = denial(&bench, "a", "pay", json!({})).await;
