@@ -82,6 +82,8 @@ pub(super) struct Admission<'a> {
     // Boxed, because compositions nest.
     purchase: Option<Box<Purchase<'a>>>,
     approval: Option<Box<UsedApproval>>,
+    /// Whether the approval of an enclosing composition covers the operation.
+    is_covered: bool,
 }
 
 /// An admitted operation that is being sent. Dropping it keeps the rates and charges the reserved
@@ -92,6 +94,8 @@ pub(super) struct SentAdmission<'a> {
     // Boxed, because compositions nest.
     purchase: Option<Box<Purchase<'a>>>,
     approval: Option<Box<UsedApproval>>,
+    /// Whether the approval of an enclosing composition covers the operation.
+    is_covered: bool,
 }
 
 /// The approval of an operation.
@@ -248,7 +252,8 @@ impl Governed {
             Err(finding) => Err(finding),
         };
         match decided {
-            Ok(admission) => {
+            Ok(mut admission) => {
+                admission.is_covered = self.is_covered(call);
                 if let Some(used) = &admission.approval {
                     record.set_approval(&used.round.request().to_string());
                 }
@@ -333,7 +338,8 @@ impl Governed {
         record: &mut CallRecord,
         audit: &mut Vec<Finding>,
     ) -> Result<Admission<'a>, Finding> {
-        let mut admission = Admission { rates: None, purchase: None, approval: None };
+        let mut admission =
+            Admission { rates: None, purchase: None, approval: None, is_covered: false };
         if self.is_about_task {
             return Ok(admission);
         }
@@ -380,13 +386,17 @@ impl Governed {
             policy: rule.policy.key().clone(),
             reason: Reason::ApprovalRequired(None),
         }));
-        let covered: &[Key] = match &call.target {
-            Target::Step(step) => &step.approved,
-            Target::Tool(_) | Target::Feature { .. } | Target::Agent(_) => &[],
-        };
+        let covered = covering_policies(call);
         let rules = self.policies.approvals(Mode::Enforce);
         let rules: Vec<_> = rules.filter(|rule| !covered.contains(rule.policy.key())).collect();
         (!rules.is_empty()).then_some(rules)
+    }
+
+    /// Whether the approval of an enclosing composition covers the call.
+    fn is_covered(&self, call: &Invocation) -> bool {
+        let covered = covering_policies(call);
+        let mut rules = self.policies.approvals(Mode::Enforce);
+        rules.any(|rule| covered.contains(rule.policy.key()))
     }
 
     /// Finds the approval of the call, or requests one.
@@ -588,6 +598,14 @@ fn verified_principal(call: &Invocation) -> Option<&str> {
     }
 }
 
+/// The policies whose approval of enclosing compositions covers the call.
+pub(super) fn covering_policies(call: &Invocation) -> &[Key] {
+    match &call.target {
+        Target::Step(step) => &step.approved,
+        Target::Tool(_) | Target::Feature { .. } | Target::Agent(_) => &[],
+    }
+}
+
 /// The team that owns the agent.
 fn team(caller: &Caller) -> Option<&str> {
     match caller {
@@ -645,15 +663,15 @@ impl<'a> Admission<'a> {
         if let Some(used) = &mut self.approval {
             used.round.set_sent();
         }
-        let Self { rates, purchase, approval } = self;
-        SentAdmission { rates, purchase, approval }
+        let Self { rates, purchase, approval, is_covered } = self;
+        SentAdmission { rates, purchase, approval, is_covered }
     }
 }
 
 impl SentAdmission<'_> {
     /// The approval of sending the operation again.
     pub(super) fn resend(&self) -> Option<&dyn ResendApproval> {
-        if self.approval.is_some() {
+        if self.approval.is_some() || self.is_covered {
             return Some(&NoResend);
         }
         self.purchase.as_deref().map(|purchase| purchase as &dyn ResendApproval)
@@ -683,7 +701,7 @@ impl SentAdmission<'_> {
     /// Charges the price of the outcome. Returns the rates of an operation that certainly was not
     /// sent.
     pub(super) fn settle(admission: Option<Self>, outcome: Outcome<'_>, record: &mut CallRecord) {
-        let Some(Self { rates, purchase, approval }) = admission else { return };
+        let Some(Self { rates, purchase, approval, .. }) = admission else { return };
         if let Some(used) = approval {
             used.round.settle(outcome.of_approved());
         }

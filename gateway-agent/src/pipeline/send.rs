@@ -10,7 +10,7 @@ use registry_core::Key;
 
 use super::{
     Error, Gateway, Invocation, OperationResult, Output, Target, TaskNames,
-    admit::{Governed, OperationData, SentAdmission},
+    admit::{Governed, OperationData, SentAdmission, covering_policies},
     approval::{self, ContinuedRound},
     arguments::Arguments,
     input,
@@ -324,12 +324,8 @@ impl<'a> Sending<'a> {
 
     /// The policies whose approval covers the steps of a composition.
     fn approved(&self, admission: Option<&SentAdmission<'_>>) -> Arc<[Key]> {
-        let outer: &[Key] = match &self.call.target {
-            Target::Step(step) => &step.approved,
-            Target::Tool(_) | Target::Feature { .. } | Target::Agent(_) => &[],
-        };
         let own = admission.map(SentAdmission::approved_policies).unwrap_or_default();
-        outer.iter().chain(own).cloned().collect()
+        covering_policies(self.call).iter().chain(own).cloned().collect()
     }
 
     /// Records that the server of an approved call asks for input, so that the caller can continue.
