@@ -73,7 +73,7 @@ impl ApprovalOrder<'_> {
             Ok(key) => key,
             Err(failure) => return Ok(Err(self.unavailable(&failure))),
         };
-        let ApprovedArguments { digest, preview } = match self.describe(data, key).await? {
+        let ApprovedArguments { digest, preview, own } = match self.describe(data, key).await? {
             Ok(described) => described,
             Err(problem) => return Ok(Err(self.finding(Reason::ApprovalUnavailable { problem }))),
         };
@@ -98,7 +98,7 @@ impl ApprovalOrder<'_> {
             Err(failure) => return Ok(Err(self.unavailable(&failure))),
         };
         if self.needs_confirmation(&status) {
-            status = match Box::pin(self.confirmed(status, &wanted.preview)).await {
+            status = match Box::pin(self.confirmed(status, own)).await {
                 Ok(status) => status,
                 Err(finding) => return Ok(Err(finding)),
             };

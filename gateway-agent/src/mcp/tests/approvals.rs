@@ -427,6 +427,20 @@ async fn caller_confirms_its_own_call() {
 }
 
 #[tokio::test]
+async fn confirmation_shows_all_arguments() {
+    let bench = bench([demanding(json!({ "approvers": ["caller"] }))]).await;
+    let arguments = json!({ "to": "ann@firm.de", "text": "a\u{202e}b" });
+    let asked = confirming(&bench, json!({ "name": "pay", "arguments": arguments })).await;
+    let (_, question) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    let question = question["params"]["message"].as_str().unwrap();
+    assert!(question.contains("ann@firm.de"), "{question}");
+    assert!(!question.contains('\u{202e}'), "{question}");
+    let long = json!({ "a": "x".repeat(2_100), "z": 1 });
+    let refused = confirming(&bench, json!({ "name": "pay", "arguments": long })).await;
+    assert_eq!(refused["_meta"]["registry/governance"]["reason"], UNAVAILABLE, "{refused}");
+}
+
+#[tokio::test]
 async fn client_of_a_session_confirms_its_call() {
     let bench = bench([demanding(json!({ "approvers": ["caller"] }))]).await;
     let session = able_session(&bench).await;

@@ -20,8 +20,10 @@ pub(super) const ARGUMENTS: &str = "/arguments";
 #[derive(Debug)]
 pub(super) struct ApprovedArguments {
     pub(super) digest: Digest,
-    /// JSON text.
+    /// JSON text for approvers.
     pub(super) preview: String,
+    /// The same for the caller, without redactions.
+    pub(super) own: String,
 }
 
 /// Describes arguments as JSON text. `shown`: the pointers of the arguments that approvers see. Empty:
@@ -40,22 +42,22 @@ pub(super) fn describe(
          a fraction with more than 15 digits); pass it as a string"
             .to_owned()
     })?;
-    let preview = if shown.is_empty() { value.to_string() } else { selected(value, shown) };
-    if preview.len() > PREVIEW_BYTES {
+    let own = if shown.is_empty() { value.to_string() } else { selected(value, shown) };
+    if own.len() > PREVIEW_BYTES {
         return Err(format!(
             "the arguments have {} bytes; approvers see at most {PREVIEW_BYTES}; shorten them, or select \
              arguments with `show` in the policy",
-            preview.len()
+            own.len()
         ));
     }
     let preview =
-        if shown.is_empty() { inspections.redacted_json(&preview) } else { Some(preview) };
+        if shown.is_empty() { inspections.redacted_json(&own) } else { Some(own.clone()) };
     let preview = preview.ok_or_else(|| {
         "the names of arguments have personal data or credentials, which approvers must not see; \
          select arguments with `show` in the policy"
             .to_owned()
     })?;
-    Ok(ApprovedArguments { digest, preview })
+    Ok(ApprovedArguments { digest, preview, own })
 }
 
 /// The data of a message to an agent as JSON text: its arguments, and all other parameters except those
