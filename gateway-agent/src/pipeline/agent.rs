@@ -15,7 +15,7 @@ use std::{future::pending, sync::Arc};
 use a2a::{
     Failure, Operation, Request, TaskState,
     hidden::{Hidden, REPLACEMENT},
-    model::Event,
+    model::{Event, Message},
     skill::DataPart,
     task::limit_history,
 };
@@ -40,7 +40,7 @@ use self::{
 };
 use super::{
     AgentCall, Error, Output, PushRole, Target,
-    admit::{Governed, OperationData, SentAdmission},
+    admit::{ContinuedIds, Governed, OperationData, SentAdmission},
     arguments::Arguments,
     inspect::CallInspection,
     moment::Moment,
@@ -77,8 +77,12 @@ impl<'a> Sending<'a> {
         } else {
             self.viewed(&mut request)
         };
-        let continued = task.as_ref().map(|task| &*task.id);
-        let admission = Box::pin(self.admitted(&viewed, continued, record)).await?;
+        let continues = ContinuedIds {
+            task: task.as_ref().map(|task| &*task.id),
+            context: request.message().and_then(Message::context_id),
+            references: request.params.get("message").and_then(|sent| sent.get("referenceTaskIds")),
+        };
+        let admission = Box::pin(self.admitted(&viewed, continues, record)).await?;
         drop(viewed);
         let addresses: Vec<_> = self.gateway.upstreams().http_url(&agent).into_iter().collect();
         let hidden = Hidden::new(&addresses, REPLACEMENT);
@@ -115,7 +119,7 @@ impl<'a> Sending<'a> {
     async fn admitted(
         &self,
         PolicyRequest { arguments, rest }: &PolicyRequest,
-        task: Option<&str>,
+        continues: ContinuedIds<'_>,
         record: &mut CallRecord,
     ) -> Result<Option<SentAdmission<'a>>, Error> {
         self.inspecting().check_placeholders(rest.as_deref()).await?;
@@ -125,7 +129,7 @@ impl<'a> Sending<'a> {
             _ => None,
         };
         let rest = rest.as_deref();
-        self.start(OperationData { arguments, rest, task, continued: None }, record).await
+        self.start(OperationData { arguments, rest, continues, continued: None }, record).await
     }
 
     /// The request as the agent receives it, except for the restored placeholders.

@@ -153,8 +153,13 @@ pub(crate) async fn standing_grant_approves_until_its_end(fixture: &Fixture) {
     let granted = open(&store, 2, "b", at(1)).await;
     assert_eq!((granted.state, granted.granted_by), (State::Approved, Some(first.id)));
     assert_eq!(open(&store, 3, "c", at(600)).await.state, State::Pending);
-    assert!(store.standing_grant(first.id).await.unwrap().is_some());
-    store.revoke_grant(first.id).await.unwrap();
+    let grant = store.standing_grant(first.id).await.unwrap().unwrap();
+    let (unused, bob) = (open(&store, 5, "e", at(2)).await, account("bob"));
+    assert_eq!(unused.state, State::Approved);
+    let steps = store.revoke_grant(&grant, &bob, context(at(2))).await.unwrap();
+    assert_eq!(steps.iter().map(|step| step.request).collect::<Vec<_>>(), [unused.id]);
+    let refusal = consume(&store, &unused, 1, at(2)).await;
+    assert!(refusal.is_some(), "the unused approval is cancelled");
     assert_eq!(store.standing_grant(first.id).await.unwrap(), None);
     assert_eq!(open(&store, 4, "d", at(2)).await.state, State::Pending);
 }

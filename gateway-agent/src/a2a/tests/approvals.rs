@@ -23,11 +23,18 @@ async fn decide(bench: &A2aBench, choice: Choice) {
     bench.bench.approvals.decide(id, &choice).await.unwrap();
 }
 
-/// The number of messages that the agent has received.
-fn sent(bench: &A2aBench) -> usize {
+/// The messages that the agent has received.
+fn received(bench: &A2aBench) -> Vec<Value> {
     let is_message =
         |method: &Value| matches!(method.as_str(), Some("SendMessage" | "message/send"));
-    bench.agent.all_seen().iter().filter(|seen| is_message(&seen.body["method"])).count()
+    let seen = bench.agent.all_seen();
+    let messages = seen.iter().filter(|seen| is_message(&seen.body["method"]));
+    messages.map(|seen| seen.body["params"]["message"].clone()).collect()
+}
+
+/// The number of messages that the agent has received.
+fn sent(bench: &A2aBench) -> usize {
+    received(bench).len()
 }
 
 /// Sends a message. Returns the task.
@@ -59,6 +66,32 @@ async fn message_waits_as_task_and_is_repeated_with_its_id() {
     assert!(sent(&bench) > before);
     let next = send(&bench, None).await;
     assert_eq!(next["status"]["state"], WAITING, "the approval is used");
+}
+
+#[tokio::test]
+async fn repeated_message_has_no_invented_context() {
+    let bench = bench().await;
+    let waiting = send(&bench, None).await;
+    assert!(waiting["contextId"].is_string(), "{waiting}");
+    decide(&bench, Choice::Approve { standing: None }).await;
+    send(&bench, Some(&waiting)).await;
+    let message = received(&bench).pop().unwrap();
+    assert_eq!([&message["taskId"], &message["contextId"]], [&Value::Null, &Value::Null]);
+}
+
+#[tokio::test]
+async fn approved_message_stays_in_its_context() {
+    let bench = bench().await;
+    let waiting = send(&bench, None).await;
+    decide(&bench, Choice::Approve { standing: None }).await;
+    let before = sent(&bench);
+    let mut other = message("go");
+    other["message"]["contextId"] = json!("another");
+    let other = bench.rpc("a", "SendMessage", other).await.result()["task"].clone();
+    assert_eq!(other["status"]["state"], WAITING, "{other}");
+    assert_ne!(other["id"], waiting["id"]);
+    assert_eq!(sent(&bench), before);
+    assert_eq!(requests(&bench).await.len(), 2);
 }
 
 #[tokio::test]
