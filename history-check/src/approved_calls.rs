@@ -1,4 +1,4 @@
-//! The calls in a history with approvals: what callers sent, people decided, and tools executed.
+//! The calls in a history with approvals, with the decisions of people and the executions of tools.
 
 use std::{collections::BTreeMap, fmt};
 

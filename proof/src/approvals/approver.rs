@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(40);
 const PAGE: i32 = 1_000;
 const NAME: &str = "approver";
 
-/// What the person does with a request. It repeats a decision whose outcome is unknown.
+/// The intention for a request. A decision with an unknown outcome is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Plan {
     Approve,

@@ -280,7 +280,7 @@ fn bank_with_employees(provider: &Provider) -> Guarded {
 }
 
 #[tokio::test]
-async fn four_eyes_exclude_owners_second_accounts_and_other_issuers() {
+async fn four_eyes_exclude_owners_second_accounts_other_issuers() {
     let provider = Provider::new();
     let guarded = bank_with_employees(&provider);
     let gateway = FakeGateway::start(&guarded).await;
