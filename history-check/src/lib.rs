@@ -31,4 +31,6 @@ pub use event::{Event, Line, Workload};
 pub use history::{History, ParseError};
 pub use log::Log;
 pub use spending::SpendingSummary;
-pub use validators::{APPROVAL_VALIDATORS, BUDGET_VALIDATORS, VALIDATORS, Validator, Violation, validators_of};
+pub use validators::{
+    APPROVAL_VALIDATORS, BUDGET_VALIDATORS, VALIDATORS, Validator, Violation, validators_of,
+};
