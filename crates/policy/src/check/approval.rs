@@ -86,7 +86,9 @@ fn unknown_teams(approval: &Approval, catalog: &Catalog) -> Vec<Diagnostic> {
 
 #[cfg(test)]
 mod tests {
-    use registry_core::{Kind, Revision, Selector, Setting, SettingChange, Settings, rules::plan};
+    use registry_core::{
+        Kind, Name, Revision, Selector, Setting, SettingChange, Settings, rules::plan,
+    };
     use registry_fixtures::entities::{catalog, policy, server, source_tool, with};
     use serde_json::{Value, json};
 
@@ -98,7 +100,7 @@ mod tests {
             "orderId": { "type": "string" },
             "card": { "type": "object", "properties": { "number": { "type": "string" } } } } });
         let pay = with(&source_tool("pay", "bank"), json!({ "inputSchema": schema }));
-        let target = Selector::Name(Kind::Tool, "pay".parse().unwrap());
+        let target = Selector::Name(Kind::Tool, Name::parse(Kind::Tool, "pay").unwrap());
         let change = SettingChange { target, setting: Setting::Owner("finance".to_owned()) };
         let mut settings = Settings::default();
         settings.apply(&change, Revision(1));
