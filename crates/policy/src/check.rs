@@ -1,6 +1,7 @@
 //! Checks at registration: the conditions of policies against the arguments of the tools that they
-//! select, and the prices of calls under budgets.
+//! select, the prices of calls under budgets, inspections, and approvals.
 
+mod approval;
 mod indexed;
 mod inspection;
 mod spending;
@@ -80,9 +81,7 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
         let key = document.key();
         let problems: Vec<_> = match key.kind {
             Kind::Policy => {
-                let warnings = spending.check_policy(document, &resources);
-                let warnings =
-                    warnings.into_iter().chain(inspections.check_policy(document, &resources));
+                let warnings = policy_warnings(document, &resources, &spending, &inspections);
                 let problems = check_policy(document, &resources, breaks);
                 let is_break = |problem: &Diagnostic| problem.code == Code::PolicyIncompatible;
                 if breaks == PolicyBreaks::Allow
@@ -134,9 +133,7 @@ pub fn check_document(
         Kind::Policy => {
             let resources = SelectableResources::new(&after, &calls);
             let inspections = InspectionPolicies::new(&after);
-            let warnings = spending.check_policy(document, &resources);
-            let warnings =
-                warnings.into_iter().chain(inspections.check_policy(document, &resources));
+            let warnings = policy_warnings(document, &resources, &spending, &inspections);
             let problems = check_policy(document, &resources, PolicyBreaks::Reject);
             problems.into_iter().chain(warnings).collect()
         }
@@ -149,6 +146,19 @@ pub fn check_document(
         }
         Kind::Schema | Kind::Server => Vec::new(),
     }
+}
+
+/// The warnings about the other parts of a new policy.
+fn policy_warnings(
+    document: &Document,
+    resources: &SelectableResources<'_>,
+    spending: &SpendingPolicies<'_>,
+    inspections: &InspectionPolicies<'_>,
+) -> Vec<Diagnostic> {
+    let mut found = spending.check_policy(document, resources);
+    found.extend(inspections.check_policy(document, resources));
+    found.extend(approval::check_policy(document, resources));
+    found
 }
 
 /// The conditions of the policies in force, parsed on first use.
