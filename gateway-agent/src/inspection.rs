@@ -81,7 +81,7 @@ pub(crate) struct ChangedText {
     pub(crate) finding: policy::Finding,
 }
 
-/// A text of which more can follow.
+/// A text that can continue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenText<'a> {
     pub(crate) text: &'a str,

@@ -2,8 +2,8 @@
 
 use crate::{detect::private_key, finding::Finding};
 
-/// The end of a text in which further text can complete or extend a value, in bytes: the words around
-/// a value, and values with spaces.
+/// The bytes at the end of a text that further text can change: the words around a value, and values
+/// with spaces.
 const OPEN_BYTES: usize = 256;
 /// The longest run without spaces that is kept together: a JSON web token.
 const RUN_BYTES: usize = 16 << 10;

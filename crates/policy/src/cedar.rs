@@ -239,14 +239,14 @@ impl Conditions {
         };
         let validated =
             calls.validate(|validator| Some(validator?.validate(&set, ValidationMode::Strict)));
-        match validated {
-            Some(result) => self.read_result(&result, calls.arguments()),
-            None => {
-                let mut failed = failed("the schema of the arguments has no form in Cedar".into());
-                failed.problems.iter_mut().for_each(|problem| problem.is_of_arguments = true);
-                failed
-            }
+        if let Some(result) = validated {
+            return self.read_result(&result, calls.arguments());
         }
+        let mut failed = failed("the schema of the arguments has no form in Cedar".into());
+        for problem in &mut failed.problems {
+            problem.is_of_arguments = true;
+        }
+        failed
     }
 
     fn read_result(&self, result: &ValidationResult, arguments: &ArgumentType) -> TypeCheck {

@@ -11,7 +11,7 @@ use registry_proto::v1::{
 use serde_json::Value;
 use tokio::{
     sync::Notify,
-    time::{sleep, timeout},
+    time::timeout,
 };
 
 use super::catalog::is_own_order;

@@ -225,8 +225,8 @@ async fn expired_approval_is_not_used() {
     let token = guarded.token("gateway-1", "fleet", "gateway");
     let (gateway, _dir) = following(&guarded.registry, &token, &bank).await;
     let request = id(&denial(&gateway, 7).await);
-    let approved = run(&guarded, &approver, &["approve", &request, "--yes"]);
-    assert!(approved.success(), "{approved:?}");
+    let decision = run(&guarded, &approver, &["approve", &request, "--yes"]);
+    assert!(decision.success(), "{decision:?}");
     eventually("the approval expires", || async {
         state(&guarded, &approver, &request) == "expired"
     })

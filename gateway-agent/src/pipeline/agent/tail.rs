@@ -61,8 +61,8 @@ struct TextRun {
     /// The end of the sent text.
     sent: usize,
     waiting: VecDeque<WaitingEvent>,
-    /// The length of the text at which it is inspected again, so that the time for a text that waits
-    /// long is linear.
+    /// The next inspection waits until the text has this length. The inspections of a long text then
+    /// need linear time.
     next_check: usize,
 }
 
