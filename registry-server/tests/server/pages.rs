@@ -542,6 +542,7 @@ async fn denial_needs_reason() {
         browser.post(&page(id), &fields).await.status
     };
     assert_eq!(deny(&mut browser, " ").await, 409);
+    assert_eq!(deny(&mut browser, "no\u{1b}[31m").await, 400, "a terminal could execute it");
     assert_eq!(deny(&mut browser, "duplicate\r\ninvoice").await, 303);
     let request = site.stored(id).await;
     assert_eq!(request.state, State::Denied);
