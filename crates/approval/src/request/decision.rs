@@ -244,7 +244,12 @@ impl Request {
         let (mut policies, mut refusal) = (Vec::new(), DecideError::ConfirmationOnly);
         for demand in self.demands_of_people() {
             match self.check_approver(demand, review) {
-                Ok(()) if self.is_met(demand) => refusal = DecideError::Met,
+                // A person that may not approve for an open demand needs the reason.
+                Ok(()) if self.is_met(demand) => {
+                    if refusal == DecideError::ConfirmationOnly {
+                        refusal = DecideError::Met;
+                    }
+                }
                 Ok(()) => policies.push(demand.policy.clone()),
                 Err(reason) => refusal = reason.into(),
             }
