@@ -312,6 +312,9 @@ async fn webhook_receives_no_arguments() {
     let webhook = Webhook::start(|| 204).await;
     let guarded = guarded_bank(&webhook.flags());
     let gateway = FakeGateway::start(&guarded).await;
+    // Only the caller decides about this one.
+    let own = v1::PolicyApproval { approvers: vec!["caller".to_owned()], ..Default::default() };
+    gateway.request("b", own).await;
     let approval = gateway.request("a", one_approver()).await;
     let approver = guarded.token("ann", "security", "approver");
     assert!(run(&guarded, &approver, &["approve", &approval.id, "--yes"]).success());

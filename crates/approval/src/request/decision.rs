@@ -205,6 +205,11 @@ impl Request {
         self.binding.is_visible_to(viewer)
     }
 
+    /// Whether people decide about the request. Otherwise the caller confirms its call itself.
+    pub fn needs_people(&self) -> bool {
+        self.demands_of_people().next().is_some()
+    }
+
     /// Whether all demands are met.
     pub(crate) fn is_approved(&self) -> bool {
         self.binding.demands.iter().all(|demand| {
