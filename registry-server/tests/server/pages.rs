@@ -532,6 +532,20 @@ async fn displayed_values_are_escaped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn page_tells_that_arguments_are_hidden() {
+    let site = Site::start().await;
+    let all = site.request(1, |_| {}).await;
+    let selected =
+        |wanted: &mut Wanted| wanted.binding.demands[0].rule.show = vec!["/amount".into()];
+    let selected = site.request(2, selected).await;
+    let mut browser = site.signed_in().await;
+    for (id, is_hidden) in [(all, false), (selected, true)] {
+        let shown = browser.get(&page(id)).await;
+        assert_eq!(shown.body.contains("id=\"hidden-arguments\""), is_hidden, "{}", shown.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn denial_needs_reason() {
     let site = Site::start().await;
     let id = site.request(1, |_| {}).await;
@@ -542,6 +556,7 @@ async fn denial_needs_reason() {
         browser.post(&page(id), &fields).await.status
     };
     assert_eq!(deny(&mut browser, " ").await, 409);
+    assert_eq!(deny(&mut browser, "no\u{1b}[31m").await, 400, "a terminal could execute it");
     assert_eq!(deny(&mut browser, "duplicate\r\ninvoice").await, 303);
     let request = site.stored(id).await;
     assert_eq!(request.state, State::Denied);

@@ -177,6 +177,17 @@ async fn governor_sees_requests_without_arguments() {
 }
 
 #[tokio::test]
+async fn approver_sees_which_arguments_are_shown() {
+    let guarded = guarded_bank(&[]);
+    let gateway = FakeGateway::start(&guarded).await;
+    let rule = v1::PolicyApproval { show: vec!["/amount".to_owned()], ..Default::default() };
+    let approval = gateway.request("a", rule).await;
+    let approver = guarded.token("ann", "security", "approver");
+    let shown = run(&guarded, &approver, &["approvals", "show", &approval.id]).json();
+    assert_eq!(shown["approval"]["policies"][0]["show"], json!(["/amount"]));
+}
+
+#[tokio::test]
 async fn batch_denies_and_reports_each_request() {
     let guarded = guarded_bank(&[]);
     let gateway = FakeGateway::start(&guarded).await;
@@ -405,6 +416,9 @@ async fn webhook_receives_no_arguments() {
     let webhook = Webhook::start(|| 204).await;
     let guarded = guarded_bank(&webhook.flags());
     let gateway = FakeGateway::start(&guarded).await;
+    // Only the caller decides about this one.
+    let own = v1::PolicyApproval { approvers: vec!["caller".to_owned()], ..Default::default() };
+    gateway.request("b", own).await;
     let approval = gateway.request("a", one_approver()).await;
     let approver = guarded.token("ann", "security", "approver");
     assert!(run(&guarded, &approver, &["approve", &approval.id, "--yes"]).success());
