@@ -9,10 +9,7 @@ use registry_proto::v1::{
     decide_approval_request::Choice,
 };
 use serde_json::Value;
-use tokio::{
-    sync::Notify,
-    time::timeout,
-};
+use tokio::{sync::Notify, time::timeout};
 
 use super::catalog::is_own_order;
 use crate::{fleet::Operator, rng::Rng};

@@ -70,7 +70,11 @@ async fn check(workload: Workload, samples: &[Sample]) {
         running.spawn(async move { (soaking.await, histories) });
     }
     for (soaked, histories) in running.join_all().await {
-        assert!(soaked.violated.is_empty() && soaked.broken.is_empty(), "{soaked:?}: {path:?}");
+        assert!(
+            soaked.violated.is_empty() && soaked.broken.is_empty(),
+            "{soaked:?}: {}",
+            path.display()
+        );
         assert_eq!(soaked.histories, histories);
     }
     let _ = std::fs::remove_dir_all(path);

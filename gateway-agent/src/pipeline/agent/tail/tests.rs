@@ -207,7 +207,7 @@ fn long_word_is_sent_in_parts() {
     let inspection = redacting();
     let hidden = Hidden::new(&[], "agent.invalid");
     let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
-    let received = received(stream(["x"; CHUNKS]), checks);
+    let received = received(stream(vec!["x"; CHUNKS]), checks);
     assert_eq!(text(&received.concat()).len(), CHUNKS);
     assert!(text(&received[..CHUNKS].concat()).len() > CHUNKS / 4);
 }
