@@ -171,6 +171,11 @@ impl ApprovalOrder<'_> {
     }
 }
 
+/// The associated data of the seal of an id that only the account of a caller may use.
+pub(crate) fn sealed_for(gateway: &Gateway, purpose: &str, caller: &CallerIdentity) -> Vec<u8> {
+    format!("{purpose} {}", account(gateway, caller).key()).into_bytes()
+}
+
 /// Cancels the request of a caller. Fails with the problem.
 pub(crate) async fn withdraw(
     gateway: &Gateway,

@@ -1,10 +1,11 @@
 //! Messages that need the approval of a person.
 
 use approval::{Choice, RequestId, State};
+use gateway_policy::{AuthMethod, CallerIdentity, CredentialOrigin, VerifiedCredential};
 use serde_json::{Value, json};
 
 use super::harness::{A2aBench, events, message};
-use crate::testing::policy;
+use crate::{pipeline, testing::policy};
 
 const WAITING: &str = "TASK_STATE_AUTH_REQUIRED";
 
@@ -110,6 +111,25 @@ async fn waiting_task_is_read_and_canceled_by_its_caller() {
     other["message"]["taskId"] = waiting["id"].clone();
     let other = bench.rpc("a", "SendMessage", other).await.result();
     assert_ne!(other["task"]["id"], waiting["id"], "another message has another task");
+}
+
+#[tokio::test]
+async fn waiting_task_belongs_to_the_subject_of_the_token() {
+    let bench = bench().await;
+    let sealed = |subject: &str| {
+        let (issuer, subject) = ("https://id.example".into(), subject.into());
+        let origin = CredentialOrigin::Token { issuer, subject, person: None };
+        let claim = CallerIdentity::Verified {
+            agent: None,
+            auth_method: AuthMethod::Token,
+            principal: "p".into(),
+            log_name: None,
+            credentials: [VerifiedCredential { agent: Some("a".into()), origin }].into(),
+        };
+        pipeline::sealed_for(&bench.bench.gateway, "purpose", &claim)
+    };
+    assert_eq!(sealed("ann"), sealed("ann"));
+    assert_ne!(sealed("ann"), sealed("bob"), "both have tokens of one agent");
 }
 
 #[tokio::test]
