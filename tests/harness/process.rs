@@ -4,6 +4,7 @@ use std::{
     fmt,
     fs::File,
     io::{BufRead, BufReader},
+    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     sync::mpsc,
@@ -38,7 +39,10 @@ pub struct FailedStart {
 impl FailedStart {
     /// Whether another program had the port.
     fn lacks_port(&self) -> bool {
-        self.log.lines().last().is_some_and(|line| line.contains("Address already in use"))
+        let used = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = used.local_addr().expect("it is bound");
+        let reason = TcpListener::bind(address).expect_err("it is used").to_string();
+        self.log.lines().last().is_some_and(|line| line.contains(&reason))
     }
 }
 

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeSet,
     fs,
-    num::NonZeroU32,
     path::PathBuf,
     sync::{
         Arc, Mutex,
@@ -17,10 +16,7 @@ use approval::{
     ConfirmError, ConsumeError, Demand, OpenError, Outcome, Principal, RequestId, RequestStatus,
     SettleError, Settlement, State, StoreFuture, Wanted,
 };
-use registry_core::{
-    Digest,
-    entity::policy::{Approval, ApprovalCondition, Approver},
-};
+use registry_core::{Digest, entity::policy::Approval};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{ApprovedRound, CallApprovals, LocalApprovals, NoApproval};
@@ -29,15 +25,7 @@ use crate::spending::SpendingClock;
 const APPROVE: Choice = Choice::Approve { standing: None };
 
 fn wanted(id: u128, arguments: &str) -> Wanted {
-    let rule = Approval {
-        when: ApprovalCondition::Always,
-        approvers: vec![Approver::Role],
-        quorum: NonZeroU32::MIN,
-        four_eyes: false,
-        expires_after: None,
-        standing_for: None,
-        show: vec![],
-    };
+    let rule = Approval::default();
     let caller = Principal { issuer: "i".to_owned(), subject: "s".to_owned(), person: None };
     let digest = Digest::compute(b"policy");
     let binding = Binding {

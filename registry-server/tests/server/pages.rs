@@ -5,14 +5,13 @@ mod provider;
 
 use std::{
     collections::BTreeSet,
-    num::NonZeroU32,
     sync::{Arc, LazyLock},
 };
 
 use approval::{Binding, Demand, Principal as Account, Request, RequestId, State, Wanted};
 use registry_core::{
     Digest, Document, Kind,
-    entity::policy::{Approval, ApprovalCondition, Approver},
+    entity::policy::{Approval, Approver},
 };
 use registry_proto::v1::{
     self, approval_service_client::ApprovalServiceClient, request_approval_response::Outcome,
@@ -180,15 +179,7 @@ fn message(wanted: &Wanted) -> v1::RequestApprovalRequest {
 }
 
 fn wanted(id: u128) -> Wanted {
-    let rule = Approval {
-        when: ApprovalCondition::Always,
-        approvers: vec![Approver::Role],
-        quorum: NonZeroU32::MIN,
-        four_eyes: false,
-        expires_after: None,
-        standing_for: None,
-        show: vec![],
-    };
+    let rule = Approval::default();
     let (policy, digest) = ("payments@1.0.0".to_owned(), POLICY.digest());
     let caller = Account {
         issuer: "https://callers.example".to_owned(),

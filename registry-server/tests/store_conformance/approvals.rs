@@ -1,6 +1,6 @@
 //! Requests for approvals of calls.
 
-use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use approval::{
     Attempt, Binding, Choice, Claim, ConsumeError, Current, DecideError, Decider, Demand,
@@ -8,10 +8,7 @@ use approval::{
     StandingWish, State, Wanted, limits::OPEN_PER_CALLER,
 };
 use futures_util::future::join_all;
-use registry_core::{
-    Digest, Timestamp,
-    entity::policy::{Approval, ApprovalCondition, Approver},
-};
+use registry_core::{Digest, Timestamp, entity::policy::Approval};
 use registry_server::store::{
     ApprovalContext, ApprovalQuery, GenerationCause, GrantQuery, LedgerFailure, SeenState, Store,
 };
@@ -35,13 +32,9 @@ fn account(subject: &str) -> Principal {
 
 fn wanted(id: u128, arguments: &str) -> Wanted {
     let rule = Approval {
-        when: ApprovalCondition::Always,
-        approvers: vec![Approver::Role],
-        quorum: NonZeroU32::MIN,
-        four_eyes: false,
         expires_after: Some(Duration::from_hours(1)),
         standing_for: Some(Duration::from_hours(1)),
-        show: vec![],
+        ..Approval::default()
     };
     let digest = Digest::compute(b"payments");
     Wanted {
