@@ -249,6 +249,29 @@ grep -q 'the budget fleet-total of the policy time-cost@1.0.0 has 0.045 of 0.05 
 show "${budget[@]}"
 stop "$second_pid"
 
+step "A policy demands that a person approves charges. The caller repeats its call, and the approval is used once"
+cat >"$work/approval.yaml" <<'YAML'
+schemaVersion: "2.0"
+policies:
+  - name: charge-approval
+    version: 1.0.0
+    appliesTo: { tools: [payment_charge] }
+    approval: { when: destructive, expiresAfter: PT1H, show: [/orderId, /amount] }
+YAML
+cat "$work/approval.yaml"
+show registryctl apply -f "$work/approval.yaml" --yes --wait --message "approve charges"
+payment='{"orderId": "o-5", "amount": 75, "currency": "GBP", "paymentMethod": {"type": "credit_card", "token": "tok_visa"}}'
+refused demo-client --url "$mcp" call payment_charge "$payment"
+show registryctl approvals list
+request=$(registryctl approvals list --output json | sed -n 's/.*"id": *"\([0-9a-f]\{32\}\)".*/\1/p' | head -1)
+show registryctl approvals show "$request"
+show registryctl approve "$request" --yes
+call payment_charge "$payment"
+refused demo-client --url "$mcp" call payment_charge "$payment"
+is_used() { registryctl approvals show "$request" | grep -qw succeeded; }
+until_true is_used
+show registryctl approvals list --all
+
 step "A policy redacts card numbers in results, and blocks keys in arguments"
 cat >"$work/privacy.yaml" <<'YAML'
 schemaVersion: "2.0"

@@ -22,7 +22,7 @@ use gateway_protocol::{
 };
 use http::{HeaderMap, HeaderName};
 use ledger::{BudgetKey, usage::UsageTotals};
-use policy::{ApplicablePolicies, Finding};
+use policy::{ApplicablePolicies, Finding, Purpose};
 use registry_core::{Amount, Catalog, Key, Kind, Revision};
 
 pub use self::metric::{Gauge, GaugeGuard, count_list, count_rejection};
@@ -82,6 +82,8 @@ pub struct CallRecord {
     tool: Box<str>,
     /// The composition that this step belongs to.
     composition: Option<Key>,
+    /// The purpose of a step.
+    purpose: Option<Purpose>,
     served: Option<Arc<ServedTool>>,
     /// The server of an operation without a tool.
     server: Option<Key>,
@@ -138,6 +140,7 @@ impl CallRecord {
             freshness: None,
             tool: kept(tool).into(),
             composition: None,
+            purpose: None,
             served: None,
             server: None,
             finding: None,
@@ -473,6 +476,7 @@ impl CallRecord {
             composition = self.composition.as_ref().map(|key| tracing::field::display(&key.name)),
             composition_version =
                 self.composition.as_ref().map(|key| tracing::field::display(&key.version)),
+            purpose = self.purpose.map(Purpose::as_str),
             tool_version = tool.map(|key| tracing::field::display(&key.version)),
             server = server.map(|key| tracing::field::display(name_of(key))),
             server_version = server.map(|key| tracing::field::display(&key.version)),

@@ -122,7 +122,7 @@ impl fmt::Display for Finding {
             ),
             Self::NoTarget { servers } => write!(
                 f,
-                "no target is configured for {}; their tools are not listed",
+                "no target is configured for {}; tools without a target are not listed",
                 list(servers)
             ),
             Self::UnusedTarget { target, versions } if versions.is_empty() => write!(
@@ -347,7 +347,8 @@ mod tests {
         };
         assert_eq!(found(two_servers(), &["server/a@*", "server/b@*"]), [reach("b")]);
         let only_a = found(two_servers(), &["server/a@1.0.0"]);
-        let no_target = "no-target: no target is configured for b; their tools are not listed";
+        let no_target =
+            "no-target: no target is configured for b; tools without a target are not listed";
         assert_eq!(only_a, [reach("a"), no_target.to_owned()]);
         let none = shared("this gateway has no target for any of them");
         assert_eq!(found(two_servers(), &[])[0], none);
@@ -381,7 +382,7 @@ mod tests {
         assert_eq!(
             found(a(), &["server/a@2.0.0"]),
             [
-                "no-target: no target is configured for a; their tools are not listed",
+                "no-target: no target is configured for a; tools without a target are not listed",
                 "target-unused: the target of server/a@2.0.0 serves no version in the catalog, \
                  which has 1.0.0; correct the `version` of the target, or register this version"
             ]

@@ -17,7 +17,7 @@ use gateway_policy::QuotaKey;
 use inspection::{
     Classes, DigestKey, Encoding, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Overlap,
     Part, Placeholder, Selection, each_string, find_placeholders, map_strings, redaction,
-    rewrite_json, rewrite_text,
+    rewrite_json, rewrite_text, settled_bytes,
 };
 use metrics::counter;
 use policy::{Direction, InspectionRules, Reason};
@@ -79,6 +79,25 @@ pub(crate) struct ChangedText {
     pub(crate) text: String,
     /// The violation by the first replaced value, for a text that cannot be changed.
     pub(crate) finding: policy::Finding,
+}
+
+/// A text that can continue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenText<'a> {
+    pub(crate) text: &'a str,
+    /// The end of what its receiver has, which is the context of the rest.
+    pub(crate) sent: usize,
+    /// Whether nothing follows.
+    pub(crate) is_whole: bool,
+}
+
+/// The findings of an open text up to a position.
+#[derive(Debug)]
+pub(crate) struct SettledText {
+    /// The end of the inspected part: the position, or the end of the finding around it.
+    pub(crate) end: usize,
+    /// The part with replaced values, from the end of the sent text. `None`: it is unchanged.
+    pub(crate) changed: Option<String>,
 }
 
 /// Findings whose values are replaced.
@@ -433,6 +452,62 @@ impl Inspection {
             }
         }
         inspected
+    }
+
+    /// Inspects an open text up to a position whose findings stay if more text follows. `cut` selects
+    /// the position, at most the given one. `None`: there is none.
+    pub(crate) fn settled(
+        &self,
+        open: OpenText<'_>,
+        place: &str,
+        cut: impl FnOnce(usize) -> Option<usize>,
+    ) -> (Option<SettledText>, Inspected) {
+        let OpenText { text, sent, is_whole } = open;
+        let mut inspected = Inspected::default();
+        // Only a text without a sent beginning can be a document. A JSON string is always readable.
+        let found = self.find(|inspector| match sent {
+            0 => inspector.json(&json_string(text)),
+            _ => Ok(inspector.text(text)),
+        });
+        let mut found = found.unwrap_or_default();
+        found.list.sort_by_key(|finding| finding.span.start);
+        let is_document = found.list.iter().any(|finding| finding.inner.is_some());
+        if is_document && !is_whole {
+            return (None, inspected);
+        }
+        let most = if is_whole { text.len() } else { settled_bytes(text, &found.list) };
+        let Some(mut end) = cut(most) else { return (None, inspected) };
+        let mut findings = Vec::new();
+        for finding in &found.list {
+            if is_document {
+                findings.push(finding);
+            } else if finding.span.start < end && sent < finding.span.end {
+                end = end.max(finding.span.end);
+                findings.push(finding);
+            }
+        }
+        let applied =
+            self.apply(findings.into_iter(), (place, &|_: &Finding| false), &mut inspected);
+        self.check_truncated(found.is_truncated, &mut inspected);
+        let Replaced { findings, first } = applied;
+        let mut changed = None;
+        if inspected.violation.is_none()
+            && let Some(finding) = first
+        {
+            let replacement = |overlap: &Overlap<'_>| self.replacement(overlap);
+            changed = if is_document {
+                let rewritten = rewrite_json(&json_string(text), findings, replacement).ok();
+                rewritten.and_then(|rewritten| serde_json::from_str(&rewritten).ok())
+            } else {
+                let starts = findings.iter().map(|finding| finding.span.start);
+                let start = starts.fold(sent, usize::min);
+                Some(rewrite_text(&text[..end], findings, replacement).split_off(start))
+            };
+            if changed.is_none() {
+                inspected.violation = Some(finding);
+            }
+        }
+        (Some(SettledText { end, changed }), inspected)
     }
 
     /// Whether enforced rules replace or block all values of each of these classes.

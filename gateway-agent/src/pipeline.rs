@@ -51,7 +51,7 @@ pub(crate) use self::{
     streams::EventStreamPlace,
     task::TaskOwner,
 };
-pub(crate) use self::{approval::withdraw as withdraw_approval, task::owner as sealed_for};
+pub(crate) use self::approval::{sealed_for, withdraw as withdraw_approval};
 pub use self::{
     error::{Error, PolicyDenial},
     gateway::{Gateway, GatewayParts},

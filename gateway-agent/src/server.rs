@@ -328,8 +328,14 @@ impl Reporting {
                 usage.report(&client, counting).await;
             }
         };
+        let sweep_end = stop.clone();
+        let sweeping = async move {
+            if let Some(own) = approvals.own {
+                sweep_end.run_until_cancelled(own.sweep()).await;
+            }
+        };
         let task = tokio::spawn(async move {
-            tokio::join!(spending, reporting_usage);
+            tokio::join!(spending, reporting_usage, sweeping);
         });
         RunningReports { task, approvals: approvals.calls, stop }
     }

@@ -88,7 +88,7 @@ pub(crate) struct FleetRateExceeded {
 }
 
 /// A failed attempt to reserve.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Failed {
     /// The position of the claim.
     claim: usize,
@@ -96,6 +96,8 @@ struct Failed {
     shortfall: Option<Shortfall>,
     /// Whether the ledger answered that it does not grant the claim.
     is_declined: bool,
+    /// Whether the ledger recovers, so that it grants nothing.
+    is_recovering: bool,
     /// Whether the call waited as long as it may.
     is_timeout: bool,
 }
@@ -248,8 +250,7 @@ impl Spending {
 
     fn attempt<C: Claim>(&self, claims: &[C]) -> Result<Reservation, Failed> {
         let now = self.clock.boot();
-        let failed =
-            |claim, shortfall| Failed { claim, shortfall, is_declined: false, is_timeout: false };
+        let failed = |claim, shortfall| Failed { claim, shortfall, ..Failed::default() };
         let mut accounts = Vec::with_capacity(claims.len());
         for (number, claim) in claims.iter().enumerate() {
             let account = self.spender.account(claim.key(), now);
@@ -273,7 +274,7 @@ impl Spending {
         self.add_budgets(claims);
         self.wake.notify_one();
         let mut progress = self.progress.subscribe();
-        let mut last = Failed { claim: 0, shortfall: None, is_declined: false, is_timeout: false };
+        let mut last = Failed::default();
         let reserved = async {
             loop {
                 if !self.is_available() {
@@ -298,8 +299,10 @@ impl Spending {
         let is_timeout = reserved.is_err();
         reserved.ok().flatten().ok_or_else(|| {
             let key = claims[last.claim].key();
-            let is_declined = lock(&self.waiting).is_declined(key, waiting.added);
-            Failed { is_declined, is_timeout, ..last }
+            let calls = lock(&self.waiting);
+            let is_declined = calls.is_declined(key, waiting.added);
+            let is_recovering = calls.is_recovering(key, waiting.added);
+            Failed { is_declined, is_recovering, is_timeout, ..last }
         })
     }
 
@@ -355,6 +358,7 @@ impl Spending {
             in_doubt,
             resets_at: self.end_of_window(charge),
             is_unavailable: !self.is_available(),
+            is_recovering: failed.is_recovering,
             is_timeout: failed.is_timeout,
         };
         Uncovered { charge: failed.claim, shortage }

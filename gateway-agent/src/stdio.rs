@@ -38,6 +38,14 @@ pub(crate) fn run(args: &Args, bridge: &StdioArgs) -> Result<(), ExitError> {
 /// Checks that the flags select one gateway. The flag parser cannot, because some flags can precede
 /// `stdio`.
 fn check(args: &Args, bridge: &StdioArgs) -> Result<(), String> {
+    if args.approve.is_some() {
+        return Err(
+            "--approve needs an admin address for the decisions, and a gateway over stdio \
+                    has none; start `gateway-agent --approve` as a service, and connect to it with \
+                    `stdio --gateway URL`"
+                .to_owned(),
+        );
+    }
     let flags = [
         ("--mcp-servers", args.mcp_servers.is_some()),
         ("--config", args.config.is_some()),

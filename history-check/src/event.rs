@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    approval_event::ApprovalEvent,
     budget_event::BudgetEvent,
     state::{Entity, SettingState},
 };
@@ -28,8 +29,8 @@ pub struct Line {
     pub us: u64,
     /// Milliseconds since 1970-01-01T00:00:00Z, on the recorder's wall clock.
     pub wall: u64,
-    /// The observer: `writer-0`, `follower-2`, `gateway-1`, `server-0`, `relay-2`, `payer-0`,
-    /// `backend`, `nemesis`, `recorder`. Servers and relays are numbered together, servers first.
+    /// The observer: `writer-0`, `follower-2`, `gateway-1`, `server-0`, `relay-2`, `payer-0`, `buyer-0`,
+    /// `approver`, `backend`, `nemesis`, `recorder`. Servers and relays are numbered together, servers first.
     pub who: String,
     /// What happened.
     #[serde(flatten)]
@@ -45,6 +46,8 @@ pub enum Workload {
     Catalog,
     /// Callers of tools with prices.
     Budgets,
+    /// Callers of tools that need approvals.
+    Approvals,
 }
 
 impl fmt::Display for Workload {
@@ -52,6 +55,7 @@ impl fmt::Display for Workload {
         f.write_str(match self {
             Self::Catalog => "catalog",
             Self::Budgets => "budgets",
+            Self::Approvals => "approvals",
         })
     }
 }
@@ -60,9 +64,10 @@ impl FromStr for Workload {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let all = [Self::Catalog, Self::Budgets];
+        let all = [Self::Catalog, Self::Budgets, Self::Approvals];
         let found = all.into_iter().find(|workload| workload.to_string() == text);
-        found.ok_or_else(|| format!("`{text}` is not a workload; use catalog or budgets"))
+        found
+            .ok_or_else(|| format!("`{text}` is not a workload; use catalog, budgets or approvals"))
     }
 }
 
@@ -168,13 +173,20 @@ pub enum Event {
         resends: bool,
     },
     /// All faults have ended and all followers had time to catch up. From here on, each follower
-    /// must have everything. With budgets: each gateway has restarted on its disk and reported.
+    /// must have everything. With budgets: each gateway has restarted on its disk and reported. With
+    /// approvals: the requests of the registry follow.
     Settled {},
     /// An event of a history with budgets.
     Budget {
         /// The event.
         #[serde(flatten)]
         budget: BudgetEvent,
+    },
+    /// An event of a history with approvals.
+    Approval {
+        /// The event.
+        #[serde(flatten)]
+        approval: ApprovalEvent,
     },
     /// The head of a log in the database of the servers or of a relay. Its commits follow.
     Log {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
+    approved_calls::{ApprovalSummary, ApprovedCalls},
     event::{Event, FORMAT, Line, Workload},
     log::{Log, RECORDER},
     replica::FollowerHistory,
@@ -59,6 +60,18 @@ impl History {
     /// The spending and its exceptions; `None` without budgets.
     pub fn spending(&self) -> Option<SpendingSummary> {
         (self.workload() == Workload::Budgets).then(|| Spending::new(&self.lines).summary())
+    }
+
+    /// The numbers of calls and approvals; `None` without approvals.
+    pub fn approvals(&self) -> Option<ApprovalSummary> {
+        let has_approvals = self.workload() == Workload::Approvals;
+        has_approvals.then(|| ApprovedCalls::new(&self.lines).summary())
+    }
+
+    /// The result of a history with budgets or approvals as text.
+    pub fn summary(&self) -> Option<String> {
+        let spending = self.spending().map(|spending| spending.to_string());
+        spending.or_else(|| Some(self.approvals()?.to_string()))
     }
 
     pub(crate) fn workload(&self) -> Workload {

@@ -40,8 +40,8 @@ fn report(file: &str, history: &History) -> u8 {
     });
     let (commits, lines) = (history.log.commits.len(), history.lines.len());
     println!("{file}: seed {}, {commits} commits, {lines} events", seed.unwrap_or_default());
-    if let Some(spending) = history.spending() {
-        println!("  {spending}");
+    if let Some(summary) = history.summary() {
+        println!("  {summary}");
     }
     let mut worst = 0;
     for validator in validators_of(history) {

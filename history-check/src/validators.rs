@@ -1,6 +1,7 @@
 //! One validator per invariant. A validator is a function from a history to its violations.
 
 mod acknowledged;
+mod approved;
 mod atomic;
 mod bookmarkable;
 mod budget;
@@ -13,8 +14,11 @@ mod linearizable;
 mod ordered;
 mod recovered;
 mod references;
+mod rejected;
 mod reliable;
 mod resumable;
+mod single;
+mod stored;
 mod unique;
 
 use crate::{event::Workload, history::History};
@@ -50,6 +54,7 @@ pub fn validators_of(history: &History) -> &'static [Validator] {
     match history.workload() {
         Workload::Catalog => &VALIDATORS,
         Workload::Budgets => &BUDGET_VALIDATORS,
+        Workload::Approvals => &APPROVAL_VALIDATORS,
     }
 }
 
@@ -74,6 +79,30 @@ pub const BUDGET_VALIDATORS: [Validator; 4] = [
         name: "recovered",
         invariant: "restarted gateways leave no rights in doubt, and a crash overcharges at most one second",
         check: recovered::check,
+    },
+];
+
+/// The validators of histories with approvals.
+pub const APPROVAL_VALIDATORS: [Validator; 4] = [
+    Validator {
+        name: "approved",
+        invariant: "each executed call was approved before, for its caller and its arguments",
+        check: approved::check,
+    },
+    Validator {
+        name: "single",
+        invariant: "an approval is used by one call, which is sent once, and a round is continued once",
+        check: single::check,
+    },
+    Validator {
+        name: "rejected",
+        invariant: "rejected calls are not sent, and state their reason",
+        check: rejected::check,
+    },
+    Validator {
+        name: "stored",
+        invariant: "a used approval is never open again",
+        check: stored::check,
     },
 ];
 

@@ -1,11 +1,13 @@
 //! Records histories of real servers, gateways and Postgres, with writers, readers and followers,
-//! or with callers of priced tools, while a nemesis injects faults. One seed determines the plan; thread scheduling is not
-//! deterministic.
+//! or with callers of tools that have prices or need approvals, while a nemesis injects faults. One seed
+//! determines the plan; thread scheduling is not deterministic.
 
+mod approvals;
 mod budgets;
 mod caller;
 mod corruption;
 mod entity;
+mod fleet;
 mod follower;
 mod follower_state;
 mod gateway;
@@ -24,7 +26,9 @@ pub mod soak;
 mod workload;
 mod writer;
 
-pub use budgets::{BudgetPlan, record_budgets};
+pub use approvals::record_approvals;
+pub use budgets::record_budgets;
+pub use fleet::FleetPlan;
 pub use plan::Plan;
 pub use postgres::Postgres;
 pub use run::{Recorded, record};

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use clap::{Parser, Subcommand};
 use history_check::Workload;
 use proof::{
-    BudgetPlan, Plan, Postgres,
+    FleetPlan, Plan, Postgres,
     soak::{Soak, record_seed, soak},
 };
 use registry_core::parse_duration;
@@ -21,7 +21,7 @@ struct Cli {
 enum Command {
     /// Records the history of one seed into DIR/history.jsonl.
     Record {
-        /// Workload: catalog or budgets.
+        /// Workload: catalog, budgets or approvals.
         #[arg(long, default_value_t = Workload::Catalog)]
         workload: Workload,
         /// Seed of the plan.
@@ -33,7 +33,7 @@ enum Command {
     },
     /// Prints the plan of a seed.
     Plan {
-        /// Workload: catalog or budgets.
+        /// Workload: catalog, budgets or approvals.
         #[arg(long, default_value_t = Workload::Catalog)]
         workload: Workload,
         /// Seed of the plan.
@@ -42,7 +42,8 @@ enum Command {
     },
     /// Records and checks histories for a time; fails if one violates an invariant.
     Soak {
-        /// Workload: catalog or budgets [default: both, every third history has budgets].
+        /// Workload: catalog, budgets or approvals [default: all, budgets and approvals in every third
+        /// history].
         #[arg(long)]
         workload: Option<Workload>,
         /// Time during which histories are started: 90s, 10m, 2h.
@@ -79,7 +80,9 @@ async fn main() -> ExitCode {
         Command::Plan { workload, seed } => {
             let shown = match workload {
                 Workload::Catalog => Plan::from_seed(seed).shown(),
-                Workload::Budgets => BudgetPlan::from_seed(seed).shown(),
+                Workload::Budgets | Workload::Approvals => {
+                    FleetPlan::from_seed(workload, seed).shown()
+                }
             };
             println!("{}", shown.join("\n"));
         }

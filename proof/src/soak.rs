@@ -11,15 +11,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use history_check::{History, SpendingSummary, Workload, validators_of};
+use history_check::{History, Workload, validators_of};
 use tokio::task::JoinSet;
 
-use crate::{BudgetPlan, Plan, Postgres, Recorded, record, record_budgets};
+use crate::{FleetPlan, Plan, Postgres, Recorded, record, record_approvals, record_budgets};
 
 /// The parameters of a soak run.
 #[derive(Debug, Clone)]
 pub struct Soak {
-    /// The workload. Without one, every third history has budgets.
+    /// The workload. Without one, every third history has budgets or approvals.
     pub workload: Option<Workload>,
     /// The first seed; the next histories use the following numbers.
     pub seed: u64,
@@ -101,7 +101,11 @@ impl Tally {
 
 /// The workload of a seed among all.
 fn mixed(seed: u64) -> Workload {
-    if seed.is_multiple_of(3) { Workload::Budgets } else { Workload::Catalog }
+    match seed % 9 {
+        0 | 3 => Workload::Budgets,
+        6 => Workload::Approvals,
+        _ => Workload::Catalog,
+    }
 }
 
 /// Records the history of a seed.
@@ -113,7 +117,12 @@ pub async fn record_seed(
 ) -> io::Result<Recorded> {
     match workload {
         Workload::Catalog => record(&Plan::from_seed(seed), postgres, dir).await,
-        Workload::Budgets => record_budgets(&BudgetPlan::from_seed(seed), postgres, dir).await,
+        Workload::Budgets => {
+            record_budgets(&FleetPlan::from_seed(workload, seed), postgres, dir).await
+        }
+        Workload::Approvals => {
+            record_approvals(&FleetPlan::from_seed(workload, seed), postgres, dir).await
+        }
     }
 }
 
@@ -125,8 +134,8 @@ async fn one(workload: Workload, seed: u64, postgres: Postgres, dir: PathBuf) ->
     let recorded = recorded.unwrap_or_else(|e| panic!("seed {seed}: {}: {e}", dir.display()));
     let file = dir.join("history.jsonl");
     let text = std::fs::read_to_string(&file).expect("the history was written");
-    let checking = tokio::task::spawn_blocking(move || (verdict(&text), spending(&text)));
-    let (verdict, spending) = checking.await.expect("validators do not break");
+    let checking = tokio::task::spawn_blocking(move || (verdict(&text), summary(&text)));
+    let (verdict, summary) = checking.await.expect("validators do not break");
     let counts = recorded.counts;
     println!(
         "{workload} seed {seed}: {} faults, {} commits, {} events, {:.1} s: {}",
@@ -136,8 +145,8 @@ async fn one(workload: Workload, seed: u64, postgres: Postgres, dir: PathBuf) ->
         recorded.took.as_secs_f64(),
         if verdict.is_empty() { "ok".to_owned() } else { verdict.join("; ") }
     );
-    if let Some(spending) = spending {
-        println!("  {spending}");
+    if let Some(summary) = summary {
+        println!("  {summary}");
     }
     let violated = if verdict.is_empty() {
         let _ = std::fs::remove_dir_all(&dir);
@@ -173,7 +182,7 @@ pub fn verdict(text: &str) -> Vec<String> {
     validators_of(&history).iter().filter_map(violated).collect()
 }
 
-/// The spending of a history with budgets.
-fn spending(text: &str) -> Option<SpendingSummary> {
-    History::parse(text).ok()?.spending()
+/// The result of a history with budgets or approvals.
+fn summary(text: &str) -> Option<String> {
+    History::parse(text).ok()?.summary()
 }

@@ -150,6 +150,7 @@ fn code(error: &Error) -> u8 {
         | Error::Tls(_)
         | Error::Oidc(_)
         | Error::Webhook(_)
+        | Error::Currency(_)
         | Error::Web(_)
         | Error::ApprovalKey(_)
         | Error::CheckpointKey(_)

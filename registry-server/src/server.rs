@@ -81,6 +81,9 @@ pub enum Error {
     /// An unusable webhook of alerts.
     #[error(transparent)]
     Webhook(#[from] ledger::InvalidWebhook),
+    /// A currency other than that of the stored amounts.
+    #[error(transparent)]
+    Currency(#[from] ledger::OtherCurrency),
     /// Pages that cannot be served.
     #[error(transparent)]
     Web(#[from] web::Error),
@@ -354,6 +357,7 @@ async fn open_ledger(
     let ledger = opened.map_err(|error| match error {
         ledger::OpenError::Store(error) => Error::Store(error),
         ledger::OpenError::Webhook(error) => Error::Webhook(error),
+        ledger::OpenError::Currency(error) => Error::Currency(error),
     })?;
     let ledger = Arc::new(ledger);
     let pages = config.web.public_url.as_ref().map(|public| public.origin().to_owned());

@@ -453,6 +453,7 @@ fn invalid_bridge_arguments_are_reported() {
         (&["--gateway", "http://127.0.0.1:1", "--token-file", &missing], "cannot be read"),
         (&["--gateway", "http://192.0.2.1", "--token", "t"], "--allow-insecure-token"),
         (&["--config", &missing], "cannot read the file"),
+        (&["--config", &missing, "--approve", "destructive"], "--gateway"),
     ] {
         let mut command = Command::new(binary("gateway-agent"));
         let output = command.arg("stdio").args(arguments).output().expect("it runs");

@@ -10,7 +10,7 @@ use crate::scripted_server::{self, Script, ScriptedServer};
 fn card() -> Value {
     json!({
         "name": "Research Agent", "version": "2.1.0", "description": "Finds things out",
-        "url": "https://r.example/a2a", "protocolVersion": "0.3.0",
+        "url": "https://r.example/mcp", "protocolVersion": "0.3.0",
         "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
         "skills": [{ "id": "r", "name": "R", "description": "Finds", "tags": ["x"] }],
         "capabilities": { "extensions": [{ "uri": "urn:agentgateway:sbom", "params": { "depends": [
@@ -20,12 +20,16 @@ fn card() -> Value {
 
 /// Serves the card at one path only.
 fn at(path: &'static str) -> Script {
+    card_at(path, card())
+}
+
+fn card_at(path: &'static str, card: Value) -> Script {
     Arc::new(move |head, _| {
         let is_here = head.starts_with(&format!("GET {path} "));
         let missing = || {
             "HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".to_owned()
         };
-        Some(if is_here { scripted_server::json_answer(&card()) } else { missing() })
+        Some(if is_here { scripted_server::json_answer(&card) } else { missing() })
     })
 }
 
@@ -52,6 +56,30 @@ async fn card_is_registered_with_dependencies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn root_card_of_other_agent_is_rejected() {
+    let registry = Registry::start();
+    let own = ScriptedServer::start(at("/mcp/.well-known/agent-card.json")).await;
+    registry.apply_example();
+    registry.run(&["import", "a2a", &own.url, "--apply", "--yes"]);
+    let mut other = card();
+    other["url"] = json!("https://r.example/other");
+    let server = ScriptedServer::start(card_at("/.well-known/agent-card.json", other)).await;
+    let failed = registry.ctl(&["import", "a2a", &server.url, "--name", "office/typo"]);
+    assert_eq!((failed.code, failed.stdout.as_str()), (4, ""), "{failed:?}");
+    let root = server.url.trim_end_matches("/mcp");
+    assert!(failed.stderr.contains(&format!("{root}/.well-known/agent-card.json")), "{failed:?}");
+    let target = format!("agent:Research-Agent@2.1.0={}", server.url);
+    let drift = registry.ctl(&["drift", "--target", &target, "--output", "json"]);
+    assert_eq!(drift.code, 4, "{drift:?}");
+    let compared = &drift.json()["servers"][0];
+    assert!(compared["error"].is_string(), "{compared}");
+    assert_eq!(compared["differences"], json!([]));
+    // An explicit URL of the root means its agent.
+    let of_root = registry.ctl(&["import", "a2a", root, "--name", "office/other"]);
+    assert!(of_root.success(), "{of_root:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn target_of_agent_has_no_secret() {
     let server = ScriptedServer::start(at("/mcp/.well-known/agent-card.json")).await;
     let words =
@@ -60,7 +88,7 @@ async fn target_of_agent_has_no_secret() {
     let target = done.stderr.lines().last().unwrap_or_default().trim_start();
     insta::assert_snapshot!(
         target,
-        @r#"- { agent: office/writer, version: "2.1.0", http: "https://r.example/a2a", headers: { "X-Key": { env: X_KEY } }, timeout: 30000ms }"#
+        @r#"- { agent: office/writer, version: "2.1.0", http: "https://r.example/mcp", headers: { "X-Key": { env: X_KEY } }, timeout: 30000ms }"#
     );
     let words = [&words[..], &["--output", "json"]].concat();
     let done = ctl("http://127.0.0.1:1", &words);

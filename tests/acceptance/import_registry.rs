@@ -157,6 +157,27 @@ fn misspelled_field_is_rejected_by_import() {
 }
 
 #[test]
+fn error_of_wrong_value_names_no_import() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("tool.yaml");
+    let registry = Registry::start();
+    registry.apply_example();
+    let tool = |more: &str| {
+        format!(
+            "schemaVersion: \"2.0\"\ntools:\n  - name: fetch_again\n    version: 1.0.0\n    \
+             source: {{ server: fetch-server, serverVersion: 1.2.3, tool: fetch }}\n    {more}\n"
+        )
+    };
+    for more in ["annotations: { readOnlyHint: yes }", "metadata: []"] {
+        std::fs::write(&path, tool(more)).expect("written");
+        let path = path.to_str().expect("UTF-8");
+        let refused = registry.ctl(&["apply", "-f", path, "--dry-run"]);
+        assert_eq!(refused.code, 1, "{more}: {refused:?}");
+        assert!(!refused.stderr.contains("import registry"), "{more}: {refused:?}");
+    }
+}
+
+#[test]
 fn migration_files_name_repairing_import() {
     let dir = tempfile::tempdir().expect("a directory");
     for (i, phase) in migration_phases().iter().enumerate() {

@@ -187,6 +187,24 @@ async fn apply_locked_rejects_drift_with_location() {
 }
 
 #[test]
+fn references_inside_files_need_no_lock() {
+    let requirements = r#"{ "schemas": { "SearchQuery": "~1.0" } }"#;
+    let project = Project::new(Registry::start(), requirements);
+    assert!(project.lock(&[]).success());
+    let (mine, user) = (project.path("mine.json"), project.path("user.json"));
+    fs::write(&mine, TOOL).expect("written");
+    project.registry.apply_file(&mine);
+    let refers = r##"{ "schemaVersion": "2.0",
+        "schemas": [{ "name": "User", "version": "1.0.0", "schema": { "$ref": "#Mine:1.0.0" } }] }"##;
+    fs::write(&user, refers).expect("written");
+    let alone = ["apply", "-f", text(&user), "--locked", "--dry-run"];
+    let missing = project.run(&alone, &[]);
+    assert!(missing.code == 1 && missing.has_code("lock-missing"), "{missing:?}");
+    let both = project.run(&alone, &["-f", text(&mine)]);
+    assert!(both.success(), "{both:?}");
+}
+
+#[test]
 fn lock_of_other_registry_is_rejected() {
     let project = Project::new(Registry::start(), QUERY);
     assert!(project.lock(&[]).success());

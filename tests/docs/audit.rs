@@ -29,6 +29,7 @@ const FIELDS: &[(&str, &str)] = &[
     ),
     ("composition", "the composition that made the call, for `composition/step`"),
     ("composition_version", "its version"),
+    ("purpose", "purpose of a step: `step` or `compensation`"),
     ("tool_version", "version of the called tool"),
     ("server", "server of the tool, or `agent/NAME`"),
     ("server_version", "its version"),

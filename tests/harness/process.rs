@@ -4,6 +4,7 @@ use std::{
     fmt,
     fs::File,
     io::{BufRead, BufReader},
+    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     sync::mpsc,
@@ -35,6 +36,16 @@ pub struct FailedStart {
     pub log: String,
 }
 
+impl FailedStart {
+    /// Whether another program had the port.
+    fn lacks_port(&self) -> bool {
+        let used = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = used.local_addr().expect("it is bound");
+        let reason = TcpListener::bind(address).expect_err("it is used").to_string();
+        self.log.lines().last().is_some_and(|line| line.contains(&reason))
+    }
+}
+
 impl fmt::Display for FailedStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "exit code {:?} before listening:\n{}", self.code, self.log)
@@ -62,7 +73,12 @@ impl Process {
     /// Starts a program and waits for a line with `listening on`. Its standard error goes to a file
     /// in `dir`, which is printed on failures.
     pub fn start(name: &str, dir: &Path, configure: impl FnOnce(&mut Command)) -> Self {
-        Self::try_start(name, dir, configure).unwrap_or_else(|e| panic!("{e}"))
+        let mut command = Command::new(binary(name));
+        configure(&mut command);
+        // Another program can have the port of an earlier run.
+        let mut starts = (0..5).map(|_| Self::spawn(name, dir, &mut command));
+        let started = starts.find(|started| !started.as_ref().is_err_and(FailedStart::lacks_port));
+        started.expect("a free port").unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// Like [`Process::start`]. A program that exits before it listens is an error.
@@ -78,6 +94,10 @@ impl Process {
 
     /// Like [`Process::try_start`], for any program.
     pub fn run(name: &str, dir: &Path, mut command: Command) -> Result<Self, FailedStart> {
+        Self::spawn(name, dir, &mut command)
+    }
+
+    fn spawn(name: &str, dir: &Path, command: &mut Command) -> Result<Self, FailedStart> {
         let stderr = dir.join(format!("{name}.stderr.log"));
         let log = File::options().create(true).append(true).open(&stderr).expect("a log file");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);

@@ -235,6 +235,15 @@ impl Card {
     }
 }
 
+/// Whether one of a card's addresses has this path. The card at the root of a host can belong to another agent of the
+/// host. Hosts are not compared, because proxies change them.
+pub fn has_address_at(card: &Value, path: &str) -> bool {
+    let interfaces = card.as_object().map(legacy::card::interfaces).unwrap_or_default();
+    let urls = interfaces.iter().filter_map(|interface| interface["url"].as_str());
+    let mut urls = urls.filter_map(|url| url.parse::<http::Uri>().ok());
+    urls.any(|url| url.path().trim_end_matches('/') == path.trim_end_matches('/'))
+}
+
 /// The strong entity tag of a served card.
 pub fn entity_tag(card: &Value) -> String {
     let digest = Digest::compute(&canonical_bytes(card)).to_string();

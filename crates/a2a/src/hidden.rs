@@ -1,5 +1,7 @@
 //! Removes the addresses of an agent from its card, its answers and its errors.
 
+use std::ops::Range;
+
 use http::Uri;
 use serde_json::Value;
 
@@ -7,6 +9,9 @@ use crate::error::Failure;
 
 /// The replacement of an agent's host in its answers. No host has this name (RFC 6761).
 pub const REPLACEMENT: &str = "agent.invalid";
+
+/// The length of a colon and a port.
+const PORT_BYTES: usize = 6;
 
 /// The hosts to remove and their replacement.
 #[derive(Debug, Clone)]
@@ -115,15 +120,22 @@ impl Hidden {
         self.replaced(text).is_some()
     }
 
-    /// The text with the gateway's host in place of the hidden ones. `None`: it has none.
-    fn replaced(&self, text: &str) -> Option<String> {
-        let mut result: Option<String> = None;
+    /// The text that replaces a host.
+    pub fn replacement(&self) -> &str {
+        &self.replacement
+    }
+
+    /// The hosts with their ports in a text, in their order.
+    pub fn find(&self, text: &str) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        if self.hosts.is_empty() {
+            return found;
+        }
+        let lower = text.to_ascii_lowercase();
         for hidden in &self.hosts {
-            let text = result.as_deref().unwrap_or(text);
-            let lower = text.to_ascii_lowercase();
-            let (mut out, mut copied, mut from) = (String::new(), 0, 0);
-            while let Some(found) = lower[from..].find(hidden.as_str()) {
-                let (start, mut end) = (from + found, from + found + hidden.len());
+            let mut from = 0;
+            while let Some(at) = lower[from..].find(hidden.as_str()) {
+                let (start, mut end) = (from + at, from + at + hidden.len());
                 from = end;
                 if !is_host(&lower, hidden, start..end) {
                     continue;
@@ -131,26 +143,66 @@ impl Hidden {
                 let port = lower[end..].strip_prefix(':').unwrap_or_default();
                 let digits = port.bytes().take_while(u8::is_ascii_digit).count();
                 end += if digits == 0 { 0 } else { digits + 1 };
-                out.push_str(&text[copied..start]);
-                out.push_str(&self.replacement);
-                (copied, from) = (end, end);
-            }
-            if copied > 0 {
-                out.push_str(&text[copied..]);
-                result = Some(out);
+                found.push(start..end);
+                from = end;
             }
         }
-        result
+        // Longer hosts come first, and win.
+        found.sort_by_key(|place| place.start);
+        found.dedup_by(|next, place| next.start < place.end);
+        found
+    }
+
+    /// The start of the end of a text that is a part of a host, or a host that further text can
+    /// continue. The length of the text: it has no such end.
+    pub fn open_start(&self, text: &str) -> usize {
+        let is_open = |end: &str| {
+            self.hosts.iter().any(|host| {
+                let known = &end.as_bytes()[..end.len().min(host.len())];
+                let rest = &end.as_bytes()[known.len()..];
+                known.eq_ignore_ascii_case(&host.as_bytes()[..known.len()])
+                    && match rest {
+                        [] | [b'.'] => true,
+                        [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
+                        _ => false,
+                    }
+            })
+        };
+        let longest = self.hosts.iter().map(String::len).max().unwrap_or_default() + PORT_BYTES;
+        let from = text.ceil_char_boundary(text.len().saturating_sub(longest));
+        let mut ends = text[from..].char_indices().map(|(at, _)| from + at);
+        let open = ends.find(|at| starts_host(&text.as_bytes()[..*at]) && is_open(&text[*at..]));
+        open.unwrap_or(text.len())
+    }
+
+    /// The text with the gateway's host in place of the hidden ones. `None`: it has none.
+    fn replaced(&self, text: &str) -> Option<String> {
+        let found = self.find(text);
+        let (mut replaced, mut copied) = (String::new(), 0);
+        for place in found {
+            replaced.push_str(&text[copied..place.start]);
+            replaced.push_str(&self.replacement);
+            copied = place.end;
+        }
+        (copied > 0).then(|| replaced + &text[copied..])
     }
 }
 
-/// Whether the text at this place is the whole host, also after a percent-encoded character.
-fn is_host(lower: &str, hidden: &str, place: std::ops::Range<usize>) -> bool {
-    let (before, after) = (&lower.as_bytes()[..place.start], &lower.as_bytes()[place.end..]);
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
+}
+
+/// Whether a host can follow this text, also after a percent-encoded character.
+fn starts_host(before: &[u8]) -> bool {
     let is_escaped = matches!(before, [.., b'%', high, low]
         if high.is_ascii_hexdigit() && low.is_ascii_hexdigit());
-    let starts = is_escaped || !before.last().is_some_and(|byte| is_name(*byte) || *byte == b'.');
+    is_escaped || !before.last().is_some_and(|byte| is_name(*byte) || *byte == b'.')
+}
+
+/// Whether the text at this place is the whole host.
+fn is_host(lower: &str, hidden: &str, place: Range<usize>) -> bool {
+    let (before, after) = (&lower.as_bytes()[..place.start], &lower.as_bytes()[place.end..]);
+    let starts = starts_host(before);
     let ends = match after {
         [b'.', next, ..] | [next, ..] => !is_name(*next),
         [] => true,

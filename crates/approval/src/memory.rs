@@ -149,9 +149,19 @@ impl MemoryApprovals {
         transitions
     }
 
-    /// Ends a standing grant.
-    pub fn revoke(&mut self, origin: RequestId) -> Option<StandingGrant> {
-        self.grants.remove(&origin)
+    /// Ends a standing grant, and cancels its unused approvals.
+    pub fn revoke(
+        &mut self,
+        origin: RequestId,
+        by: &Principal,
+        now: Timestamp,
+    ) -> Option<Recorded<StandingGrant>> {
+        let value = self.grants.remove(&origin)?;
+        let requests = self.requests.values();
+        let changed = requests.filter_map(|request| request.lose_grant(origin, by, now));
+        let changed: Vec<_> = changed.collect();
+        let transitions = changed.into_iter().map(|changed| self.replace(changed)).collect();
+        Some(Recorded { value, transitions })
     }
 
     /// A request.

@@ -147,7 +147,7 @@ pub enum ConfirmError {
 pub enum Canceller<'a> {
     /// The caller.
     Caller(&'a Principal),
-    /// A principal with the role `governor`.
+    /// A principal with the role `governor`, or one that ended the standing grant.
     Operator(&'a Principal),
 }
 
@@ -231,6 +231,14 @@ impl Request {
             state if state.is_open() => Ok(Some(self.step(State::Cancelled, by, now))),
             state => Err(CancelError::NotOpen(state)),
         }
+    }
+
+    /// Cancels an unused approval by a standing grant that a principal ended.
+    pub fn lose_grant(&self, origin: RequestId, by: &Principal, now: Timestamp) -> Option<Changed> {
+        let is_unused = self.state_at(now) == State::Approved;
+        let is_affected = is_unused && self.granted_by == Some(origin);
+        let by = Actor::Operator { principal: by.clone() };
+        is_affected.then(|| self.step(State::Cancelled, by, now))
     }
 
     /// Ends an open request whose definition or policies have changed.

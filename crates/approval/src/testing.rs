@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
 
 use registry_core::{
     Digest, Timestamp,
-    entity::policy::{Approval, ApprovalCondition, Approver},
+    entity::policy::{Approval, Approver},
 };
 
 use crate::{
@@ -42,15 +42,7 @@ pub(crate) fn decider(subject: &str) -> Decider {
 }
 
 pub(crate) fn rule() -> Approval {
-    Approval {
-        when: ApprovalCondition::Always,
-        approvers: vec![Approver::Role],
-        quorum: NonZeroU32::MIN,
-        four_eyes: false,
-        expires_after: None,
-        standing_for: None,
-        show: vec![],
-    }
+    Approval::default()
 }
 
 pub(crate) fn quorum(count: u32) -> Approval {

@@ -159,6 +159,11 @@ impl RequestContext {
         self.buffered.as_ref().map_or(&None, |buffered| buffered.quota_key())
     }
 
+    /// Returns the context without the members of `_meta` that the protocol does not define.
+    pub fn without_meta(&self) -> Self {
+        Self { meta: Vec::new(), ..self.clone() }
+    }
+
     /// Returns the context without support for tasks, whose results would bypass the projection.
     pub fn without_tasks(&self) -> Self {
         Self { capabilities: self.capabilities.without_extension(TASKS), ..self.clone() }

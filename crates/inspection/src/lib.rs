@@ -20,6 +20,7 @@ mod prefilter;
 mod rewrite;
 mod scan;
 mod search;
+mod stream;
 
 pub use self::{
     class::Classes,
@@ -30,4 +31,5 @@ pub use self::{
     json::{InvalidJson, MAX_DEPTH, each_string, map_strings},
     placeholder::{InvalidPlaceholder, Placeholder, find_placeholders, redaction},
     rewrite::{KeyFinding, Overlap, rewrite_json, rewrite_text},
+    stream::settled_bytes,
 };

@@ -77,11 +77,19 @@ pub struct CedarProblem {
     pub message: String,
     /// The remedy.
     pub help: Option<String>,
+    /// Whether other types of the arguments can solve it.
+    pub is_of_arguments: bool,
 }
 
 impl fmt::Display for CedarProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Cedar line {}, column {}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl CedarProblem {
+    fn of_statement(line: usize, message: String, help: Option<String>) -> Self {
+        Self { line, column: 1, message, help, is_of_arguments: false }
     }
 }
 
@@ -148,7 +156,7 @@ impl Conditions {
             let line = line.unwrap_or(1);
             let json = policy.to_json().map_err(|error| {
                 let message = error.to_string();
-                vec![CedarProblem { line, column: 1, message, help: None }]
+                vec![CedarProblem::of_statement(line, message, None)]
             })?;
             Ok(Statement { policy: policy.clone(), reads: Reads::of(&json), line })
         });
@@ -231,10 +239,14 @@ impl Conditions {
         };
         let validated =
             calls.validate(|validator| Some(validator?.validate(&set, ValidationMode::Strict)));
-        match validated {
-            Some(result) => self.read_result(&result, calls.arguments()),
-            None => failed("the schema of the arguments has no form in Cedar".to_owned()),
+        if let Some(result) = validated {
+            return self.read_result(&result, calls.arguments());
         }
+        let mut failed = failed("the schema of the arguments has no form in Cedar".into());
+        for problem in &mut failed.problems {
+            problem.is_of_arguments = true;
+        }
+        failed
     }
 
     fn read_result(&self, result: &ValidationResult, arguments: &ArgumentType) -> TypeCheck {
@@ -246,7 +258,8 @@ impl Conditions {
         let guarded = guarded.filter_map(|statement| {
             let message = statement.find_unreadable(arguments)?;
             let help = Some(UNREADABLE_HELP.to_owned());
-            Some(CedarProblem { line: statement.line, column: 1, message, help })
+            let problem = CedarProblem::of_statement(statement.line, message, help);
+            Some(CedarProblem { is_of_arguments: true, ..problem })
         });
         let problems: BTreeSet<_> = result
             .validation_errors()
@@ -254,18 +267,21 @@ impl Conditions {
                 let offset = error.labels().and_then(|mut labels| labels.next());
                 let offset = offset.map_or(0, |label| label.offset());
                 let message = without_policy_id(&error.to_string());
+                let mut statements = self.statements.iter();
+                let statement =
+                    statements.find(|statement| statement.policy.id() == error.policy_id());
                 let unreadable = || {
-                    let mut statements = self.statements.iter();
-                    let statement =
-                        statements.find(|statement| statement.policy.id() == error.policy_id())?;
-                    let reason = statement.find_unreadable(arguments)?;
+                    let reason = statement?.find_unreadable(arguments)?;
                     Some(format!("{reason}; {UNREADABLE_HELP}"))
                 };
+                let reads_arguments = statement.is_some_and(Statement::reads_arguments);
+                let is_of_arguments = reads_arguments && is_of_arguments(error, &message);
                 let help = find_remedy(error, &message)
                     .map(str::to_owned)
                     .or_else(unreadable)
                     .or_else(|| Some(without_policy_id(&error.help()?.to_string())));
-                problem(&self.text, offset, message, help)
+                let problem = problem(&self.text, offset, message, help);
+                CedarProblem { is_of_arguments, ..problem }
             })
             .chain(guarded)
             .collect();
@@ -291,24 +307,41 @@ fn unknown_purpose(line: usize, purpose: &str) -> CedarProblem {
     let known = Purpose::ALL.map(Purpose::as_str).join(", ");
     let message = format!("no call has the purpose {purpose:?}");
     let help = format!("compare `context.purpose` with one of {known}");
-    CedarProblem { line, column: 1, message, help: Some(help) }
+    CedarProblem::of_statement(line, message, Some(help))
+}
+
+/// Whether an action without arguments reads them.
+fn lacks_arguments(message: &str) -> bool {
+    let is_place = |action: Action| {
+        let place = format!("`arguments` in context for Action::\"{}\"", action.as_str());
+        !action.has_arguments() && message.contains(&place)
+    };
+    Action::ALL.into_iter().any(is_place)
+}
+
+/// Whether other types of the arguments can solve an error of a statement that reads them.
+fn is_of_arguments(error: &ValidationError, message: &str) -> bool {
+    match error {
+        ValidationError::UnrecognizedEntityType(_) | ValidationError::UnrecognizedActionId(_) => {
+            false
+        }
+        ValidationError::UnsafeAttributeAccess(_)
+        | ValidationError::UnsafeOptionalAttributeAccess(_) => {
+            let is_argument =
+                message.contains("`arguments") && message.contains(" in context for ");
+            is_argument && !lacks_arguments(message)
+        }
+        _ => true,
+    }
 }
 
 /// The remedy of an error, if Cedar suggests none or a wrong one.
 fn find_remedy(error: &ValidationError, message: &str) -> Option<&'static str> {
-    let lacks_arguments = |action: Action| {
-        let place = format!("`arguments` in context for Action::\"{}\"", action.as_str());
-        !action.has_arguments() && message.contains(&place)
-    };
     match error {
-        ValidationError::UnsafeAttributeAccess(_)
-            if Action::ALL.into_iter().any(lacks_arguments) =>
-        {
-            Some(
-                "only calls of tools and messages to skills have arguments: restrict the statement \
+        ValidationError::UnsafeAttributeAccess(_) if lacks_arguments(message) => Some(
+            "only calls of tools and messages to skills have arguments: restrict the statement \
                  with `action == Action::\"call\"` or `action == Action::\"send\"`",
-            )
-        }
+        ),
         ValidationError::UnexpectedType(_) | ValidationError::IncompatibleTypes(_)
             if message.split_whitespace().any(|word| word == "decimal") =>
         {
@@ -340,6 +373,7 @@ fn problem(text: &str, offset: usize, message: String, help: Option<String>) -> 
         column: before[line_start..].chars().count() + 1,
         message,
         help,
+        is_of_arguments: false,
     }
 }
 

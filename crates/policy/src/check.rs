@@ -1,6 +1,7 @@
 //! Checks at registration: the conditions of policies against the arguments of the tools that they
-//! select, and the prices of calls under budgets.
+//! select, the prices of calls under budgets, inspections, and approvals.
 
+mod approval;
 mod indexed;
 mod inspection;
 mod spending;
@@ -80,9 +81,7 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
         let key = document.key();
         let problems: Vec<_> = match key.kind {
             Kind::Policy => {
-                let warnings = spending.check_policy(document, &resources);
-                let warnings =
-                    warnings.into_iter().chain(inspections.check_policy(document, &resources));
+                let warnings = policy_warnings(document, &resources, &spending, &inspections);
                 let problems = check_policy(document, &resources, breaks);
                 let is_break = |problem: &Diagnostic| problem.code == Code::PolicyIncompatible;
                 if breaks == PolicyBreaks::Allow
@@ -134,9 +133,7 @@ pub fn check_document(
         Kind::Policy => {
             let resources = SelectableResources::new(&after, &calls);
             let inspections = InspectionPolicies::new(&after);
-            let warnings = spending.check_policy(document, &resources);
-            let warnings =
-                warnings.into_iter().chain(inspections.check_policy(document, &resources));
+            let warnings = policy_warnings(document, &resources, &spending, &inspections);
             let problems = check_policy(document, &resources, PolicyBreaks::Reject);
             problems.into_iter().chain(warnings).collect()
         }
@@ -149,6 +146,19 @@ pub fn check_document(
         }
         Kind::Schema | Kind::Server => Vec::new(),
     }
+}
+
+/// The warnings about the other parts of a new policy.
+fn policy_warnings(
+    document: &Document,
+    resources: &SelectableResources<'_>,
+    spending: &SpendingPolicies<'_>,
+    inspections: &InspectionPolicies<'_>,
+) -> Vec<Diagnostic> {
+    let mut found = spending.check_policy(document, resources);
+    found.extend(inspections.check_policy(document, resources));
+    found.extend(approval::check_policy(document, resources));
+    found
 }
 
 /// The conditions of the policies in force, parsed on first use.
@@ -412,6 +422,13 @@ struct Selected<'a> {
     is_foreign: bool,
 }
 
+impl Selected<'_> {
+    /// Whether it belongs to a version of the same tool or agent.
+    fn is_version_of(&self, key: &Key) -> bool {
+        (self.key.kind, &self.key.name) == (key.kind, &key.name)
+    }
+}
+
 /// Checks a policy against everything that it selects.
 fn check_policy(
     document: &Document,
@@ -438,8 +455,11 @@ fn check_policy(
     // One finding for each problem, with the first affected tool.
     let mut problems: BTreeMap<CedarProblem, Option<&Key>> = BTreeMap::new();
     let mut allowed: BTreeMap<CedarProblem, &Key> = BTreeMap::new();
+    // The types of calls with each problem.
+    let mut affected: BTreeMap<CedarProblem, BTreeSet<usize>> = BTreeMap::new();
     let mut unsatisfiable: BTreeSet<usize> = (0..conditions.statements().len()).collect();
-    for Selected { calls, key, is_foreign } in resources.selected(&policy.applies_to) {
+    let selected = resources.selected(&policy.applies_to);
+    for &Selected { calls, key, is_foreign } in &selected {
         if problems.len() + allowed.len() >= FINDINGS {
             break;
         }
@@ -447,7 +467,10 @@ fn check_policy(
             let found = conditions.check_types(calls);
             unsatisfiable.retain(|index| found.unsatisfiable.contains(index));
             for problem in found.problems {
-                if is_foreign || breaks == PolicyBreaks::Allow {
+                affected.entry(problem.clone()).or_default().insert(calls.number());
+                // No other version of a tool solves the other problems.
+                let may_break = is_foreign || breaks == PolicyBreaks::Allow;
+                if may_break && problem.is_of_arguments {
                     allowed.entry(problem).or_insert(key);
                 } else {
                     problems.entry(problem).or_insert(Some(key));
@@ -487,11 +510,30 @@ fn check_policy(
         Vec::new()
     };
     let problems = problems.iter().take(FINDINGS);
-    let problems = problems.map(|(problem, resource)| invalid(problem, *resource));
+    let problems = problems.map(|(problem, resource)| {
+        let found = invalid(problem, *resource);
+        let fits_other_version =
+            resource.zip(affected.get(problem)).is_some_and(|(key, affected)| {
+                let versions = selected.iter().filter(|one| one.is_version_of(key));
+                let mut numbers = versions.map(|one| one.calls.number());
+                numbers.any(|number| checked.contains_key(&number) && !affected.contains(&number))
+            });
+        if fits_other_version { with_versions_help(found) } else { found }
+    });
     let warnings = allowed.iter().map(|(problem, key)| blocked(problem, key));
     let warnings = warnings.chain(find_unmatched(&conditions, resources));
     let omission = find_omission(policy, Some(&conditions));
     problems.chain(undeclared).chain(omission).chain(bursts).chain(warnings).collect()
+}
+
+/// Adds the remedy for a problem that other versions of the tool do not have.
+fn with_versions_help(found: Diagnostic) -> Diagnostic {
+    let help = format!(
+        "{}; other versions fit: no policy can read an argument that has several types, so give it \
+         another name in one version, or retire the other versions",
+        found.help.as_deref().unwrap_or_default()
+    );
+    found.with_help(help)
 }
 
 /// Warns about statements that no selected call satisfies, except those in lines with a finding.
@@ -651,8 +693,9 @@ fn incompatible(policy: &Key, problem: &CedarProblem, breaks: PolicyBreaks) -> D
         format!("{policy} does not match the arguments of this version: {problem}{cause}");
     match breaks {
         PolicyBreaks::Reject => {
-            let help = "keep the arguments that the policy reads, register a matching policy in the \
-                        same batch, or let the owner of the policy or a governor allow the break \
+            let help = "keep the arguments that the policy reads, with their types; or give an argument \
+                        of a new type a new name, and register a policy that fits all versions in the \
+                        same batch; or let the owner of the policy or a governor allow the break \
                         (--allow-policy-break): calls are then denied";
             Diagnostic::error(Code::PolicyIncompatible, "", message).with_help(help)
         }

@@ -122,6 +122,8 @@ pub struct BudgetShortage {
     pub resets_at: Option<Timestamp>,
     /// Whether the gateway cannot reach the ledger, so that the amounts may be old.
     pub is_unavailable: bool,
+    /// Whether the ledger recovers and grants nothing for about a minute, although the limit may not be reached.
+    pub is_recovering: bool,
     /// Whether the gateway waited in vain for an amount that the budget may still have.
     pub is_timeout: bool,
 }

@@ -8,12 +8,14 @@ use super::{Additions, RepairedBy, lenient::import_registry_file};
 /// A warning next to the errors of a file that names the import as the remedy, if the import
 /// repairs anything in it. `name` is the file name for the command.
 ///
-/// Added entries do not count: the registry may have them, or a reference has a typo.
+/// Added entries do not count: the registry may have them, or a reference has a typo. Single values do not count
+/// either: their errors name the correct value, and the import could add registered entries again.
 pub fn remedy(file: &Value, name: &str) -> Option<Diagnostic> {
     let imported = import_registry_file(file);
     let count = |by| imported.repairs.iter().filter(|repair| repair.by == by).count();
     let Additions { servers, tools } = imported.added;
-    let made = count(RepairedBy::Import) + imported.unlisted.import - servers - tools;
+    let all = count(RepairedBy::Import) + imported.unlisted.import;
+    let made = all - servers - tools - imported.corrected;
     let left = count(RepairedBy::Person) + imported.unlisted.person;
     if made == 0 || imported.draft.is_empty() {
         return None;
@@ -80,6 +82,23 @@ mod tests {
             "version": "1.1.0", "provides": [{ "tool": "get_weather", "version": "1.0.0" }] }] });
         assert_eq!(import_registry_file(&server).added, Additions { servers: 0, tools: 1 });
         assert_eq!(remedy(&server, "x"), None);
+    }
+
+    #[test]
+    fn wrong_values_are_no_reason_for_a_remedy() {
+        let source = json!({ "server": "rooms", "serverVersion": "1.0.0", "tool": "find" });
+        for (member, value) in [
+            ("annotations", json!({ "readOnlyHint": "yes", "idempotentHint": "true" })),
+            ("metadata", json!([])),
+        ] {
+            let tool =
+                json!({ "name": "find_big", "version": "1.0.0", "source": source, member: value });
+            let mut file = json!({ "schemaVersion": "2.0", "tools": [tool] });
+            assert!(import_registry_file(&file).corrected > 0, "{member}");
+            assert_eq!(remedy(&file, "x"), None, "{member}");
+            file["schemaVersion"] = json!("1.0");
+            assert!(remedy(&file, "x").is_some(), "{member}");
+        }
     }
 
     #[test]

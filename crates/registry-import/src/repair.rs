@@ -64,6 +64,8 @@ pub struct Imported {
     pub unlisted: UnlistedRepairs,
     /// The numbers of repairs that add entries.
     pub added: Additions,
+    /// The number of repairs of single values, whose errors name the correct value.
+    pub corrected: usize,
 }
 
 /// Collects distinct repairs up to the limits, and counts the others.
@@ -73,6 +75,7 @@ pub struct Repairs {
     made: Vec<Repair>,
     unlisted: UnlistedRepairs,
     added: Additions,
+    corrected: usize,
     hasher: RandomState,
     /// The hashes of all repairs.
     seen: HashSet<u64>,
@@ -105,6 +108,14 @@ impl Repairs {
     ) {
         let (pointer, what, how) = (pointer.into(), what.into(), how.into());
         self.push(Repair { pointer, what, how, by: RepairedBy::Import });
+    }
+
+    /// Adds the repair of a single value, whose error names the correct value.
+    pub(crate) fn corrected(&mut self, pointer: String, what: String, how: &str) {
+        let how = how.to_owned();
+        if self.push(Repair { pointer, what, how, by: RepairedBy::Import }) {
+            self.corrected += 1;
+        }
     }
 
     /// Adds the repair that an entry of this kind was added.
@@ -151,7 +162,8 @@ impl Repairs {
     /// Builds the result of an import, with the repairs for review first.
     pub(crate) fn into_result(mut self, draft: Draft) -> Imported {
         self.needed.append(&mut self.made);
-        Imported { draft, repairs: self.needed, unlisted: self.unlisted, added: self.added }
+        let Self { needed, unlisted, added, corrected, .. } = self;
+        Imported { draft, repairs: needed, unlisted, added, corrected }
     }
 }
 

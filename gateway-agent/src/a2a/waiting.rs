@@ -38,8 +38,8 @@ pub(super) struct WaitingTask {
     agent: Box<str>,
     /// The id of the request.
     approval: Box<str>,
-    /// The context of the task. It is the id of the request if the message has none.
-    context: Box<str>,
+    /// The context of the message. A task without one shows the id of the request.
+    context: Option<Box<str>>,
     /// The task that the message continues.
     continued: Option<Box<str>>,
 }
@@ -67,7 +67,7 @@ impl MessageIds {
         let approval: Box<str> = missing.id.as_str().into();
         let task = WaitingTask {
             agent: agent.name.as_str().into(),
-            context: self.context.unwrap_or_else(|| approval.clone()),
+            context: self.context,
             continued: self.task,
             approval,
         };
@@ -98,15 +98,17 @@ impl WaitingTask {
         (*task.agent == *agent.name.as_str()).then_some(task)
     }
 
-    /// Restores the ids of a repeated message.
+    /// Restores the ids of a repeated message. The agent does not know the ids that the task shows.
     pub(super) fn release(self, request: &mut Request) {
         let Some(message) = request.params.get_mut("message").and_then(Value::as_object_mut) else {
             return;
         };
-        match self.continued {
-            Some(continued) => message.insert("taskId".to_owned(), (&*continued).into()),
-            None => message.remove("taskId"),
-        };
+        for (name, id) in [("taskId", self.continued), ("contextId", self.context)] {
+            match id {
+                Some(id) => message.insert(name.to_owned(), (&*id).into()),
+                None => message.remove(name),
+            };
+        }
     }
 
     /// The task while its caller has not repeated the message.
@@ -147,12 +149,13 @@ impl WaitingTask {
     }
 
     fn shown(&self, id: &str, state: TaskState, text: &str) -> Value {
+        let context = self.context.as_ref().unwrap_or(&self.approval);
         let message = json!({
             "messageId": format!("{}-status", self.approval), "role": "ROLE_AGENT",
-            "taskId": id, "contextId": self.context, "parts": [{ "text": text }],
+            "taskId": id, "contextId": context, "parts": [{ "text": text }],
         });
         json!({
-            "id": id, "contextId": self.context,
+            "id": id, "contextId": context,
             "status": { "state": state.name(), "message": message, "timestamp": clock::timestamp() },
         })
     }

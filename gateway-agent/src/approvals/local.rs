@@ -6,6 +6,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use approval::{
@@ -16,13 +17,16 @@ use approval::{
 };
 use atomic_file::{Access, parent_directory, with_suffix};
 use registry_core::Timestamp;
-use tokio::{sync::Mutex, task::spawn_blocking};
+use tokio::{sync::Mutex, task::spawn_blocking, time::sleep};
 
 use super::metric;
 use crate::spending::SpendingClock;
 
 /// The issuer of the people that use the admin listener.
 const ADMIN: &str = "gateway-admin";
+
+/// Time between two checks of the time limits.
+const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The approvals of this gateway alone.
 #[derive(Debug)]
@@ -68,6 +72,19 @@ impl LocalApprovals {
         let (file, now) = (self.file.lock().await, self.clock.wall());
         let of_request = |request: &Request| (request.clone(), request.status_at(now));
         file.iter().flat_map(|file| file.approvals.requests()).map(of_request).collect()
+    }
+
+    /// Records time limits that are over, erases old previews, and deletes old requests, until it is
+    /// dropped.
+    pub(crate) async fn sweep(&self) {
+        loop {
+            // A file that no request needed is not created.
+            let is_open = self.file.lock().await.is_some();
+            if is_open && let Err(error) = self.change(|_, _| ((), Vec::new())).await {
+                tracing::warn!(%error, "cannot end approvals whose time is over, retrying");
+            }
+            sleep(SWEEP_INTERVAL).await;
+        }
     }
 
     /// Records the decision of the operator.

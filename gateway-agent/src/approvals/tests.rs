@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeSet,
     fs,
-    num::NonZeroU32,
     path::PathBuf,
     sync::{
         Arc, Mutex,
@@ -17,11 +16,8 @@ use approval::{
     ConfirmError, ConsumeError, Demand, OpenError, Outcome, Principal, RequestId, RequestStatus,
     SettleError, Settlement, State, StoreFuture, Wanted,
 };
-use registry_core::{
-    Digest,
-    entity::policy::{Approval, ApprovalCondition, Approver},
-};
-use tokio::time::{Instant, sleep};
+use registry_core::{Digest, entity::policy::Approval};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{ApprovedRound, CallApprovals, LocalApprovals, NoApproval};
 use crate::spending::SpendingClock;
@@ -29,15 +25,7 @@ use crate::spending::SpendingClock;
 const APPROVE: Choice = Choice::Approve { standing: None };
 
 fn wanted(id: u128, arguments: &str) -> Wanted {
-    let rule = Approval {
-        when: ApprovalCondition::Always,
-        approvers: vec![Approver::Role],
-        quorum: NonZeroU32::MIN,
-        four_eyes: false,
-        expires_after: None,
-        standing_for: None,
-        show: vec![],
-    };
+    let rule = Approval::default();
     let caller = Principal { issuer: "i".to_owned(), subject: "s".to_owned(), person: None };
     let digest = Digest::compute(b"policy");
     let binding = Binding {
@@ -118,6 +106,26 @@ async fn crash_after_consumption_leaves_unknown_outcome() {
     let status = gate(&store).open(&again).await.unwrap();
     assert_eq!((status.state, status.uncertain), (State::Pending, Some(wanted.id)));
     assert!(gate(&store).consume(round(&wanted, 0)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_are_erased_after_the_end_without_calls() {
+    let disk = Disk::new();
+    let wanted = Wanted { preview: r#"{"to":"secret"}"#.to_owned(), ..wanted(1, "a") };
+    let store = disk.open();
+    gate(&store).open(&wanted).await.unwrap();
+    store.decide(wanted.id, &Choice::Deny { reason: "no".to_owned() }).await.unwrap();
+    assert!(fs::read_to_string(&disk.path).unwrap().contains("secret"));
+    timeout(Duration::from_hours(25), store.sweep()).await.unwrap_err();
+    assert_eq!(store.list().await[0].0.preview, None);
+    assert!(!fs::read_to_string(&disk.path).unwrap().contains("secret"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sweep_creates_no_file() {
+    let disk = Disk::new();
+    timeout(Duration::from_hours(1), disk.open().sweep()).await.unwrap_err();
+    assert!(!disk.path.parent().unwrap().exists());
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gateway_protocol::mcp::Era;
-use policy::ApplicablePolicies;
+use policy::{ApplicablePolicies, Purpose};
 use registry_core::{Key, Revision};
 
 use super::{CallRecord, metric, verdicts::StoredVerdicts};
@@ -57,9 +57,16 @@ impl AuditParent {
     }
 
     /// Starts the record of a step.
-    pub fn begin(&self, tool: &str, request_bytes: usize, span: Span) -> CallRecord {
+    pub fn begin(
+        &self,
+        tool: &str,
+        purpose: Purpose,
+        request_bytes: usize,
+        span: Span,
+    ) -> CallRecord {
         let mut record = CallRecord::begin("composition/step", self.era, tool, request_bytes, span);
         record.composition = Some(self.composition.clone());
+        record.purpose = Some(purpose);
         record.caller.clone_from(&self.caller);
         record.revision = self.revision;
         record

@@ -59,10 +59,19 @@ pub(super) struct OperationData<'d, 'a> {
     pub(super) arguments: Option<&'d mut Arguments<'a>>,
     /// The other parameters of a request to an agent.
     pub(super) rest: Option<&'d RawValue>,
-    /// The agent's id of the task that a message continues.
-    pub(super) task: Option<&'d str>,
+    /// The tasks and the context that a message continues.
+    pub(super) continues: ContinuedIds<'d>,
     /// The round of an approved call after a question of the server.
     pub(super) continued: Option<ContinuedRound>,
+}
+
+/// The agent's ids that a message refers to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ContinuedIds<'d> {
+    pub(super) task: Option<&'d str>,
+    pub(super) context: Option<&'d str>,
+    /// The ids of other tasks, as JSON.
+    pub(super) references: Option<&'d Value>,
 }
 
 /// An operation that the policies admit. Dropping it before the operation is sent returns its rates
@@ -73,6 +82,8 @@ pub(super) struct Admission<'a> {
     // Boxed, because compositions nest.
     purchase: Option<Box<Purchase<'a>>>,
     approval: Option<Box<UsedApproval>>,
+    /// Whether the approval of an enclosing composition covers the operation.
+    is_covered: bool,
 }
 
 /// An admitted operation that is being sent. Dropping it keeps the rates and charges the reserved
@@ -83,6 +94,8 @@ pub(super) struct SentAdmission<'a> {
     // Boxed, because compositions nest.
     purchase: Option<Box<Purchase<'a>>>,
     approval: Option<Box<UsedApproval>>,
+    /// Whether the approval of an enclosing composition covers the operation.
+    is_covered: bool,
 }
 
 /// The approval of an operation.
@@ -209,7 +222,7 @@ impl Governed {
         record: &mut CallRecord,
     ) -> Result<Admission<'a>, Error> {
         let Inspecting { gateway, call, moment } = inspecting;
-        let OperationData { mut arguments, rest, task, continued } = data;
+        let OperationData { mut arguments, rest, continues, continued } = data;
         let mut audit = Vec::new();
         let mut decided = self.check_call(call, moment, arguments.as_deref_mut(), &mut audit);
         if decided.is_ok() {
@@ -222,7 +235,7 @@ impl Governed {
         if let Err(finding) = decided {
             demanded = Err(finding);
         } else if let Some(rules) = self.demanded_approvals(call, &mut audit) {
-            let data = ApprovedData { arguments: arguments.as_deref(), rest, task, continued };
+            let data = ApprovedData { arguments: arguments.as_deref(), rest, continues, continued };
             let found = self.find_approval(inspecting, &rules, &data, record.agent());
             demanded = Box::pin(found).await?.map(Some);
         }
@@ -239,7 +252,8 @@ impl Governed {
             Err(finding) => Err(finding),
         };
         match decided {
-            Ok(admission) => {
+            Ok(mut admission) => {
+                admission.is_covered = self.is_covered(call);
                 if let Some(used) = &admission.approval {
                     record.set_approval(&used.round.request().to_string());
                 }
@@ -324,7 +338,8 @@ impl Governed {
         record: &mut CallRecord,
         audit: &mut Vec<Finding>,
     ) -> Result<Admission<'a>, Finding> {
-        let mut admission = Admission { rates: None, purchase: None, approval: None };
+        let mut admission =
+            Admission { rates: None, purchase: None, approval: None, is_covered: false };
         if self.is_about_task {
             return Ok(admission);
         }
@@ -371,13 +386,17 @@ impl Governed {
             policy: rule.policy.key().clone(),
             reason: Reason::ApprovalRequired(None),
         }));
-        let covered: &[Key] = match &call.target {
-            Target::Step(step) => &step.approved,
-            Target::Tool(_) | Target::Feature { .. } | Target::Agent(_) => &[],
-        };
+        let covered = covering_policies(call);
         let rules = self.policies.approvals(Mode::Enforce);
         let rules: Vec<_> = rules.filter(|rule| !covered.contains(rule.policy.key())).collect();
         (!rules.is_empty()).then_some(rules)
+    }
+
+    /// Whether the approval of an enclosing composition covers the call.
+    fn is_covered(&self, call: &Invocation) -> bool {
+        let covered = covering_policies(call);
+        let mut rules = self.policies.approvals(Mode::Enforce);
+        rules.any(|rule| covered.contains(rule.policy.key()))
     }
 
     /// Finds the approval of the call, or requests one.
@@ -489,6 +508,11 @@ impl Governed {
         &self.policies
     }
 
+    /// The purpose of the call.
+    pub(super) fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
     /// The violation by arguments that cannot be read.
     pub(super) fn unusable(&self, error: String) -> Option<Finding> {
         self.policies.unusable(error)
@@ -579,6 +603,14 @@ fn verified_principal(call: &Invocation) -> Option<&str> {
     }
 }
 
+/// The policies whose approval of enclosing compositions covers the call.
+pub(super) fn covering_policies(call: &Invocation) -> &[Key] {
+    match &call.target {
+        Target::Step(step) => &step.approved,
+        Target::Tool(_) | Target::Feature { .. } | Target::Agent(_) => &[],
+    }
+}
+
 /// The team that owns the agent.
 fn team(caller: &Caller) -> Option<&str> {
     match caller {
@@ -587,7 +619,8 @@ fn team(caller: &Caller) -> Option<&str> {
     }
 }
 
-fn purpose(call: &Invocation) -> Purpose {
+/// The purpose of a call or step.
+pub(super) fn purpose(call: &Invocation) -> Purpose {
     match &call.target {
         Target::Step(step) if step.scope.is_compensation => Purpose::Compensation,
         Target::Step(_) => Purpose::Step,
@@ -636,18 +669,23 @@ impl<'a> Admission<'a> {
         if let Some(used) = &mut self.approval {
             used.round.set_sent();
         }
-        let Self { rates, purchase, approval } = self;
-        SentAdmission { rates, purchase, approval }
+        let Self { rates, purchase, approval, is_covered } = self;
+        SentAdmission { rates, purchase, approval, is_covered }
     }
 }
 
 impl SentAdmission<'_> {
     /// The approval of sending the operation again.
     pub(super) fn resend(&self) -> Option<&dyn ResendApproval> {
-        if self.approval.is_some() {
+        if self.approval.is_some() || self.is_covered {
             return Some(&NoResend);
         }
         self.purchase.as_deref().map(|purchase| purchase as &dyn ResendApproval)
+    }
+
+    /// Whether the operation has an approval.
+    pub(super) fn is_approved(&self) -> bool {
+        self.approval.is_some()
     }
 
     /// The policies that approved the operation.
@@ -669,7 +707,7 @@ impl SentAdmission<'_> {
     /// Charges the price of the outcome. Returns the rates of an operation that certainly was not
     /// sent.
     pub(super) fn settle(admission: Option<Self>, outcome: Outcome<'_>, record: &mut CallRecord) {
-        let Some(Self { rates, purchase, approval }) = admission else { return };
+        let Some(Self { rates, purchase, approval, .. }) = admission else { return };
         if let Some(used) = approval {
             used.round.settle(outcome.of_approved());
         }

@@ -15,7 +15,7 @@ use std::{future::pending, sync::Arc};
 use a2a::{
     Failure, Operation, Request, TaskState,
     hidden::{Hidden, REPLACEMENT},
-    model::Event,
+    model::{Event, Message},
     skill::DataPart,
     task::limit_history,
 };
@@ -36,11 +36,11 @@ use self::{
     ids::{AnswerIds, OpenedRequest, TakenIds},
     message::PolicyRequest,
     price::Progress,
-    tail::Tail,
+    tail::{Released, Tail, TextChecks, put_texts},
 };
 use super::{
     AgentCall, Error, Output, PushRole, Target,
-    admit::{Governed, OperationData, SentAdmission},
+    admit::{ContinuedIds, Governed, OperationData, SentAdmission},
     arguments::Arguments,
     inspect::CallInspection,
     moment::Moment,
@@ -49,7 +49,7 @@ use super::{
     send::Sending,
     validate,
 };
-use crate::{audit::CallRecord, view::ServedTool};
+use crate::{audit::CallRecord, inspection::Inspection, view::ServedTool};
 
 /// The number of events that wait for the caller. The agent waits while an event does.
 const WAITING_EVENTS: usize = 1;
@@ -77,8 +77,12 @@ impl<'a> Sending<'a> {
         } else {
             self.viewed(&mut request)
         };
-        let continued = task.as_ref().map(|task| &*task.id);
-        let admission = Box::pin(self.admitted(&viewed, continued, record)).await?;
+        let continues = ContinuedIds {
+            task: task.as_ref().map(|task| &*task.id),
+            context: request.message().and_then(Message::context_id),
+            references: request.params.get("message").and_then(|sent| sent.get("referenceTaskIds")),
+        };
+        let admission = Box::pin(self.admitted(&viewed, continues, record)).await?;
         drop(viewed);
         let addresses: Vec<_> = self.gateway.upstreams().http_url(&agent).into_iter().collect();
         let hidden = Hidden::new(&addresses, REPLACEMENT);
@@ -115,7 +119,7 @@ impl<'a> Sending<'a> {
     async fn admitted(
         &self,
         PolicyRequest { arguments, rest }: &PolicyRequest,
-        task: Option<&str>,
+        continues: ContinuedIds<'_>,
         record: &mut CallRecord,
     ) -> Result<Option<SentAdmission<'a>>, Error> {
         self.inspecting().check_placeholders(rest.as_deref()).await?;
@@ -125,7 +129,7 @@ impl<'a> Sending<'a> {
             _ => None,
         };
         let rest = rest.as_deref();
-        self.start(OperationData { arguments, rest, task, continued: None }, record).await
+        self.start(OperationData { arguments, rest, continues, continued: None }, record).await
     }
 
     /// The request as the agent receives it, except for the restored placeholders.
@@ -291,7 +295,8 @@ impl<'a> Exchange<'a> {
             AgentRequest { request: &mut *request.request, events: Some(&sender), ..request };
         let mut sent = Box::pin(gateway.upstreams().send_to_agent(permit, streamed));
         let (mut ended, mut renewed, mut tail) = (None, None, Tail::default());
-        loop {
+        let mut is_last = false;
+        while !is_last {
             let event = if ended.is_some() {
                 // The last event can still wait.
                 receiver.try_recv().ok()
@@ -311,15 +316,15 @@ impl<'a> Exchange<'a> {
                     }
                 }
             };
-            let Some(AgentEvent { mut event, buffered }) = event else { break };
-            progress.observe(self.operation, &event);
-            let before = tail.join(&mut event);
+            is_last = event.is_none();
+            if let Some(AgentEvent { event, .. }) = &event {
+                progress.observe(self.operation, event);
+            }
             let current = renewed.as_deref().map_or(*self, |renewed| self.with(renewed));
-            let event = current.finish(event, buffered.as_deref(), record).await?;
-            let event = AgentEvent { event, buffered };
-            let event = tail.delay(event, current.sending.inspection.has_results());
+            let (next, finished) = Box::pin(current.finish_event(tail, event, record)).await?;
+            tail = next;
             let Some(events) = events else { continue };
-            for event in [before, event].into_iter().flatten() {
+            for event in finished {
                 let mut delivered = Box::pin(events.send(event));
                 loop {
                     tokio::select! {
@@ -336,14 +341,37 @@ impl<'a> Exchange<'a> {
                 }
             }
         }
-        if let (Some(events), Some(last)) = (events, tail.take()) {
-            // A receiver that was dropped misses it.
-            let _ = events.send(last).await;
-        }
         drop(sent);
         // The ids of all events are known now.
         let ended = ended.map_or(Ok(()), |outcome| outcome.map(drop));
         ended.map_err(|error| self.translated(error, request.request))
+    }
+
+    /// Adds an event, or the end of the stream, to the events that wait. Returns those to send.
+    async fn finish_event(
+        &self,
+        mut tail: Tail,
+        event: Option<AgentEvent>,
+        record: &mut CallRecord,
+    ) -> Result<(Tail, Vec<AgentEvent>), Error> {
+        let bytes = event.as_ref().map_or(0, |event| content::value_bytes(&event.event));
+        let (bytes, hidden) = (bytes + tail.bytes(), self.hidden.clone());
+        let add = move |inspection: Option<&Inspection>| {
+            let checks = TextChecks { hidden: &hidden, inspection };
+            let Released { events, found } = tail.add(event, checks);
+            ((tail, events), found)
+        };
+        let Sending { inspection, .. } = self.sending;
+        let checked = inspection.check_stream(self.sending.inspecting(), bytes, add, record);
+        let (tail, released) = Box::pin(checked).await?;
+        let mut finished = Vec::with_capacity(released.len());
+        for waiting in released {
+            let (AgentEvent { event, buffered }, texts) = waiting.into_parts();
+            let mut event = self.finish(event, buffered.as_deref(), record).await?;
+            put_texts(texts, &mut event);
+            finished.push(AgentEvent { event, buffered });
+        }
+        Ok((tail, finished))
     }
 
     /// Authorizes the stream again, like a subscription to its task.

@@ -17,8 +17,8 @@ use registry_core::{Key, Kind};
 use serde_json::value::RawValue;
 
 use self::preview::{ApprovedArguments, describe};
-pub(super) use self::rounds::{ContinuedRound, opened, sealed};
-use super::{Error, Gateway, arguments::Arguments, inspect::Inspecting, task};
+pub(super) use self::rounds::{ContinuedRound, bound, opened, sealed};
+use super::{Error, Gateway, admit::ContinuedIds, arguments::Arguments, inspect::Inspecting, task};
 use crate::{
     approvals::{ApprovedRound, NoApproval},
     random::random_bits,
@@ -44,8 +44,8 @@ pub(super) struct ApprovedData<'a> {
     pub(super) arguments: Option<&'a Arguments<'a>>,
     /// The other parameters of a request to an agent.
     pub(super) rest: Option<&'a RawValue>,
-    /// The agent's id of the task that a message continues.
-    pub(super) task: Option<&'a str>,
+    /// The tasks and the context that a message continues.
+    pub(super) continues: ContinuedIds<'a>,
     /// The round after a question of the server.
     pub(super) continued: Option<ContinuedRound>,
 }
@@ -73,7 +73,7 @@ impl ApprovalOrder<'_> {
             Ok(key) => key,
             Err(failure) => return Ok(Err(self.unavailable(&failure))),
         };
-        let ApprovedArguments { digest, preview } = match self.describe(data, key).await? {
+        let ApprovedArguments { digest, preview, own } = match self.describe(data, key).await? {
             Ok(described) => described,
             Err(problem) => return Ok(Err(self.finding(Reason::ApprovalUnavailable { problem }))),
         };
@@ -98,7 +98,7 @@ impl ApprovalOrder<'_> {
             Err(failure) => return Ok(Err(self.unavailable(&failure))),
         };
         if self.needs_confirmation(&status) {
-            status = match Box::pin(self.confirmed(status, &wanted.preview)).await {
+            status = match Box::pin(self.confirmed(status, own)).await {
                 Ok(status) => status,
                 Err(finding) => return Ok(Err(finding)),
             };
@@ -128,7 +128,7 @@ impl ApprovalOrder<'_> {
         let given = match (data.arguments.and_then(Arguments::given), data.rest) {
             (Some(arguments), None) => arguments.get().to_owned(),
             (None, None) => "{}".to_owned(),
-            (arguments, Some(rest)) => preview::of_message(arguments, rest, data.task),
+            (arguments, Some(rest)) => preview::of_message(arguments, rest, data.continues),
         };
         call.context.buffer(content::tree_bytes(&given)).map_err(exceeded)?;
         // Pointers of policies select arguments.
@@ -169,6 +169,11 @@ impl ApprovalOrder<'_> {
             demands,
         }
     }
+}
+
+/// The associated data of the seal of an id that only the account of a caller may use.
+pub(crate) fn sealed_for(gateway: &Gateway, purpose: &str, caller: &CallerIdentity) -> Vec<u8> {
+    format!("{purpose} {}", account(gateway, caller).key()).into_bytes()
 }
 
 /// Cancels the request of a caller. Fails with the problem.

@@ -312,6 +312,24 @@ impl CallInspection {
         Ok(answer)
     }
 
+    /// Inspects texts of a stream with `inspect`, which receives the inspection of results. Returns its
+    /// value.
+    pub(super) async fn check_stream<T: Send + 'static>(
+        &self,
+        inspecting: Inspecting<'_>,
+        bytes: usize,
+        inspect: impl FnOnce(Option<&Inspection>) -> (T, Inspected) + Send + 'static,
+        record: &mut CallRecord,
+    ) -> Result<T, Error> {
+        let inspection = self.results.clone();
+        // Without an inspection, only addresses are replaced, as in other answers.
+        let bytes = if inspection.is_some() { bytes } else { 0 };
+        let inspect = move || inspect(inspection.as_ref());
+        let (value, found) = inspecting.thread().run(bytes, inspect).await.map_err(exceeded)?;
+        inspecting.record(found, record)?;
+        Ok(value)
+    }
+
     /// Inspects the report about the steps of a composition. Returns its JSON text if it changes.
     pub(super) async fn check_steps(
         &self,

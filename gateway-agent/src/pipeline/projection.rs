@@ -46,10 +46,10 @@ pub(super) struct ProjectedCall {
 impl ProjectedCall {
     /// Without tasks, whose results would bypass the projection, and with a client channel for
     /// numbers only.
-    pub(super) fn new(call: &Invocation, params: &[Param]) -> Self {
+    pub(super) fn new(call: &Invocation, context: &RequestContext, params: &[Param]) -> Self {
         let params = params.iter().filter(|param| &*param.name != "task");
         Self {
-            context: call.context.without_tasks(),
+            context: context.without_tasks(),
             params: params.cloned().collect(),
             side: call.client.as_ref().map(ClientChannel::with_numbers_only),
         }

@@ -10,7 +10,7 @@ use registry_core::Key;
 
 use super::{
     Error, Gateway, Invocation, OperationResult, Output, Target, TaskNames,
-    admit::{Governed, OperationData, SentAdmission},
+    admit::{Governed, OperationData, SentAdmission, covering_policies},
     approval::{self, ContinuedRound},
     arguments::Arguments,
     input,
@@ -254,13 +254,17 @@ impl<'a> Sending<'a> {
         if served.composed().is_none() {
             arguments.forget_value();
         }
-        let projected = served.projection().map(|_| ProjectedCall::new(call, &params));
+        let is_approved = admission.as_ref().is_some_and(SentAdmission::is_approved);
+        let params = if is_approved { approval::bound(params, continued) } else { params };
+        // Boxed, because compositions nest.
+        let bound = is_approved.then(|| Box::new(call.context.without_meta()));
+        let context = bound.as_deref().unwrap_or(&call.context);
+        let projected = served.projection().map(|_| ProjectedCall::new(call, context, &params));
         let resend = admission.as_ref().and_then(SentAdmission::resend);
         let forwarded = if let Some(ProjectedCall { params, context, side }) = &projected {
             ForwardedCall { params, context, client: side.as_ref(), resend }
         } else {
-            let Invocation { context, client, .. } = call;
-            ForwardedCall { params: &params, context, client: client.as_ref(), resend }
+            ForwardedCall { params: &params, context, client: call.client.as_ref(), resend }
         };
         let inspecting = self.inspecting();
         let filtered = forwarded.client.and_then(|client| {
@@ -320,12 +324,8 @@ impl<'a> Sending<'a> {
 
     /// The policies whose approval covers the steps of a composition.
     fn approved(&self, admission: Option<&SentAdmission<'_>>) -> Arc<[Key]> {
-        let outer: &[Key] = match &self.call.target {
-            Target::Step(step) => &step.approved,
-            Target::Tool(_) | Target::Feature { .. } | Target::Agent(_) => &[],
-        };
         let own = admission.map(SentAdmission::approved_policies).unwrap_or_default();
-        outer.iter().chain(own).cloned().collect()
+        covering_policies(self.call).iter().chain(own).cloned().collect()
     }
 
     /// Records that the server of an approved call asks for input, so that the caller can continue.

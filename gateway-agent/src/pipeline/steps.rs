@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::{
     Error, Gateway, InputHandling, Invocation, OperationResult, Output, StepCall, Target,
-    arguments::Arguments, invoke, send::ForwardedCall,
+    admit::purpose, arguments::Arguments, invoke, send::ForwardedCall,
 };
 use crate::{
     audit::{AuditParent, CallRecord},
@@ -129,8 +129,9 @@ impl StepRunner for Runner {
                 return StepOutput { result: Err(error), steps: None };
             };
             let span = self.gateway.tracer().begin(&self.context.trace);
-            let mut record = self.parent.begin(&tool, step.arguments.get().len(), span);
+            let request_bytes = step.arguments.get().len();
             let mut call = self.invocation(served, step.arguments, step.scope);
+            let mut record = self.parent.begin(&tool, purpose(&call), request_bytes, span);
             let output = invoke(&self.gateway, &mut call, &mut record).await;
             match output.and_then(Output::into_result) {
                 Ok(OperationResult { result, steps, .. }) => {

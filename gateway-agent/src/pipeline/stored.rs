@@ -217,7 +217,7 @@ impl Runner {
     fn deny(&self, contributor: &Contributor, withheld: Withheld) -> Error {
         let Withheld { finding, governed, moment } = withheld;
         let span = self.gateway.tracer().begin(&self.context.trace);
-        let mut record = self.parent.begin(&contributor.name, 0, span);
+        let mut record = self.parent.begin(&contributor.name, governed.purpose(), 0, span);
         record.set_route(Some(&contributor.served), None, None);
         let error = governed.denied(finding, &moment, &mut record);
         error.record_in(&mut record);

@@ -173,7 +173,7 @@ struct IsError {
 }
 
 /// The associated data of the seal of a caller's ids. All callers without an identity share it.
-pub(crate) fn owner(gateway: &Gateway, purpose: &str, caller: &CallerIdentity) -> Vec<u8> {
+pub(super) fn owner(gateway: &Gateway, purpose: &str, caller: &CallerIdentity) -> Vec<u8> {
     let owner = TaskOwner::of(gateway, caller);
     let owner = owner.map_or_else(|| "-".to_owned(), |TaskOwner(digest)| digest.to_string());
     format!("{purpose} {owner}").into_bytes()

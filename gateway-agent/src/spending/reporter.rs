@@ -235,6 +235,9 @@ impl Reporter {
             };
             let Some(refusal) = state.grant.refusal else { continue };
             waiting.decline(&reported.budget, number);
+            if refusal == Refusal::Recovering {
+                waiting.recover(&reported.budget, number);
+            }
             if is_lasting(refusal) {
                 waiting.refuse(&reported.budget, number);
             }

@@ -237,6 +237,19 @@ async fn exhausted_budget_refuses_without_delay() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn recovering_ledger_refuses_without_delay() {
+    let fleet = Fleet::new(times(10));
+    lock(&fleet.ledger.ledger).start_generation(0, fleet.clock.wall()).unwrap();
+    let process = fleet.start();
+    let start = Instant::now();
+    let shortage = fleet.reserve(&process).await.unwrap_err();
+    assert!(start.elapsed() < MAX_WAIT);
+    assert!(shortage.is_recovering && !shortage.is_timeout, "{shortage:?}");
+    lock(&fleet.ledger.ledger).end_recovery();
+    fleet.spend(&process).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn concurrent_calls_share_the_last_rights() {
     let fleet = Fleet::new(PRICE);
     let process = fleet.start();

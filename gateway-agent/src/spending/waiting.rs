@@ -23,6 +23,8 @@ struct Queue {
     refused: Option<u64>,
     /// The last report whose request the ledger answered without a grant.
     declined: Option<u64>,
+    /// The last report whose request the ledger refused because it recovers.
+    recovering: Option<u64>,
 }
 
 impl WaitingCalls {
@@ -75,6 +77,19 @@ impl WaitingCalls {
         if let Some(queue) = self.budgets.get_mut(budget) {
             queue.declined = Some(report);
         }
+    }
+
+    /// Records that the ledger refuses the request of a report because it recovers.
+    pub(super) fn recover(&mut self, budget: &BudgetKey, report: u64) {
+        if let Some(queue) = self.budgets.get_mut(budget) {
+            queue.recovering = Some(report);
+        }
+    }
+
+    /// Whether the ledger refused a call that was added after this number of reports because it recovers.
+    pub(super) fn is_recovering(&self, budget: &BudgetKey, added: u64) -> bool {
+        let recovering = self.budgets.get(budget).and_then(|queue| queue.recovering);
+        recovering.is_some_and(|report| report > added)
     }
 
     /// Whether the ledger answered without a grant after this number of reports.

@@ -321,16 +321,29 @@ async fn value_that_spans_events_is_inspected() {
 
 #[tokio::test]
 async fn values_in_short_chunks_are_redacted() {
-    let inspection =
-        json!({ "inspection": { "results": { "financial": "redact", "contact": "redact" } } });
+    let actions = json!({ "credential": "redact", "financial": "redact", "contact": "redact" });
+    let inspection = json!({ "inspection": { "results": actions } });
     let (bench, _script) = start([policy("inspect", inspection)]).await;
-    let data = json!({ "n": 1, "say": "card 4539 5787| 6362 1486 mail bob.spl|it@firma.de" });
-    let params = message(&data);
-    let (events, result) = operate(&bench, "a", Operation::SendStreamingMessage, params).await;
-    assert_eq!(result.unwrap(), Value::Null);
-    let [artifact, _status] = events.as_slice() else { panic!("{events:?}") };
-    let text = &artifact["artifactUpdate"]["artifact"]["parts"][0]["text"];
-    assert_eq!(*text, "card [redacted:financial] mail [redacted:contact]");
+    for (say, expected) in [
+        (
+            "card 4539 5787| 6362 1486 mail bob.spl|it@firma.de",
+            "card [redacted:financial] mail [redacted:contact]",
+        ),
+        ("password: |corre|ctHor|se7Ba|ttery|Stapl|e9 en|d", "password: [redacted:credential] end"),
+        (
+            "Authorization: Bearer |8f14e4|5fceea|167a5a|36dedd|4bea25|43aa| end",
+            "Authorization: Bearer [redacted:credential] end",
+        ),
+    ] {
+        let params = message(&json!({ "n": 1, "say": say }));
+        let (events, result) = operate(&bench, "a", Operation::SendStreamingMessage, params).await;
+        assert_eq!(result.unwrap(), Value::Null);
+        let [artifacts @ .., _status] = events.as_slice() else { panic!("{events:?}") };
+        let text = |event: &Value| {
+            event["artifactUpdate"]["artifact"]["parts"][0]["text"].as_str().map(str::to_owned)
+        };
+        assert_eq!(artifacts.iter().filter_map(text).collect::<String>(), expected);
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use super::Violation;
 use crate::{
     event::{Event, Message},
     history::History,
-    replica::FollowerEvent,
+    replica::{FollowerEvent, Replica},
 };
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
@@ -52,6 +52,17 @@ fn is_sent_again(history: &History, hello: &FollowerEvent, moment: &FollowerEven
     let (Some(held), Some(after)) = (&hello.after, &moment.after) else { return false };
     let is_progress = matches!(&moment.event, Event::Took { message: Message::Progress { .. } });
     let is_first = moment.taken == 0 && moment.asked.len() == 1;
-    let is_same = || history.log.part(after.revision, scope).as_ref() == Some(&held.state.entities);
-    is_first && !is_progress && held.scope == *scope && is_same()
+    is_first && !is_progress && held.scope == *scope && is_unchanged(history, held, after.revision)
+}
+
+/// Whether the part of a follower is the same at this revision.
+fn is_unchanged(history: &History, held: &Replica, revision: u64) -> bool {
+    let log = &history.log;
+    let (Some(entities), Some(state)) = (log.part(revision, &held.scope), log.state(revision))
+    else {
+        return false;
+    };
+    let is_whole = held.scope.is_empty();
+    let settings = if is_whole { state.settings.clone() } else { state.settings_of(&entities) };
+    entities == held.state.entities && settings == held.state.settings
 }

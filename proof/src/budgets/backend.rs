@@ -1,21 +1,18 @@
-//! The server behind the gateways. It records each call that it receives, and answers some late, with
-//! an error, or never in time.
+//! The server behind the gateways. It records each call that it receives.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use gateway_testkit::{McpServer, Server, late};
+use gateway_testkit::{McpServer, Server};
 use history_check::{BudgetEvent, Event};
 use registry_core::Amount;
 use serde_json::json;
 
 use super::catalog::{BREAK_TOOL, HOLD_TOOL, METER_TOOL, PRICE, TOOLS};
-use crate::{history_writer::HistoryWriter, rng::Rng};
-
-/// The time limit of a call at the gateways, in milliseconds.
-pub(super) const CALL_TIMEOUT_MS: u64 = 700;
+use crate::{
+    fleet::{Answer, declined},
+    history_writer::HistoryWriter,
+    rng::Rng,
+};
 
 pub(super) async fn start(seed: u64, history: Arc<HistoryWriter>) -> Server {
     let rng = Mutex::new(Rng::new(seed, "backend"));
@@ -27,10 +24,8 @@ pub(super) async fn start(seed: u64, history: Arc<HistoryWriter>) -> Server {
             }
             let tool = received.body["params"]["name"].as_str().unwrap_or_default();
             let call = received.body["params"]["arguments"]["id"].as_str().unwrap_or_default();
-            let declined =
-                || received.error(200, &json!({ "code": -32_000, "message": "declined" }));
             if tool == BREAK_TOOL {
-                return declined();
+                return declined(received);
             }
             let note = |budget| history.note("backend", Event::Budget { budget });
             let is_priced = tool != HOLD_TOOL;
@@ -47,40 +42,7 @@ pub(super) async fn start(seed: u64, history: Arc<HistoryWriter>) -> Server {
                 result["_meta"] = json!({ "cost": Amount::from_micros(price).to_string() });
                 note(BudgetEvent::Reported { call: call.to_owned(), price });
             }
-            match answer {
-                Answer::Prompt => received.result(&result),
-                Answer::Late(delay) => late(delay, received.result(&result)),
-                Answer::Declined => declined(),
-            }
+            answer.reply(received, &result)
         })
         .await
-}
-
-/// The answer to a call.
-#[derive(Debug, Clone, Copy)]
-enum Answer {
-    Prompt,
-    Late(Duration),
-    Declined,
-}
-
-impl Answer {
-    fn pick(rng: &mut Rng) -> Self {
-        match rng.below(100) {
-            0..75 => Self::Prompt,
-            75..94 => Self::Late(Duration::from_millis(rng.between(5, 250))),
-            94..98 => Self::Declined,
-            // The outcome is unknown to the gateway.
-            _ => Self::Late(Duration::from_millis(3 * CALL_TIMEOUT_MS)),
-        }
-    }
-
-    /// Whether the gateway receives a result in time.
-    fn is_result(self) -> bool {
-        match self {
-            Self::Prompt => true,
-            Self::Late(delay) => delay < Duration::from_millis(CALL_TIMEOUT_MS),
-            Self::Declined => false,
-        }
-    }
 }

@@ -1,13 +1,13 @@
 //! The registered tools, agents and policies of a history with budgets.
 
-use std::sync::Arc;
-
 use history_check::{
     BudgetEvent,
     budget_event::{Book, BudgetId},
 };
-use registry_core::{Amount, Document, Kind, rules::Proposed};
+use registry_core::{Amount, Kind, rules::Proposed};
 use serde_json::{Value, json};
+
+use crate::fleet::{VERSION, agents, bank, dependency, register};
 
 /// The price of a call in micro-units: $0.015.
 pub(super) const PRICE: i64 = 15_000;
@@ -16,8 +16,6 @@ const ONCE: i64 = 10_000_000;
 
 /// The name of each budget in its policy.
 const BUDGET: &str = "limit";
-/// The server of all tools.
-pub(super) const BANK: &str = "bank";
 pub(super) const TOOLS: [&str; 9] =
     ["pay", "rent", "both", "lend", ONCE_TOOL, METER_TOOL, HOLD_TOOL, BREAK_TOOL, UNDO_TOOL];
 /// The tool of the budget that pays one call.
@@ -29,7 +27,6 @@ pub(super) const SAGA: &str = "order";
 pub(super) const HOLD_TOOL: &str = "hold";
 pub(super) const BREAK_TOOL: &str = "break";
 const UNDO_TOOL: &str = "undo";
-pub(super) const AGENTS: [&str; 2] = ["clerk", "buyer"];
 
 /// A policy with one budget.
 #[derive(Debug, Clone, Copy)]
@@ -151,25 +148,12 @@ pub(super) fn budgets(tool: &str, agent: &str) -> Vec<BudgetId> {
 
 /// The server, its tools, the agents and the first versions of the policies.
 pub(super) fn entities() -> Vec<Proposed> {
-    let version = "1.0.0";
-    let provides = TOOLS.map(|tool| json!({ "tool": tool, "version": version }));
-    let server = json!({ "name": BANK, "version": version, "provides": provides });
-    let tool = |name: &&str| {
-        let source = json!({ "server": BANK, "serverVersion": version, "tool": name });
-        let value = json!({ "name": name, "version": version, "inputSchema": id_schema(),
-            "source": source });
-        register(Kind::Tool, &value)
-    };
-    let mut entities = vec![register(Kind::Server, &server)];
-    entities.extend(TOOLS.iter().map(tool));
+    let mut entities = bank(&TOOLS, &id_schema());
     entities.push(register(Kind::Tool, &saga()));
-    entities.extend(AGENTS.iter().map(|name| register(Kind::Agent, &agent(name))));
+    let tools: Vec<_> = TOOLS.into_iter().chain([SAGA]).collect();
+    entities.extend(agents(&tools));
     entities.extend(POLICIES.iter().map(|policy| policy.document(0)));
     entities
-}
-
-fn dependency(tool: &str) -> Value {
-    json!({ "type": "tool", "name": tool, "version": "1.0.0" })
 }
 
 /// A saga whose second step fails.
@@ -179,7 +163,7 @@ fn saga() -> Value {
     let fail = json!({ "id": "break", "name": "break", "action": { "tool": BREAK_TOOL } });
     let depends = [HOLD_TOOL, BREAK_TOOL, UNDO_TOOL].map(dependency);
     json!({
-        "name": SAGA, "version": "1.0.0", "description": "fails", "inputSchema": id_schema(),
+        "name": SAGA, "version": VERSION, "description": "fails", "inputSchema": id_schema(),
         "depends": depends,
         "spec": { "saga": { "steps": [hold, fail] } },
     })
@@ -188,21 +172,4 @@ fn saga() -> Value {
 /// Arguments with the id of the call.
 fn id_schema() -> Value {
     json!({ "type": "object", "properties": { "id": { "type": "string" } } })
-}
-
-/// An agent that declares all tools.
-fn agent(name: &str) -> Value {
-    let depends: Vec<_> = TOOLS.into_iter().chain([SAGA]).map(dependency).collect();
-    let skill = json!({ "id": "work", "name": "Work", "description": "works", "tags": [] });
-    let sbom = json!({ "uri": "urn:agentgateway:sbom", "params": { "depends": depends } });
-    json!({
-        "name": name, "version": "1.0.0", "description": "pays", "url": "http://localhost",
-        "protocolVersion": "0.3.0", "defaultInputModes": ["text"], "defaultOutputModes": ["text"],
-        "skills": [skill], "capabilities": { "extensions": [sbom] },
-    })
-}
-
-fn register(kind: Kind, value: &Value) -> Proposed {
-    let document = Document::parse(kind, value);
-    Proposed::Register(Arc::new(document.unwrap_or_else(|found| panic!("{value}: {found:?}"))))
 }

@@ -8,13 +8,17 @@ use history_check::{
     budget_event::{AccountFigures, Book, BookAccount, Figures},
     log::RECORDER,
 };
+use registry_core::Amount;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
 
-use super::{Stage, gateway::Marks, plan::BudgetPlan};
-use crate::rng::Rng;
+use super::Stage;
+use crate::{
+    fleet::{FleetGateway, FleetPlan, Marks},
+    rng::Rng,
+};
 
 /// Time limit until all accounts are closed.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -31,9 +35,9 @@ struct Ended {
 }
 
 impl Stage {
-    pub(super) async fn end(&self, plan: &BudgetPlan) {
+    pub(super) async fn end(&self, plan: &FleetPlan) {
         let mut restarting = JoinSet::new();
-        for gateway in &self.gateways {
+        for gateway in &self.fleet.gateways {
             let gateway = gateway.clone();
             let mut rng = Rng::new(plan.seed, "end");
             restarting.spawn(async move {
@@ -42,23 +46,35 @@ impl Stage {
             });
         }
         restarting.join_all().await;
-        for gateway in &self.gateways {
+        for gateway in &self.fleet.gateways {
             gateway.sagas_end().await;
         }
         let has_settled = self.settle(plan).await;
-        for gateway in &self.gateways {
-            gateway.record_charges();
+        for gateway in &self.fleet.gateways {
+            self.record_charges(gateway);
         }
         if has_settled {
-            self.history.note(RECORDER, Event::Settled {});
+            self.fleet.history.note(RECORDER, Event::Settled {});
         }
         for Ended { book, figures } in self.books().await.unwrap_or_default() {
-            self.operator.note(BudgetEvent::Ended { book, figures });
+            self.fleet.operator.note(BudgetEvent::Ended { book, figures });
+        }
+    }
+
+    /// Records the charges in the audit log of all processes of a gateway.
+    fn record_charges(&self, gateway: &FleetGateway) {
+        for event in gateway.audit_events() {
+            let charged = event["charged"].as_str().and_then(|text| Amount::parse(text).ok());
+            if let (Some(call), Some(charged)) = (event["request_id"].as_str(), charged) {
+                let (call, amount) = (call.to_owned(), charged.as_micros());
+                let budget = BudgetEvent::Charged { call, amount };
+                self.fleet.history.note(&gateway.name, Event::Budget { budget });
+            }
         }
     }
 
     /// Waits until all accounts of gateways with crash marks are closed. Returns whether they are.
-    async fn settle(&self, plan: &BudgetPlan) -> bool {
+    async fn settle(&self, plan: &FleetPlan) -> bool {
         let began = Instant::now();
         let (mut known, mut since) = (Vec::new(), began);
         while began.elapsed() < TIMEOUT {
@@ -77,19 +93,19 @@ impl Stage {
             }
         }
         let fault = format!("accounts have unspent rights: {known:?}");
-        self.history.note(RECORDER, Event::Fault { fault, repeats: false, resends: false });
+        self.fleet.history.note(RECORDER, Event::Fault { fault, repeats: false, resends: false });
         false
     }
 
     /// Whether the crash marks of the account may be lost.
     fn is_lost(&self, open: &BookAccount) -> bool {
-        self.gateways.iter().any(|gateway| gateway.has_lost_marks(&open.account.gateway))
+        self.fleet.gateways.iter().any(|gateway| gateway.has_lost_marks(&open.account.gateway))
     }
 
     async fn reclaim(&self, lost: &[BookAccount]) {
         let deadline = Instant::now() + RECLAIM;
         for BookAccount { book, account } in lost {
-            while !self.operator.reclaim(book, account).await && Instant::now() < deadline {
+            while !self.fleet.operator.reclaim(book, account).await && Instant::now() < deadline {
                 sleep(INTERVAL).await;
             }
         }
@@ -108,8 +124,8 @@ impl Stage {
 
     async fn books(&self) -> Option<Vec<Ended>> {
         let mut ended = Vec::new();
-        for book in self.operator.books().await? {
-            let figures = self.operator.figures(&book).await?;
+        for book in self.fleet.operator.books().await? {
+            let figures = self.fleet.operator.figures(&book).await?;
             ended.push(Ended { book, figures });
         }
         Some(ended)

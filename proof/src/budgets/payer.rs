@@ -6,11 +6,12 @@ use history_check::{BudgetEvent, Event, budget_event::Payment};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    catalog::{AGENTS, METER_TOOL, ONCE_TOOL, SAGA, budgets, price},
-    gateway::PayingGateway,
+use super::catalog::{METER_TOOL, ONCE_TOOL, SAGA, budgets, price};
+use crate::{
+    fleet::{AGENTS, DECLINED, FleetGateway},
+    history_writer::HistoryWriter,
+    rng::Rng,
 };
-use crate::{history_writer::HistoryWriter, rng::Rng};
 
 /// Time limit of an answer.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -26,7 +27,7 @@ const WARM_UP_DELAY: Duration = Duration::from_millis(100);
 
 pub(super) struct Payer {
     who: String,
-    gateways: Vec<PayingGateway>,
+    gateways: Vec<FleetGateway>,
     history: Arc<HistoryWriter>,
     client: reqwest::Client,
     rng: Rng,
@@ -37,7 +38,7 @@ impl Payer {
     pub(super) fn new(
         index: usize,
         seed: u64,
-        gateways: &[PayingGateway],
+        gateways: &[FleetGateway],
         history: &Arc<HistoryWriter>,
     ) -> Self {
         let who = format!("payer-{index}");
@@ -137,7 +138,7 @@ async fn answer(request: reqwest::RequestBuilder) -> Result<Payment, String> {
         let details = denial["error"]["details"].clone();
         return Ok(Payment::Denied { reason: reason.to_owned(), details });
     }
-    if result["structuredContent"].is_object() || message["error"]["message"] == "declined" {
+    if result["structuredContent"].is_object() || message["error"]["message"] == DECLINED {
         return Ok(Payment::Paid {});
     }
     Err(text)

@@ -5,11 +5,8 @@ use std::time::Duration;
 use history_check::{BudgetEvent, budget_event::Book};
 use tokio::time::{Instant, sleep};
 
-use super::{
-    catalog::{PRICE, TOTAL, total_book, total_with_limit},
-    operator::Operator,
-};
-use crate::rng::Rng;
+use super::catalog::{PRICE, TOTAL, total_book, total_with_limit};
+use crate::{fleet::Operator, rng::Rng};
 
 /// Time limit of a new version.
 const COMMIT: Duration = Duration::from_secs(2);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use history_check::Workload;
 use proof::soak::{Soak, soak};
+use tokio::task::JoinSet;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sampled_histories_satisfy_all_invariants() {
@@ -29,23 +30,52 @@ async fn sampled_histories_satisfy_all_invariants() {
 /// compensations than the limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn sampled_budgets_satisfy_all_invariants() {
+    let samples = [Sample { seed: 5, histories: 3 }, Sample::one(7_100), Sample::one(7_208)];
+    check(Workload::Budgets, &samples).await;
+}
+
+/// A database without losses, a restored one, and a synchronous failover.
+#[tokio::test(flavor = "multi_thread")]
+async fn sampled_approvals_satisfy_all_invariants() {
+    check(Workload::Approvals, &[Sample { seed: 6, histories: 3 }]).await;
+}
+
+/// Histories of consecutive seeds.
+struct Sample {
+    seed: u64,
+    histories: u64,
+}
+
+impl Sample {
+    fn one(seed: u64) -> Self {
+        Self { seed, histories: 1 }
+    }
+}
+
+/// Records and checks the samples concurrently.
+async fn check(workload: Workload, samples: &[Sample]) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     // Kept for analysis after a failure.
     let path = dir.keep();
-    let sample = |seed, histories| {
-        soak(Soak {
-            workload: Some(Workload::Budgets),
+    let mut running = JoinSet::new();
+    for &Sample { seed, histories } in samples {
+        let soaking = soak(Soak {
+            workload: Some(workload),
             seed,
             histories,
             lasts: Duration::from_mins(10),
             at_once: 1,
             dir: path.clone(),
-        })
-    };
-    let (first, second, third) = tokio::join!(sample(5, 3), sample(7_100, 1), sample(7_208, 1));
-    for soaked in [&first, &second, &third] {
-        assert!(soaked.violated.is_empty() && soaked.broken.is_empty(), "{soaked:?}: {path:?}");
+        });
+        running.spawn(async move { (soaking.await, histories) });
     }
-    assert_eq!([first, second, third].map(|soaked| soaked.histories), [3, 1, 1]);
+    for (soaked, histories) in running.join_all().await {
+        assert!(
+            soaked.violated.is_empty() && soaked.broken.is_empty(),
+            "{soaked:?}: {}",
+            path.display()
+        );
+        assert_eq!(soaked.histories, histories);
+    }
     let _ = std::fs::remove_dir_all(path);
 }

@@ -207,12 +207,26 @@ struct Pending {
     reply: oneshot::Sender<Result<Posted, Error>>,
 }
 
+/// A currency other than that of the stored amounts.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "--currency is {configured}, but the amounts in the database are in {stored} and are not converted; start all \
+     servers of the database with --currency {stored}"
+)]
+pub struct OtherCurrency {
+    configured: String,
+    stored: String,
+}
+
 /// The ledger cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The webhook of alerts.
     #[error(transparent)]
     Webhook(#[from] InvalidWebhook),
+    /// The currency.
+    #[error(transparent)]
+    Currency(#[from] OtherCurrency),
     /// The database.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -233,6 +247,10 @@ impl Ledger {
         config: LedgerConfig,
     ) -> Result<Self, OpenError> {
         let alerts = Alerts::open(&config)?;
+        let stored = store.ledger_currency(&config.currency).await?;
+        if stored != config.currency {
+            return Err(OtherCurrency { configured: config.currency, stored }.into());
+        }
         let clock = LedgerClock::open(&store, clock).await?;
         let started = store.start_generation(GenerationCause::Check(None), clock.now()).await;
         let seen = started.map_err(|failure| match failure {
@@ -604,12 +622,19 @@ impl Ledger {
         }
     }
 
-    /// Reads the clock of the database from time to time. The last reading counts while it does not answer.
+    /// Reads the clock of the database from time to time. The last reading counts while it does not answer. Also starts
+    /// a generation after a failover, before a call finds it.
     async fn follow_clock(self: Arc<Self>) {
         loop {
             sleep(READING_INTERVAL).await;
             if let Err(error) = self.clock.synchronize(&self.store).await {
                 tracing::debug!(%error, "cannot read the clock of the database, retrying");
+            }
+            if self.store.is_shared() {
+                let check = GenerationCause::Check(Some(self.seen()));
+                if let Err(error) = self.start_generation(check).await {
+                    tracing::debug!(%error, "cannot check the generation of the ledger, retrying");
+                }
             }
         }
     }

@@ -153,12 +153,38 @@ impl Store {
         self.within(OPERATION_TIMEOUT, known_key(&self.backend, ours)).await
     }
 
-    /// Ends a standing grant.
-    pub async fn revoke_grant(&self, origin: RequestId) -> Result<(), Error> {
-        let origin = origin.to_string();
-        let revoke = async { execute!(&self.backend, sql::DELETE_GRANT, [origin.as_str()]) };
-        self.within(OPERATION_TIMEOUT, revoke).await
+    /// Ends a standing grant, and cancels its unused approvals.
+    pub async fn revoke_grant(
+        &self,
+        grant: &StandingGrant,
+        by: &Principal,
+        context: ApprovalContext,
+    ) -> Result<Vec<Transition>, LedgerFailure> {
+        self.within(OPERATION_TIMEOUT, revoke(&self.backend, grant, by, context)).await
     }
+}
+
+async fn revoke(
+    backend: &Backend,
+    grant: &StandingGrant,
+    by: &Principal,
+    context: ApprovalContext,
+) -> Result<Vec<Transition>, LedgerFailure> {
+    let mut writer = Writer::begin(backend).await?;
+    // A creation uses the grant before, and its approval is cancelled, or finds no grant.
+    writer.lock_creation().await?;
+    let stored = writer.lock_requests(&grant.binding.caller.key().to_string()).await?;
+    writer.check(context.seen).await?;
+    writer.delete_grant(grant.origin).await?;
+    let mut transitions = Vec::new();
+    for Stored { request, .. } in &stored {
+        if let Some(changed) = request.lose_grant(grant.origin, by, context.now) {
+            writer.replace(request, &changed).await?;
+            transitions.push(changed.transition);
+        }
+    }
+    writer.commit().await?;
+    Ok(transitions)
 }
 
 async fn open(
@@ -333,6 +359,12 @@ impl<'a> Writer<'a> {
             fetch_all
         );
         rows.map_err(|e| self.backend.explain(&e))?.into_iter().map(grant).collect()
+    }
+
+    async fn delete_grant(&mut self, origin: RequestId) -> Result<(), Error> {
+        let origin = origin.to_string();
+        let deleted = execute_in!(&mut self.transaction, sql::DELETE_GRANT, [origin.as_str()]);
+        deleted.map_err(|e| self.backend.explain(&e))
     }
 
     /// Counts the requests that make no room.

@@ -19,7 +19,7 @@ pub(super) struct Schema {
 }
 
 /// Latest migration of this program.
-pub(super) const KNOWN: i64 = 15;
+pub(super) const KNOWN: i64 = 16;
 
 /// Value of `registry.needs_version` after these migrations; later migrations may raise it.
 pub(super) const NEEDED: i64 = 9;
@@ -42,6 +42,7 @@ pub(super) static SQLITE: Schema = Schema {
             ("usage_findings", include_str!("../../../migrations/sqlite/0013_usage_findings.sql")),
             ("ledger_claims", include_str!("../../../migrations/sqlite/0014_ledger_claims.sql")),
             ("approvals", include_str!("../../../migrations/sqlite/0015_approvals.sql")),
+            ("currency", include_str!("../../../migrations/sqlite/0016_currency.sql")),
         ])
     }),
     tables: "SELECT name FROM sqlite_schema
@@ -69,6 +70,7 @@ pub(super) static POSTGRES: Schema = Schema {
             ),
             ("ledger_claims", include_str!("../../../migrations/postgres/0014_ledger_claims.sql")),
             ("approvals", include_str!("../../../migrations/postgres/0015_approvals.sql")),
+            ("currency", include_str!("../../../migrations/postgres/0016_currency.sql")),
         ])
     }),
     tables: "SELECT tablename::text FROM pg_tables

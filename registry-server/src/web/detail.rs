@@ -68,6 +68,12 @@ fn render(web: &Web, session: &Session, request: &Request) -> Html {
     }
     add_facts(&mut content, request, state);
     content.markup("<h2>Arguments</h2>\n");
+    if request.binding.demands.iter().any(|demand| !demand.rule.show.is_empty()) {
+        content.markup(
+            "<p id=\"hidden-arguments\" role=\"note\">The policies select these arguments. Others \
+             of the call are hidden.</p>\n",
+        );
+    }
     if let Some(preview) = &request.preview {
         content.markup("<pre tabindex=\"0\" aria-label=\"Arguments as JSON\">");
         for line in indent(preview) {

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header::LOCATION};
-use registry_core::Timestamp;
+use registry_core::{Timestamp, commit::invalid_message_char};
 
 use super::{
     Session, Web,
@@ -115,10 +115,16 @@ pub(super) fn sign_in(headers: &HeaderMap, target: Target) -> Response {
 
 /// The choice of a form. A missing reason of a denial is rejected later.
 pub(super) fn read_choice(fields: &Fields<'_>) -> Result<DecisionChoice, Problem> {
-    let reason = || fields.one("reason").unwrap_or_default().trim().replace("\r\n", "\n");
     match fields.one("choice") {
         Some("approve") => Ok(DecisionChoice::Approve),
-        Some("deny") => Ok(DecisionChoice::Deny { reason: reason() }),
+        Some("deny") => {
+            let reason = fields.one("reason").unwrap_or_default().trim().replace("\r\n", "\n");
+            if invalid_message_char(&reason).is_some() {
+                let problem = "The reason has a control character. Remove it.";
+                return Err(Problem::invalid_form(problem));
+            }
+            Ok(DecisionChoice::Deny { reason })
+        }
         _ => Err(Problem::invalid_form("The form has no choice. Use one of its buttons.")),
     }
 }

@@ -1,12 +1,9 @@
 //! Principals and requests of tests.
 
-use std::{collections::BTreeSet, num::NonZeroU32};
+use std::collections::BTreeSet;
 
 use approval::{Binding, Demand, Principal as Account, Request, RequestId, State};
-use registry_core::{
-    Digest, Timestamp,
-    entity::policy::{Approval, ApprovalCondition, Approver},
-};
+use registry_core::{Digest, Timestamp, entity::policy::Approval};
 
 use crate::access::{Method, Principal};
 
@@ -21,15 +18,7 @@ pub(super) fn principal(name: &str) -> Principal {
 
 /// A pending request.
 pub(super) fn request(id: u128) -> Request {
-    let rule = Approval {
-        when: ApprovalCondition::Always,
-        approvers: vec![Approver::Role],
-        quorum: NonZeroU32::MIN,
-        four_eyes: true,
-        expires_after: None,
-        standing_for: None,
-        show: vec![],
-    };
+    let rule = Approval { four_eyes: true, ..Approval::default() };
     let digest = Digest::compute(b"policy");
     Request {
         id: RequestId::new(id),

@@ -5,14 +5,13 @@ mod provider;
 
 use std::{
     collections::BTreeSet,
-    num::NonZeroU32,
     sync::{Arc, LazyLock},
 };
 
 use approval::{Binding, Demand, Principal as Account, Request, RequestId, State, Wanted};
 use registry_core::{
     Digest, Document, Kind,
-    entity::policy::{Approval, ApprovalCondition, Approver},
+    entity::policy::{Approval, Approver},
 };
 use registry_proto::v1::{
     self, approval_service_client::ApprovalServiceClient, request_approval_response::Outcome,
@@ -180,15 +179,7 @@ fn message(wanted: &Wanted) -> v1::RequestApprovalRequest {
 }
 
 fn wanted(id: u128) -> Wanted {
-    let rule = Approval {
-        when: ApprovalCondition::Always,
-        approvers: vec![Approver::Role],
-        quorum: NonZeroU32::MIN,
-        four_eyes: false,
-        expires_after: None,
-        standing_for: None,
-        show: vec![],
-    };
+    let rule = Approval::default();
     let (policy, digest) = ("payments@1.0.0".to_owned(), POLICY.digest());
     let caller = Account {
         issuer: "https://callers.example".to_owned(),
@@ -532,6 +523,20 @@ async fn displayed_values_are_escaped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn page_tells_that_arguments_are_hidden() {
+    let site = Site::start().await;
+    let all = site.request(1, |_| {}).await;
+    let selected =
+        |wanted: &mut Wanted| wanted.binding.demands[0].rule.show = vec!["/amount".into()];
+    let selected = site.request(2, selected).await;
+    let mut browser = site.signed_in().await;
+    for (id, is_hidden) in [(all, false), (selected, true)] {
+        let shown = browser.get(&page(id)).await;
+        assert_eq!(shown.body.contains("id=\"hidden-arguments\""), is_hidden, "{}", shown.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn denial_needs_reason() {
     let site = Site::start().await;
     let id = site.request(1, |_| {}).await;
@@ -542,6 +547,7 @@ async fn denial_needs_reason() {
         browser.post(&page(id), &fields).await.status
     };
     assert_eq!(deny(&mut browser, " ").await, 409);
+    assert_eq!(deny(&mut browser, "no\u{1b}[31m").await, 400, "a terminal could execute it");
     assert_eq!(deny(&mut browser, "duplicate\r\ninvoice").await, 303);
     let request = site.stored(id).await;
     assert_eq!(request.state, State::Denied);

@@ -1,6 +1,6 @@
 //! Requests for approvals of calls.
 
-use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use approval::{
     Attempt, Binding, Choice, Claim, ConsumeError, Current, DecideError, Decider, Demand,
@@ -8,10 +8,7 @@ use approval::{
     StandingWish, State, Wanted, limits::OPEN_PER_CALLER,
 };
 use futures_util::future::join_all;
-use registry_core::{
-    Digest, Timestamp,
-    entity::policy::{Approval, ApprovalCondition, Approver},
-};
+use registry_core::{Digest, Timestamp, entity::policy::Approval};
 use registry_server::store::{
     ApprovalContext, ApprovalQuery, GenerationCause, GrantQuery, LedgerFailure, SeenState, Store,
 };
@@ -35,13 +32,9 @@ fn account(subject: &str) -> Principal {
 
 fn wanted(id: u128, arguments: &str) -> Wanted {
     let rule = Approval {
-        when: ApprovalCondition::Always,
-        approvers: vec![Approver::Role],
-        quorum: NonZeroU32::MIN,
-        four_eyes: false,
         expires_after: Some(Duration::from_hours(1)),
         standing_for: Some(Duration::from_hours(1)),
-        show: vec![],
+        ..Approval::default()
     };
     let digest = Digest::compute(b"payments");
     Wanted {
@@ -153,8 +146,13 @@ pub(crate) async fn standing_grant_approves_until_its_end(fixture: &Fixture) {
     let granted = open(&store, 2, "b", at(1)).await;
     assert_eq!((granted.state, granted.granted_by), (State::Approved, Some(first.id)));
     assert_eq!(open(&store, 3, "c", at(600)).await.state, State::Pending);
-    assert!(store.standing_grant(first.id).await.unwrap().is_some());
-    store.revoke_grant(first.id).await.unwrap();
+    let grant = store.standing_grant(first.id).await.unwrap().unwrap();
+    let (unused, bob) = (open(&store, 5, "e", at(2)).await, account("bob"));
+    assert_eq!(unused.state, State::Approved);
+    let steps = store.revoke_grant(&grant, &bob, context(at(2))).await.unwrap();
+    assert_eq!(steps.iter().map(|step| step.request).collect::<Vec<_>>(), [unused.id]);
+    let refusal = consume(&store, &unused, 1, at(2)).await;
+    assert!(refusal.is_some(), "the unused approval is cancelled");
     assert_eq!(store.standing_grant(first.id).await.unwrap(), None);
     assert_eq!(open(&store, 4, "d", at(2)).await.state, State::Pending);
 }

@@ -126,6 +126,7 @@ conformance! {
     open::migration_13_adds_findings,
     open::migration_14_adds_claims,
     open::migration_15_adds_approvals,
+    open::migration_16_keeps_one_currency,
     open::new_database_becomes_a_relay,
     open::concurrent_signature_updates_are_kept,
     open::edited_migration_is_reported,

@@ -53,7 +53,7 @@ pub(crate) async fn database_of_a_newer_schema_is_rejected(fixture: &Fixture) {
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 15, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 16, .. }), "{error}");
     assert!(error.to_string().contains("upgrade registry-server"), "{error}");
 }
 
@@ -102,14 +102,18 @@ async fn left_earlier(
         13 | 14 => WITHOUT_CLAIMS.to_owned(),
         _ => String::new(),
     };
-    let approvals = without_approvals(fixture);
-    let undo = format!("{approvals}{usage}{ledger}{policies}{events}{undo}");
+    let approvals = if first <= 15 { without_approvals(fixture) } else { String::new() };
+    let currency = if first <= 10 { "" } else { WITHOUT_CURRENCY };
+    let undo = format!("{currency}{approvals}{usage}{ledger}{policies}{events}{undo}");
     fixture.execute(&format!("{undo};{migrations}")).await;
     let again = fixture.open().await;
     assert_holds(&again, &log).await;
     assert_eq!(fixture.number(NEEDS_VERSION).await, 9);
     (again, log)
 }
+
+/// SQL that reverts migration 16.
+const WITHOUT_CURRENCY: &str = "ALTER TABLE ledger DROP COLUMN currency;";
 
 /// SQL that reverts migration 15.
 fn without_approvals(fixture: &Fixture) -> String {
@@ -298,6 +302,28 @@ pub(crate) async fn migration_15_adds_approvals(fixture: &Fixture) {
     let query = ApprovalQuery { state: None, caller: None, after: None, limit: 1 };
     assert_eq!(again.0.approvals(query).await.unwrap(), []);
     goes_on(again).await;
+}
+
+/// A database before migration 16, with a budget.
+pub(crate) async fn migration_16_keeps_one_currency(fixture: &Fixture) {
+    let budget = "INSERT INTO ledger_budgets
+                      (policy, budget, subject, window_id, exposed, settled, overshoot, reclaimed,
+                       adjustment, alerted)
+                  VALUES ('p', 'b', 'a', 'total', 3, 2, 0, 0, 0, 0)";
+    drop(fixture.open().await);
+    fixture.execute(budget).await;
+    let (again, log) = left_earlier(fixture, 16, [Draft::new().register("A", "1.0.0")], "").await;
+    assert_eq!(again.ledger_currency("EUR").await.unwrap(), "EUR");
+    assert_eq!(again.ledger_currency("CHF").await.unwrap(), "EUR");
+    fixture.execute("DELETE FROM ledger_budgets").await;
+    assert_eq!(again.ledger_currency("CHF").await.unwrap(), "CHF", "there is no amount");
+    let usage = "INSERT INTO usage_totals
+                     (minute, gateway, agent, team, principal, tool, verdict,
+                      calls, cost, duration_micros, request_bytes, response_bytes)
+                 VALUES (60, 'g', 'a', 't', 'p', 'pay', 'allow', 3, 5, 0, 0, 0)";
+    fixture.execute(usage).await;
+    assert_eq!(again.ledger_currency("USD").await.unwrap(), "CHF");
+    goes_on((again, log)).await;
 }
 
 /// A database before migration 13, with usage.

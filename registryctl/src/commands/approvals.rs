@@ -96,7 +96,12 @@ fn print(session: &Session, Shown { approval, steps }: &Shown) -> Result<(), Fai
     match &approval.arguments {
         Some(arguments) => {
             let text = printable_lines(arguments.get());
-            screen.line(&format!("arguments, redacted: {text}"))?;
+            let is_selected = approval.call.policies.iter().any(|demand| !demand.show.is_empty());
+            let kind = if is_selected { "selected by the policies" } else { "redacted" };
+            screen.line(&format!("arguments, {kind}: {text}"))?;
+            if is_selected {
+                screen.line("other arguments of the call are hidden")?;
+            }
         }
         None => screen.line("arguments: erased, or not visible to you")?,
     }

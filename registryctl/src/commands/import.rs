@@ -154,7 +154,7 @@ async fn finish(
     result: ImportResultArgs,
     (source, shared): (Option<&mcp::Source>, &Report),
 ) -> Result<(), Failure> {
-    let Imported { mut draft, repairs, unlisted, added: _ } = imported;
+    let Imported { mut draft, repairs, unlisted, added: _, corrected: _ } = imported;
     let ImportResultArgs { out, managed_by, apply: is_applied, options, commit } = result;
     let screen = session.screen;
     if let Some(source) = &managed_by {

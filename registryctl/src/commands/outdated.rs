@@ -199,7 +199,8 @@ impl Upgrade {
     /// The changes, the compatibility and the number of broken dependents.
     fn cells(&self) -> (String, &'static str, String) {
         let Self { to: _, comparison, changed, added, removed, breaks, unknown, dependents } = self;
-        let changes = format!("{} values, +{} -{}", changed.len(), added.len(), removed.len());
+        let values = if changed.len() == 1 { "value" } else { "values" };
+        let changes = format!("{} {values}, +{} -{}", changed.len(), added.len(), removed.len());
         let compatibility = comparison.as_ref().map_or("", |comparison| comparison.outcome);
         let unknown = if *unknown > 0 { format!(", {unknown} unknown") } else { String::new() };
         let broken = format!("{} of {dependents}{unknown}", breaks.len());

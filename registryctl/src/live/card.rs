@@ -3,7 +3,7 @@
 use std::{path::Path, time::Instant};
 
 use a2a::{
-    card::{LEGACY_WELL_KNOWN_PATH, WELL_KNOWN_PATH},
+    card::{LEGACY_WELL_KNOWN_PATH, WELL_KNOWN_PATH, has_address_at},
     signature::{self, JwkSet, SignatureError},
     version::{VERSION_HEADER, Version},
 };
@@ -25,7 +25,7 @@ use crate::{
 /// Maximum key sets that the signatures of one card name.
 const MAX_KEY_SETS: usize = 8;
 
-/// The first card found below the URL or at the root of its host.
+/// The first card found below the URL or at the root of its host. The root can have the card of another agent.
 async fn get_card(target: &Target, url: &str) -> Result<ReceivedCard, Failure> {
     if without_query(url).to_ascii_lowercase().ends_with(".json") {
         let found = received(target, url).await?;
@@ -36,9 +36,18 @@ async fn get_card(target: &Target, url: &str) -> Result<ReceivedCard, Failure> {
     let bases = [address, root.as_str()];
     for base in bases.iter().take(if address == root { 1 } else { 2 }) {
         for well_known in [WELL_KNOWN_PATH, LEGACY_WELL_KNOWN_PATH] {
-            if let Some(card) = received(target, &format!("{base}{well_known}")).await? {
+            let Some(card) = received(target, &format!("{base}{well_known}")).await? else {
+                continue;
+            };
+            let path = address.strip_prefix(base).unwrap_or_default();
+            if path.is_empty() || has_address_at(&card.value, path) {
                 return Ok(card);
             }
+            return Err(target.invalid_response(format!(
+                "no card below this URL, and {} is of another agent: no address in it has the path \
+                 `{path}`; check the URL and the credentials, or pass the URL of that card",
+                card.url
+            )));
         }
     }
     Err(target.invalid_response(format!(

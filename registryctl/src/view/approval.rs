@@ -55,6 +55,8 @@ pub(crate) struct DemandView {
     pub(crate) approvers: Vec<String>,
     pub(crate) quorum: u32,
     pub(crate) four_eyes: bool,
+    /// The pointers of the arguments that approvers see. Empty: all.
+    pub(crate) show: Vec<String>,
 }
 
 /// A decision of a person.
@@ -149,6 +151,7 @@ impl From<v1::ApprovalDemand> for DemandView {
             approvers: rule.approvers,
             quorum: rule.quorum.unwrap_or(1),
             four_eyes: rule.four_eyes,
+            show: rule.show,
         }
     }
 }

@@ -60,6 +60,11 @@ async fn synchronous_failover_loses_no_commit() {
     );
     assert_no_commit_lost(&servers[0], &acknowledged).await;
     assert_followed_without_gap(&gateway, &servers[1]).await;
+    eventually("the ledger starts a generation without a call", || async {
+        let started = ["registry_server::app::ledger", "generation=1"];
+        servers.iter().any(|server| !server.process.logged(&started).is_empty())
+    })
+    .await;
 }
 
 /// Commits that the standby lacked are lost. A server that has seen them rejects writes instead of

@@ -52,12 +52,23 @@ impl FakeGateway {
         Self { client: ApprovalServiceClient::new(channel) }
     }
 
-    async fn send(&self, message: v1::RequestApprovalRequest) -> Result<v1::Approval, Status> {
+    async fn outcome(&self, message: v1::RequestApprovalRequest) -> Result<Outcome, Status> {
         let answer = self.client.clone().request_approval(message).await?.into_inner();
-        match answer.outcome.expect("an outcome") {
+        Ok(answer.outcome.expect("an outcome"))
+    }
+
+    async fn send(&self, message: v1::RequestApprovalRequest) -> Result<v1::Approval, Status> {
+        match self.outcome(message).await? {
             Outcome::Approval(approval) => Ok(approval),
             Outcome::Refusal(refusal) => panic!("refused: {refusal:?}"),
         }
+    }
+
+    /// Cancels a request in the name of its caller.
+    async fn withdraw(&self, approval: v1::Approval) {
+        let caller = approval.call.and_then(|call| call.caller);
+        let message = v1::WithdrawApprovalRequest { id: approval.id, caller, ..Default::default() };
+        self.client.clone().withdraw_approval(message).await.expect("it is cancelled");
     }
 
     /// Requests the approval of a call with these arguments.
@@ -166,6 +177,17 @@ async fn governor_sees_requests_without_arguments() {
 }
 
 #[tokio::test]
+async fn approver_sees_which_arguments_are_shown() {
+    let guarded = guarded_bank(&[]);
+    let gateway = FakeGateway::start(&guarded).await;
+    let rule = v1::PolicyApproval { show: vec!["/amount".to_owned()], ..Default::default() };
+    let approval = gateway.request("a", rule).await;
+    let approver = guarded.token("ann", "security", "approver");
+    let shown = run(&guarded, &approver, &["approvals", "show", &approval.id]).json();
+    assert_eq!(shown["approval"]["policies"][0]["show"], json!(["/amount"]));
+}
+
+#[tokio::test]
 async fn batch_denies_and_reports_each_request() {
     let guarded = guarded_bank(&[]);
     let gateway = FakeGateway::start(&guarded).await;
@@ -229,10 +251,18 @@ impl Provider {
     }
 
     fn token(&self, subject: &str) -> String {
+        self.signed(&json!({ "sub": subject }))
+    }
+
+    /// A token of an approver with these claims.
+    fn signed(&self, more: &Value) -> String {
         let header = Header { kid: Some("k1".to_owned()), ..Header::new(Algorithm::ES256) };
         let now = get_current_timestamp();
-        let claims = json!({ "iss": ISSUER, "aud": "registry", "sub": subject, "team": "security",
+        let mut claims = json!({ "iss": ISSUER, "aud": "registry", "team": "security",
             "iat": now, "exp": now + 600, "roles": "approver" });
+        for (name, value) in more.as_object().expect("an object") {
+            claims[name] = value.clone();
+        }
         let key = EncodingKey::from_ec_der(self.pair.serialized_der());
         encode(&header, &claims, &key).expect("a token")
     }
@@ -252,6 +282,91 @@ async fn four_eyes_need_another_person_of_same_issuer() {
         assert!(refused.code == 1 && refused.has_code("APPROVER_INELIGIBLE"), "{refused:?}");
     }
     assert_eq!(approve(&provider.token("bob")).json()[0]["state"], "approved");
+}
+
+/// A bank whose identity provider names employees.
+fn bank_with_employees(provider: &Provider) -> Guarded {
+    let flags: Vec<_> = provider.flags.iter().map(String::as_str).collect();
+    guarded_bank(&[&flags[..], &["--oidc-person-claim", "employee"]].concat())
+}
+
+#[tokio::test]
+async fn four_eyes_exclude_owners_second_accounts_other_issuers() {
+    let provider = Provider::new();
+    let guarded = bank_with_employees(&provider);
+    let gateway = FakeGateway::start(&guarded).await;
+    let request = |arguments: &str, issuer: &str| {
+        let mut wanted = wanted(arguments, four_eyes());
+        wanted.owner_teams = vec!["owners".to_owned()];
+        let call = wanted.call.as_mut().expect("a call");
+        call.agent = "clerk".to_owned();
+        let caller = call.caller.as_mut().expect("a caller");
+        (caller.issuer, caller.person) = (issuer.to_owned(), "17".to_owned());
+        wanted
+    };
+    let id = gateway.send(request("a", ISSUER)).await.expect("an answer").id;
+    let foreign = request("b", "https://other.example");
+    let foreign = gateway.send(foreign).await.expect("an answer").id;
+    let bob = provider.signed(&json!({ "sub": "bob", "employee": "19" }));
+    let second_account = provider.signed(&json!({ "sub": "clerk-admin", "employee": "17" }));
+    let owner = provider.signed(&json!({ "sub": "olga", "employee": "18", "team": "owners" }));
+    let nameless = provider.token("eve");
+    for (token, id) in [(&second_account, &id), (&owner, &id), (&nameless, &id), (&bob, &foreign)] {
+        let refused = run(&guarded, token, &["approve", id, "--yes"]);
+        assert!(refused.code == 1 && refused.has_code("APPROVER_INELIGIBLE"), "{refused:?}");
+    }
+    assert_eq!(run(&guarded, &bob, &["approve", &id, "--yes"]).json()[0]["state"], "approved");
+}
+
+#[tokio::test]
+async fn quorum_counts_a_person_once() {
+    let provider = Provider::new();
+    let guarded = bank_with_employees(&provider);
+    let gateway = FakeGateway::start(&guarded).await;
+    let two = v1::PolicyApproval { quorum: Some(2), ..Default::default() };
+    let id = gateway.request("a", two).await.id;
+    let approve = |subject: &str, employee: &str| {
+        let token = provider.signed(&json!({ "sub": subject, "employee": employee }));
+        run(&guarded, &token, &["approve", &id, "--yes"])
+    };
+    assert_eq!(approve("bob", "19").json()[0]["state"], "pending");
+    let again = approve("bob", "19");
+    assert!(again.code == 1 && again.has_code("APPROVAL_DECIDED"), "{again:?}");
+    let second_account = approve("bob-admin", "19");
+    assert!(second_account.code == 1 && second_account.has_code("APPROVER_INELIGIBLE"));
+    assert_eq!(approve("eve", "20").json()[0]["state"], "approved");
+}
+
+#[tokio::test]
+async fn caller_has_at_most_twenty_open_requests() {
+    let guarded = guarded_bank(&[]);
+    let gateway = FakeGateway::start(&guarded).await;
+    let mut last = None;
+    for number in 0..20 {
+        last = Some(gateway.request(&number.to_string(), one_approver()).await);
+    }
+    let full = gateway.outcome(wanted("20", one_approver())).await.expect("an answer");
+    assert!(matches!(full, Outcome::Refusal(refusal) if refusal.reason() == Reason::TooManyOpen));
+    let mut other = wanted("21", one_approver());
+    other.call.as_mut().and_then(|call| call.caller.as_mut()).expect("a caller").subject =
+        "cashier".to_owned();
+    assert_eq!(gateway.send(other).await.expect("an answer").state(), State::Pending);
+    gateway.withdraw(last.expect("a request")).await;
+    assert_eq!(gateway.request("20", one_approver()).await.state(), State::Pending);
+}
+
+#[tokio::test]
+async fn flood_of_withdrawn_requests_is_bounded() {
+    let guarded = guarded_bank(&[]);
+    let gateway = FakeGateway::start(&guarded).await;
+    for number in 0..210 {
+        let approval = gateway.request(&number.to_string(), one_approver()).await;
+        gateway.withdraw(approval).await;
+    }
+    let approver = guarded.token("ann", "security", "approver");
+    let stored = run(&guarded, &approver, &["approvals", "list", "--all"]).json();
+    let stored = stored.as_array().map_or(0, Vec::len);
+    assert!((1..=200).contains(&stored), "the oldest of {stored} made room");
 }
 
 #[tokio::test]
@@ -301,6 +416,9 @@ async fn webhook_receives_no_arguments() {
     let webhook = Webhook::start(|| 204).await;
     let guarded = guarded_bank(&webhook.flags());
     let gateway = FakeGateway::start(&guarded).await;
+    // Only the caller decides about this one.
+    let own = v1::PolicyApproval { approvers: vec!["caller".to_owned()], ..Default::default() };
+    gateway.request("b", own).await;
     let approval = gateway.request("a", one_approver()).await;
     let approver = guarded.token("ann", "security", "approver");
     assert!(run(&guarded, &approver, &["approve", &approval.id, "--yes"]).success());

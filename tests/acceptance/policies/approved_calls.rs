@@ -60,15 +60,20 @@ fn registry(flags: &[&str]) -> Guarded {
 
 /// A gateway that follows a server with a token.
 async fn following(server: &Registry, token: &str, bank: &Server) -> (Gateway, TempDir) {
+    sharing(server, token, bank, "").await
+}
+
+/// A gateway that follows a server, with more configuration.
+async fn sharing(server: &Registry, token: &str, bank: &Server, more: &str) -> (Gateway, TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("gateway.token");
     fs::write(&file, token).expect("written");
     let source = format!("grpc://{}\n  tokenFile: {}", server.address, file.display());
-    (started(source, bank).await, dir)
+    (started(source, bank, more).await, dir)
 }
 
-async fn started(source: String, bank: &Server) -> Gateway {
-    let more = "admin: 127.0.0.1:0\n".to_owned();
+async fn started(source: String, bank: &Server, more: &str) -> Gateway {
+    let more = format!("admin: 127.0.0.1:0\n{more}");
     let gateway = Gateway::start(&GatewayOptions {
         source,
         targets: bank_at(&bank.url()),
@@ -184,13 +189,119 @@ async fn crashed_gateway_leaves_a_call_that_is_not_repeated() {
     assert!(bank.seen("tools/call").is_empty());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn reconnected_client_repeats_no_call() {
+    // Each request of the client has the same JSON-RPC id.
+    let silent = silent_bank().await;
+    let guarded = registry(&[]);
+    let approver = guarded.token("ann", "security", "approver");
+    let token = guarded.token("gateway-1", "fleet", "gateway");
+    let (gateway, _dir) = following(&guarded.registry, &token, &silent).await;
+    let request = id(&denial(&gateway, 7).await);
+    assert!(run(&guarded, &approver, &["approve", &request, "--yes"]).success());
+    let client = ModernClient::agent(&gateway.mcp_url(), "clerk", "1.0.0");
+    let calling = tokio::spawn(async move { client.call("charge", json!({ "amount": 7 })).await });
+    eventually("the bank has the call", || async { !silent.seen("tools/call").is_empty() }).await;
+    calling.abort();
+    eventually("the outcome is unknown", || async {
+        state(&guarded, &approver, &request) == "unknown"
+    })
+    .await;
+    let again = denial(&gateway, 7).await;
+    assert_ne!(id(&again), request);
+    assert_eq!(again["error"]["details"]["uncertainId"], request, "the caller is warned");
+    assert_eq!(silent.seen("tools/call").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expired_approval_is_not_used() {
+    let bank = bank_server().await;
+    let guarded = Guarded::start(&[]);
+    for file in catalog(&json!({ "expiresAfter": "PT5S" })) {
+        let applied = apply(&guarded, &guarded.admin, &file);
+        assert!(applied.success(), "{applied:?}");
+    }
+    let approver = guarded.token("ann", "security", "approver");
+    let token = guarded.token("gateway-1", "fleet", "gateway");
+    let (gateway, _dir) = following(&guarded.registry, &token, &bank).await;
+    let request = id(&denial(&gateway, 7).await);
+    let decision = run(&guarded, &approver, &["approve", &request, "--yes"]);
+    assert!(decision.success(), "{decision:?}");
+    eventually("the approval expires", || async {
+        state(&guarded, &approver, &request) == "expired"
+    })
+    .await;
+    assert_ne!(id(&denial(&gateway, 7).await), request);
+    assert!(bank.seen("tools/call").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_version_of_policy_supersedes_the_request() {
+    let bank = bank_server().await;
+    let guarded = registry(&[]);
+    let approver = guarded.token("ann", "security", "approver");
+    let token = guarded.token("gateway-1", "fleet", "gateway");
+    let (gateway, _dir) = following(&guarded.registry, &token, &bank).await;
+    let request = id(&denial(&gateway, 7).await);
+    let newer = limit("1.1.0", &json!({ "approval": { "quorum": 2 } }));
+    let applied = apply(&guarded, &guarded.admin, &newer);
+    assert!(applied.success(), "{applied:?}");
+    eventually("the call needs another request", || async {
+        id(&denial(&gateway, 7).await) != request
+    })
+    .await;
+    assert_eq!(state(&guarded, &approver, &request), "superseded");
+    let late = run(&guarded, &approver, &["approve", &request, "--yes"]);
+    assert!(late.code == 1 && late.has_code("APPROVAL_NOT_PENDING"), "{late:?}");
+    assert!(bank.seen("tools/call").is_empty());
+}
+
+/// A bank that asks for input, and then completes.
+async fn asking_bank() -> Server {
+    let answer = |received: &Received| match received.rpc_method() {
+        "tools/call" if received.body["params"]["requestState"].is_null() => {
+            received.result(&json!({ "resultType": "input_required", "requestState": "s" }))
+        }
+        _ => charged(received),
+    };
+    McpServer::modern().with_tool_names(&["charge", "balance"]).start(answer).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fleet_continues_a_round_once() {
+    let bank = asking_bank().await;
+    let guarded = registry(&[]);
+    let approver = guarded.token("ann", "security", "approver");
+    let tokens = ["gateway-1", "gateway-2"].map(|name| guarded.token(name, "fleet", "gateway"));
+    let keys = tempfile::tempdir().expect("a directory");
+    let key = keys.path().join("session.key");
+    fs::write(&key, "A".repeat(43)).expect("written");
+    let key = format!("sessionKeyFile: {}\n", key.display());
+    let (first, _dir) = sharing(&guarded.registry, &tokens[0], &bank, &key).await;
+    let (second, _other) = sharing(&guarded.registry, &tokens[1], &bank, &key).await;
+    let request = id(&denial(&first, 7).await);
+    assert!(run(&guarded, &approver, &["approve", &request, "--yes"]).success());
+    let asked = call(&first, "clerk", "charge", 7).await;
+    let answer = async |gateway: &Gateway, amount: u64| {
+        let client = ModernClient::agent(&gateway.mcp_url(), "clerk", "1.0.0");
+        let params = json!({ "name": "charge", "arguments": { "amount": amount },
+            "requestState": asked["requestState"], "inputResponses": {} });
+        let answer = client.request("tools/call", params).await.expect("the gateway answers");
+        answer.result()["_meta"]["registry/governance"]["reason"].clone()
+    };
+    assert_eq!(answer(&second, 8).await, "APPROVAL_UNAVAILABLE", "the arguments are others");
+    let (one, other) = tokio::join!(answer(&first, 7), answer(&second, 7));
+    assert_eq!([&one, &other].iter().filter(|reason| reason.is_null()).count(), 1);
+    assert_eq!(bank.seen("tools/call").len(), 2);
+}
+
 /// A gateway without a registry, whose file has a policy.
 async fn standalone(dir: &Path, bank: &Server) -> Gateway {
     let [mut file, policy] = catalog(&json!({ "when": "destructive" }));
     file["policies"] = policy["policies"].clone();
     let path = dir.join("registry.json");
     fs::write(&path, file.to_string()).expect("written");
-    started(format!("file://{}", path.display()), bank).await
+    started(format!("file://{}", path.display()), bank, "").await
 }
 
 fn decide(gateway: &Gateway, arguments: &[&str]) -> CtlOutput {

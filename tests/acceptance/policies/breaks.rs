@@ -103,6 +103,50 @@ fn fitting_policy_in_the_batch_prevents_the_break() {
 }
 
 #[test]
+fn argument_of_new_type_needs_new_name() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let with_policy = |mut batch: Value, conditions: &[&str]| {
+        let forbid = |condition: &&str| {
+            format!(
+                "forbid (principal, action == Action::\"call\", resource) when {{ {condition} }};"
+            )
+        };
+        let cedar = conditions.iter().map(forbid).collect::<Vec<_>>().join("\n");
+        let members =
+            json!({ "appliesTo": { "tools": ["pay"] }, "authorization": { "cedar": cedar } });
+        batch["policies"] = limit("1.0.0", &members)["policies"].clone();
+        apply(&registry, &batch, &["--dry-run"])
+    };
+    // Each statement is about one version, but is checked against both.
+    let by_version = [
+        "resource.version == \"2.0.0\" && context.arguments has amount
+            && context.arguments.amount.greaterThan(decimal(\"8.0\"))",
+        "resource.version != \"2.0.0\" && context.arguments has amount
+            && context.arguments.amount > 8",
+    ];
+    let refused = with_policy(pay("2.0.0", "number"), &by_version);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    let found = refused.json()["diagnostics"].as_array().expect("a list").clone();
+    let found = found.iter().find(|found| found["code"] == "policy-invalid");
+    let help = found.expect("a finding")["help"].as_str().expect("a help");
+    insta::assert_snapshot!(
+        help,
+        @r#"compare a `number` with `.greaterThan(decimal("10.0"))`, `.lessThan(decimal("10.0"))` or `== decimal("10.0")`, and an `integer` with `> 10`; other versions fit: no policy can read an argument that has several types, so give it another name in one version, or retire the other versions"#
+    );
+    let mut renamed = pay("2.0.0", "number");
+    let input = &mut renamed["tools"][0]["inputSchema"];
+    input["properties"] = json!({ "total": { "type": "number" } });
+    let by_name = [
+        "context.arguments has total
+            && context.arguments.total.greaterThan(decimal(\"8.0\"))",
+        "context.arguments has amount && context.arguments.amount > 8",
+    ];
+    let accepted = with_policy(renamed, &by_name);
+    assert!(accepted.success(), "{accepted:?}");
+}
+
+#[test]
 fn restored_tool_is_checked_against_policies() {
     let registry = Registry::start();
     applied(&registry, &bank());
@@ -174,6 +218,20 @@ fn tool_cannot_prevent_changes_of_policies() {
     changes(&|more| run(&["policy", "rollback", "limit", "1.0.0"], more));
     registry.run(&["retire", "policy/limit@1.1.1", "--yes"]);
     changes(&|more| run(&["restore", "policy/limit@1.1.1"], more));
+}
+
+#[test]
+fn mistake_without_arguments_is_no_break() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let cedar = "forbid (principal, action == Action::\"call\", resource)
+        when { context.arguments has amount && principal.tema == \"red\" };";
+    let members =
+        json!({ "appliesTo": { "tools": ["charge"] }, "authorization": { "cedar": cedar } });
+    let output = apply(&registry, &limit("1.0.0", &members), &["--allow-policy-break"]);
+    let found = findings(&output);
+    let is_invalid = found.iter().all(|(code, _)| code == "policy-invalid");
+    assert!(output.code == 1 && !found.is_empty() && is_invalid, "{output:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use acceptance::{
     Registry,
     access::{Authorized, Bearer, Guarded, server},
     postgres,
+    registry::checkpoint_key,
 };
 use registry_proto::v1::{
     self, AccountRejection, GrantRefusal, account_answer::Outcome,
@@ -190,6 +191,30 @@ pub(super) fn reason(status: &Status) -> (Code, String) {
 
 pub(super) fn shown(guarded: &Guarded) -> Value {
     roles::run(guarded, &guarded.admin, &["budget", "show", "limit", "b", "fleet"]).json()
+}
+
+#[tokio::test]
+async fn other_currency_is_rejected_after_first_amount() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let database = format!("sqlite:{}", dir.path().join("registry.db").display());
+    Registry::start_with(&database, &["--currency", "USD"]).process.stop();
+    let mut guarded = Guarded::start_on(&database, &["--currency", "EUR"]);
+    set_limit(&guarded, "1.0.0", "10");
+    FakeGateway::start(&guarded, "a").await.wait_for(DOLLAR).await;
+    assert_eq!(shown(&guarded)["budget"]["currency"], "EUR");
+    guarded.registry.process.stop();
+    let key = checkpoint_key(&database);
+    let key = key.to_str().expect("UTF-8");
+    let flags =
+        ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--checkpoint-key", key];
+    for currency in [&[][..], &["--currency", "CHF"]] {
+        let refused = server(&database, &[&flags[..], currency].concat());
+        let why = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{why}");
+        assert!(why.contains("--currency EUR"), "{why}");
+    }
+    guarded.registry.restart();
+    assert_eq!(shown(&guarded)["budget"]["currency"], "EUR");
 }
 
 #[tokio::test]
@@ -435,6 +460,7 @@ async fn recovered_ledger_waits_for_gateways() {
     let budget = state.budget.as_ref().expect("the budget");
     assert_eq!(budget.settled_micros, DOLLAR, "reports count");
     assert_eq!(shown(&guarded)["isRecovering"], true);
+    assert_eq!(shown(&guarded)["budget"]["available"], "0");
     gateway.generation = 1;
     assert_eq!(gateway.state(account).await.refusal(), GrantRefusal::Recovering);
     assert!(server(&guarded.database, &["ledger", "end-recovery"]).status.success());

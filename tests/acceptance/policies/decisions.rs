@@ -443,7 +443,7 @@ async fn simulate_decides_recorded_calls_again() {
         (view["changed"].clone(), groups(&view["undecided"])),
         (json!([]), vec![charge.clone()])
     );
-    assert_eq!(view["undecided"][0]["reason"], "arguments-not-recorded");
+    assert_eq!(view["undecided"][0]["reason"], "context-not-recorded");
 
     let candidate = json!({
         "schemaVersion": "2.0",
@@ -487,6 +487,42 @@ fn simulate_leaves_denials_by_budgets_undecided() {
     });
     assert_eq!(view["undecided"], json!([group]), "{view}");
     assert_eq!(view["skipped"]["rejectedBefore"], 0, "{view}");
+}
+
+#[test]
+fn simulate_decides_steps_by_recorded_purpose() {
+    let (registry, offline) = (Registry::start(), Offline::new());
+    applied(&registry, &governed());
+    let step = |purpose: Option<&str>| {
+        let mut event = json!({
+            "timestamp": "2026-11-26T05:00:00.000Z", "target": "audit", "event": "composition/step",
+            "agent": "guest", "agent_version": "1.0.0", "tool": "charge", "tool_version": "1.0.0",
+            "identified_by": "headers", "permit": "allow", "outcome": "ok",
+        });
+        if let Some(purpose) = purpose {
+            event["purpose"] = purpose.into();
+        }
+        event.to_string()
+    };
+    let candidate = json!({
+        "schemaVersion": "2.0",
+        "policies": [{
+            "name": "limit", "version": "1.1.0", "appliesTo": { "tools": ["charge"] },
+            "authorization": { "cedar": "forbid (principal, action == Action::\"call\", resource)
+                when { context.purpose == \"step\" };" },
+        }],
+    });
+    let candidate = offline.write("candidate.json", &candidate.to_string());
+    for (purpose, expected) in
+        [(Some("step"), [0, 1, 0]), (Some("compensation"), [1, 0, 0]), (None, [0, 0, 1])]
+    {
+        let trail = offline.write("audit.jsonl", &step(purpose));
+        let view = registry.json(&["policy", "simulate", "--audit", &trail, "--file", &candidate]);
+        let count = |list: &str| view[list].as_array().map_or(0, Vec::len);
+        let unchanged = usize::try_from(view["unchanged"].as_u64().expect("a count"));
+        let found = [unchanged.expect("a count"), count("changed"), count("undecided")];
+        assert_eq!(found, expected, "{purpose:?}: {view}");
+    }
 }
 
 #[test]

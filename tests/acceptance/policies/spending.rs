@@ -3,7 +3,7 @@
 use acceptance::Registry;
 use serde_json::{Value, json};
 
-use super::{applied, apply, bank, example_policy, findings, limit};
+use super::{agent, applied, apply, bank, example_policy, findings, limit};
 
 const EXAMPLE: &str = "examples/policies/seed-004.yaml";
 
@@ -64,6 +64,28 @@ fn budget_keeps_its_definition_in_new_versions() {
     assert_eq!(findings(&output), [expected]);
     applied(&registry, &limited("1.1.0", &json!({ "limit": "20" })));
     applied(&registry, &limited("1.2.0", &json!({ "name": "weekly", "window": "week" })));
+}
+
+#[test]
+fn price_for_some_callers_is_named_in_warning() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let members = json!({ "appliesTo": { "callers": ["clerk"], "tools": ["pay"] },
+        "price": { "perCall": "1" } });
+    let mut price = limit("1.0.0", &members);
+    price["policies"][0]["name"] = "fees".into();
+    price["agents"] = json!([agent("clerk", &[("pay", "1.0.0")])]);
+    applied(&registry, &price);
+    let budgets = [budget(&json!({ "unpriced": "deny" }))];
+    let limited = json!({ "appliesTo": { "tools": ["pay"] }, "budgets": budgets });
+    let output = apply(&registry, &limit("1.0.0", &limited), &[]);
+    assert!(output.success(), "{output:?}");
+    let found = output.json()["diagnostics"].clone();
+    assert_eq!(found.as_array().map(Vec::len), Some(1), "{found}");
+    insta::assert_snapshot!(
+        found[0]["message"].as_str().expect("a message"),
+        @"the budget `b` selects 1 tools or skills with a price for some callers only, such as tool/pay@1.0.0; calls of other callers are denied"
+    );
 }
 
 #[test]

@@ -352,3 +352,23 @@ fn registered_agent_keeps_members_of_its_card() {
     let all = Capabilities { streaming: true, push_notifications: false, extended_card: true };
     assert_eq!(card.capabilities(), all);
 }
+
+#[test]
+fn addresses_of_card_are_compared_by_path() {
+    let card = json!({
+        "url": "https://a.example/a2a/writer/",
+        "supportedInterfaces": [{ "url": "a.example:50051" }, { "url": 1 }, {}],
+        "additionalInterfaces": [{ "url": "http://10.0.0.1:8080/rest?tenant=x" }],
+    });
+    for (path, expected) in [
+        ("/a2a/writer", true),
+        ("/a2a/writer/", true),
+        ("/rest", true),
+        ("/a2a", false),
+        ("/a2a/writer/more", false),
+        ("/writer", false),
+    ] {
+        assert_eq!(has_address_at(&card, path), expected, "{path}");
+    }
+    assert!(!has_address_at(&json!([]), "/a2a"));
+}

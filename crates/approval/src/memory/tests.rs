@@ -170,8 +170,15 @@ fn standing_grant_approves_later_calls() {
 #[test]
 fn revoked_grant_approves_nothing() {
     let mut store = granted();
-    assert!(store.revoke(first()).is_some() && store.revoke(first()).is_none());
-    assert_eq!(reopen(&mut store, 2, binding("b", standing()), at(1)).state, State::Pending);
+    let unused = reopen(&mut store, 2, binding("b", standing()), at(1));
+    assert_eq!(unused.state, State::Approved);
+    let by = unused.binding.caller.clone();
+    let revoked = store.revoke(first(), &by, at(2)).unwrap();
+    assert_eq!(revoked.transitions.len(), 1);
+    assert!(store.revoke(first(), &by, at(2)).is_none());
+    assert!(store.consume(GATEWAY, &claim(&unused, 0, 1), at(3)).is_err());
+    assert_eq!(store.request(unused.id).unwrap().state, State::Cancelled);
+    assert_eq!(reopen(&mut store, 3, binding("b", standing()), at(3)).state, State::Pending);
 }
 
 #[test]

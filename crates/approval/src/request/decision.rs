@@ -205,6 +205,11 @@ impl Request {
         self.binding.is_visible_to(viewer)
     }
 
+    /// Whether people decide about the request. Otherwise the caller confirms its call itself.
+    pub fn needs_people(&self) -> bool {
+        self.demands_of_people().next().is_some()
+    }
+
     /// Whether all demands are met.
     pub(crate) fn is_approved(&self) -> bool {
         self.binding.demands.iter().all(|demand| {
@@ -244,7 +249,12 @@ impl Request {
         let (mut policies, mut refusal) = (Vec::new(), DecideError::ConfirmationOnly);
         for demand in self.demands_of_people() {
             match self.check_approver(demand, review) {
-                Ok(()) if self.is_met(demand) => refusal = DecideError::Met,
+                // A person that may not approve for an open demand needs the reason.
+                Ok(()) if self.is_met(demand) => {
+                    if refusal == DecideError::ConfirmationOnly {
+                        refusal = DecideError::Met;
+                    }
+                }
                 Ok(()) => policies.push(demand.policy.clone()),
                 Err(reason) => refusal = reason.into(),
             }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use a2a::card::{Card, CardLimits, LEGACY_WELL_KNOWN_PATH, WELL_KNOWN_PATH};
+use a2a::card::{Card, CardLimits, LEGACY_WELL_KNOWN_PATH, WELL_KNOWN_PATH, has_address_at};
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue, Method, StatusCode,
@@ -101,8 +101,14 @@ impl AgentLink {
         let limits = CardLimits::default();
         let body = read_whole(body, limits.bytes, None).await?.bytes;
         // Some servers answer unknown paths with a page or with an error as 200.
-        let text = std::str::from_utf8(&body).ok().filter(|_| Card::parse(&body, &limits).is_ok());
-        let Some(text) = text else { return Ok(Fetched::Missing) };
+        let (Ok(text), Ok(card)) = (std::str::from_utf8(&body), Card::parse(&body, &limits)) else {
+            return Ok(Fetched::Missing);
+        };
+        let base = address.base_path();
+        // The root can have the card of another agent of the host.
+        if !path.starts_with(base) && !has_address_at(&card.to_value(), base) {
+            return Ok(Fetched::Missing);
+        }
         let tag = head.headers.get(ETAG).cloned();
         Ok(Fetched::Card(ServedCard { path, tag, text: text.into() }))
     }

@@ -14,6 +14,7 @@ pub(crate) static PRIVATE_KEY: Detector = Detector::new(
 /// Maximum bytes of a key.
 const MAX_BYTES: usize = 32 << 10;
 const LABEL_BYTES: usize = 40;
+const BEGIN: &str = "-----BEGIN ";
 const DASHES: &str = "-----";
 /// A key has a line of at least this many base64 characters; most have 64.
 const LINE_CHARACTERS: usize = 40;
@@ -23,9 +24,8 @@ pub(crate) fn find(scan: &mut Scan<'_>, start: usize, end: usize) {
     let label_end =
         text.run_end(end, LABEL_BYTES, |byte| byte.is_ascii_uppercase() || byte == b' ');
     let label = text.slice(end..label_end);
-    let is_private = label.ends_with("PRIVATE KEY") || label.ends_with("PRIVATE KEY BLOCK");
     let body = label_end + DASHES.len();
-    if !is_private || text.slice(label_end..body) != DASHES {
+    if !is_private(label) || text.slice(label_end..body) != DASHES {
         return;
     }
     let body_end = body_end(text, body);
@@ -34,6 +34,18 @@ pub(crate) fn find(scan: &mut Scan<'_>, start: usize, end: usize) {
     if lines.any(|line| line.len() >= LINE_CHARACTERS) {
         scan.add(&PRIVATE_KEY, start..footer_end(text, body_end));
     }
+}
+
+/// The start of a private key in the text that further text can end.
+pub(crate) fn open_start(text: &str) -> Option<usize> {
+    let start = text.rfind(BEGIN)?;
+    let (label, body) = text[start + BEGIN.len()..].split_once(DASHES)?;
+    let is_open = label.len() <= LABEL_BYTES && !body.contains(DASHES) && body.len() < MAX_BYTES;
+    (is_private(label) && is_open).then_some(start)
+}
+
+fn is_private(label: &str) -> bool {
+    label.ends_with("PRIVATE KEY") || label.ends_with("PRIVATE KEY BLOCK")
 }
 
 /// The end of the content: the next dashes, or the end of the base64 text.

@@ -17,6 +17,7 @@ use crate::{
     spender::{BootTime, BudgetSettings, Charge, Demand, Demands, Reservation, Spender, Unit},
 };
 use registry_core::{Amount, Timestamp};
+use registry_fixtures::random::Random;
 
 const RUNS: u64 = 2_000;
 const LIMITS: OfflineLimits =
@@ -51,28 +52,6 @@ enum Defect {
     ReleasedOutcomes,
     /// The ledger rejects accounts with more forced spending than the limit.
     RejectedForced,
-}
-
-/// `SplitMix64`.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number from `low` to `high`.
-    fn range(&mut self, low: u64, high: u64) -> u64 {
-        low + self.next() % (high - low + 1)
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.next() % 100 < percent
-    }
 }
 
 fn units(count: u64) -> Amount {
@@ -158,7 +137,7 @@ struct World {
 
 impl World {
     fn new(seed: u64, defect: Defect) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let price = random.range(1, 7);
         let limit = units(price * random.range(1, 12) + random.range(0, 3));
         // Windows of 20 minutes have about 120 steps.
@@ -239,7 +218,7 @@ impl World {
 
     fn step(&mut self) {
         self.now += Duration::from_millis(self.random.range(0, 20_000));
-        let number = usize::try_from(self.random.next() % self.gateways.len() as u64).unwrap();
+        let number = self.random.below(self.gateways.len());
         let demands = self.demands();
         match self.random.range(0, 99) {
             0..18 => self.send(number, &demands),
@@ -423,7 +402,7 @@ impl World {
         if self.network.is_empty() {
             return;
         }
-        let at = usize::try_from(self.random.next() % self.network.len() as u64).unwrap();
+        let at = self.random.below(self.network.len());
         let message = self.network[at].clone();
         if self.random.chance(75) {
             self.network.remove(at);

@@ -76,6 +76,7 @@ impl ApplicablePolicies {
                 in_doubt: Amount::ZERO,
                 resets_at: None,
                 is_unavailable: false,
+                is_recovering: false,
                 is_timeout: false,
             };
             Some(finding(policy, Reason::BudgetExceeded(Box::new(shortage))))

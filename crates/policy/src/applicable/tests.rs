@@ -8,7 +8,9 @@ use registry_core::{Document, Kind};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{AgentFacts, PoliciesInForce, Purpose, ResourceKind, in_force::Version};
+use crate::{
+    AgentFacts, PoliciesInForce, Purpose, ResourceKind, cedar::StatementSet, in_force::Version,
+};
 
 /// Statements about callers, the tool, and an argument that may be absent or too precise.
 const STATEMENTS: [&str; 8] = [
@@ -125,6 +127,40 @@ fn verdict(
     applicable.evaluate(Action::Call, &context(&BTreeSet::new()), arguments.as_object().unwrap())
 }
 
+/// Whether a call violates an enforced policy, and the number of violated policies in audit mode.
+/// Evaluates each statement of each policy alone, also those of policies that do not select the call.
+fn evaluated_without_slices(
+    policies: &[Value],
+    (caller, resource): (&Caller, &Resource),
+    arguments: &Value,
+) -> (bool, usize) {
+    let (entities, types, scopes) = (CallEntities::new(caller, resource), types(), BTreeSet::new());
+    let (context, arguments) = (context(&scopes), arguments.as_object().unwrap());
+    let request =
+        Request { action: Action::Call, context: &context, arguments: Some((&types, arguments)) };
+    let (mut is_denied, mut audited) = (false, 0);
+    for policy in compiled(policies).iter() {
+        let statements = policy.conditions().unwrap().as_ref().unwrap().statements();
+        let evaluate = |statement| {
+            let set = StatementSet::new([(0, statement)]).unwrap();
+            set.evaluate(&entities, request).ok().filter(|found| found.errors.is_empty())
+        };
+        let found: Vec<_> = statements.iter().map(evaluate).collect();
+        let is_permitted = found.iter().flatten().any(|found| !found.permits.is_empty());
+        let is_violated = found.iter().any(Option::is_none)
+            || found.iter().flatten().any(|found| !found.forbids.is_empty())
+            || policy.denies_by_default() && !is_permitted;
+        let selector = &policy.policy().applies_to;
+        let is_selected =
+            resource.is_selected(selector) && caller.matches(selector) != CallerMatch::No;
+        match policy.mode() {
+            Mode::Enforce => is_denied |= is_selected && is_violated,
+            Mode::Audit => audited += usize::from(is_selected && is_violated),
+        }
+    }
+    (is_denied, audited)
+}
+
 fn context(scopes: &BTreeSet<String>) -> CallContext<'_> {
     CallContext {
         issuer: "",
@@ -208,6 +244,17 @@ proptest! {
         let together = verdict(&policies, of, &arguments);
         prop_assert_eq!(together.denial.is_some(), denials.contains(&true));
         prop_assert_eq!(together.audit.len(), audits.iter().sum::<usize>());
+    }
+
+    #[test]
+    fn sliced_evaluation_equals_evaluating_everything(
+        policies in policies(), caller in callers(), resource in resources(), arguments in arguments()
+    ) {
+        let of = (&caller, &resource);
+        let sliced = verdict(&policies, of, &arguments);
+        let (is_denied, audited) = evaluated_without_slices(&policies, of, &arguments);
+        prop_assert_eq!(sliced.denial.is_some(), is_denied);
+        prop_assert_eq!(sliced.audit.len(), audited);
     }
 
     #[test]

@@ -241,6 +241,28 @@ fn type_errors_have_place_and_remedy() {
 }
 
 #[test]
+fn other_problems_do_not_depend_on_arguments() {
+    for (condition, expected) in [
+        ("context.arguments.amuont == decimal(\"1.0\")", true),
+        ("context.arguments.count == 1", true),
+        ("context.arguments.note == \"x\"", true),
+        ("context.arguments.amount > 10", true),
+        ("principal.zzz == 1", false),
+        ("context.arguments.amount == decimal(\"1.0\") && principal.zzz == 1", false),
+        ("principal.name > 1", false),
+        ("principal in Taem::\"x\"", false),
+    ] {
+        let conditions = Conditions::parse(&forbid(condition)).unwrap();
+        let found = conditions.check(ResourceKind::Tool, &arguments());
+        let mut of_arguments = found.iter().map(|problem| problem.is_of_arguments);
+        assert!(
+            !found.is_empty() && of_arguments.all(|of| of == expected),
+            "{condition}: {found:?}"
+        );
+    }
+}
+
+#[test]
 fn missing_input_schema_has_a_remedy() {
     let nothing = ArgumentType::of_schema(None, &|_| None);
     for condition in ["context.arguments.url == \"x\"", "context has arguments.url"] {

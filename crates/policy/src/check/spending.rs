@@ -16,6 +16,14 @@ use crate::{
     catalog::{self, Find},
 };
 
+/// The calls of a resource that have no price under a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unpriced {
+    All,
+    /// Prices are for some callers only.
+    OtherCallers,
+}
+
 /// The policies in force with a price or budgets.
 pub(super) struct SpendingPolicies<'a>(IndexedPolicies<'a>);
 
@@ -24,15 +32,22 @@ impl<'a> SpendingPolicies<'a> {
         Self(IndexedPolicies::new(after, Policy::concerns_spending))
     }
 
-    /// Whether all calls of a resource that a policy selects have a price.
-    fn has_price(&self, resource: &Resource, of: &Policy) -> bool {
-        let covers = |other: &Policy| {
-            (is_enforced(other) || !is_enforced(of))
-                && (other.applies_to.callers.is_empty()
-                    || other.applies_to.callers == of.applies_to.callers)
-        };
-        of.price.is_some()
-            || self.0.select(resource).any(|(_, other)| other.price.is_some() && covers(other))
+    /// The calls of a resource without a price that a policy selects. `None`: all calls have one.
+    fn unpriced(&self, resource: &Resource, of: &Policy) -> Option<Unpriced> {
+        if of.price.is_some() {
+            return None;
+        }
+        let is_price =
+            |other: &Policy| other.price.is_some() && (is_enforced(other) || !is_enforced(of));
+        let mut unpriced = Unpriced::All;
+        for (_, other) in self.0.select(resource).filter(|(_, other)| is_price(other)) {
+            let callers = &other.applies_to.callers;
+            if callers.is_empty() || *callers == of.applies_to.callers {
+                return None;
+            }
+            unpriced = Unpriced::OtherCallers;
+        }
+        Some(unpriced)
     }
 
     /// The warnings about a new policy.
@@ -56,8 +71,10 @@ impl<'a> SpendingPolicies<'a> {
             for (other, _) in others {
                 overlaps.entry(other).or_insert(*key);
             }
-            if needs_price(resource, tool) && !self.has_price(resource, policy) {
-                unpriced.push(*key);
+            if needs_price(resource, tool)
+                && let Some(calls) = self.unpriced(resource, policy)
+            {
+                unpriced.push((calls, *key));
             }
         }
         let overlaps = overlaps.into_iter().take(FINDINGS).map(|(other, key)| {
@@ -65,7 +82,11 @@ impl<'a> SpendingPolicies<'a> {
             let help = "select other tools in one of the policies; the highest price applies";
             Diagnostic::warning(Code::PriceOverlap, "/price", message).with_help(help)
         });
-        overlaps.chain(budget_without_prices(policy, &unpriced)).collect()
+        let unpriced = [Unpriced::All, Unpriced::OtherCallers].into_iter().filter_map(|calls| {
+            let keys = unpriced.iter().filter(|(found, _)| *found == calls).map(|(_, key)| *key);
+            budget_without_prices(policy, calls, &keys.collect::<Vec<_>>())
+        });
+        overlaps.chain(unpriced).collect()
     }
 
     /// The warnings about a new tool or agent under budgets in force.
@@ -73,38 +94,59 @@ impl<'a> SpendingPolicies<'a> {
         if self.0.is_empty() {
             return Vec::new();
         }
-        let mut budgets: BTreeMap<&Key, &Policy> = BTreeMap::new();
+        let mut budgets: BTreeMap<&Key, (&Policy, Unpriced)> = BTreeMap::new();
         catalog::each_resource(find, document, &mut |resource, tool| {
             if needs_price(&resource, &tool) {
-                budgets.extend(self.0.select(&resource).filter(|(_, policy)| {
-                    !policy.budgets.is_empty() && !self.has_price(&resource, policy)
+                let all = self.0.select(&resource).filter(|(_, policy)| !policy.budgets.is_empty());
+                budgets.extend(all.filter_map(|(key, policy)| {
+                    Some((key, (policy, self.unpriced(&resource, policy)?)))
                 }));
             }
         });
-        let warning = |(key, policy): (&Key, &Policy)| {
+        let warning = |(key, (policy, calls)): (&Key, (&Policy, Unpriced))| {
             let outcome = outcome(denies_unpriced(policy));
-            let message = format!("calls have no price and {outcome} by a budget of {key}");
-            let help = "register a policy with a `price` for this tool or skill";
+            let (calls, help) = match calls {
+                Unpriced::All => {
+                    ("calls", "register a policy with a `price` for this tool or skill")
+                }
+                Unpriced::OtherCallers => ("calls of some callers", PRICE_FOR_ALL),
+            };
+            let message = format!("{calls} have no price and {outcome} by a budget of {key}");
             Diagnostic::warning(Code::BudgetUnpriced, "", message).with_help(help)
         };
         budgets.into_iter().take(FINDINGS).map(warning).collect()
     }
 }
 
+/// The remedy for prices of some callers only.
+const PRICE_FOR_ALL: &str = "register a `price` for all callers, or select the same callers in the policies of the price and \
+     of the budget";
+
 /// The warning about resources without a price under the budgets of a policy.
-fn budget_without_prices(policy: &Policy, unpriced: &[&Key]) -> Option<Diagnostic> {
+fn budget_without_prices(
+    policy: &Policy,
+    calls: Unpriced,
+    unpriced: &[&Key],
+) -> Option<Diagnostic> {
     let first = unpriced.first()?;
     let denying = policy.budgets.iter().position(|budget| budget.unpriced == Decision::Deny);
     let position = denying.unwrap_or_default();
     let budget = policy.budgets.get(position)?;
+    let (which, calls, help) = match calls {
+        Unpriced::All => {
+            ("without a price", "their calls", "register a policy with a `price` for them")
+        }
+        Unpriced::OtherCallers => {
+            ("with a price for some callers only", "calls of other callers", PRICE_FOR_ALL)
+        }
+    };
     let message = format!(
-        "the budget `{}` selects {} tools or skills without a price, such as {first}; their calls {}",
+        "the budget `{}` selects {} tools or skills {which}, such as {first}; {calls} {}",
         budget.name,
         unpriced.len(),
         outcome(denying.is_some()),
     );
     let pointer = format!("/budgets/{position}");
-    let help = "register a policy with a `price` for them";
     Some(Diagnostic::warning(Code::BudgetUnpriced, pointer, message).with_help(help))
 }
 

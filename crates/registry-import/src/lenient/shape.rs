@@ -120,7 +120,8 @@ impl Entry {
     fn shape_metadata(&mut self, repairs: &mut Repairs) {
         let at = self.at("metadata");
         if let Some(other) = self.map.get_mut("metadata").filter(|value| !value.is_object()) {
-            repairs.made(&at, "`metadata` is not an object", "it is the `value` of one");
+            let what = "`metadata` is not an object".to_owned();
+            repairs.corrected(at.clone(), what, "it is the `value` of one");
             self.origins.moved("/metadata/value", at);
             *other = json!({ "value": other.take() });
         }

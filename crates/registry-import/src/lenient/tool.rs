@@ -48,7 +48,8 @@ impl Entry {
             };
             if expected_annotation_type(name, value).is_some() {
                 let what = format!("`{name}` is {}", describe(value));
-                repairs.made(pointer_join(&at, name), what, format!("{meant} is written"));
+                let how = format!("{meant} is written");
+                repairs.corrected(pointer_join(&at, name), what, &how);
                 *value = meant.into();
             }
         }

@@ -1,10 +1,11 @@
 //! Messages that need the approval of a person.
 
 use approval::{Choice, RequestId, State};
+use gateway_policy::{AuthMethod, CallerIdentity, CredentialOrigin, VerifiedCredential};
 use serde_json::{Value, json};
 
 use super::harness::{A2aBench, events, message};
-use crate::testing::policy;
+use crate::{pipeline, testing::policy};
 
 const WAITING: &str = "TASK_STATE_AUTH_REQUIRED";
 
@@ -23,11 +24,18 @@ async fn decide(bench: &A2aBench, choice: Choice) {
     bench.bench.approvals.decide(id, &choice).await.unwrap();
 }
 
-/// The number of messages that the agent has received.
-fn sent(bench: &A2aBench) -> usize {
+/// The messages that the agent has received.
+fn received(bench: &A2aBench) -> Vec<Value> {
     let is_message =
         |method: &Value| matches!(method.as_str(), Some("SendMessage" | "message/send"));
-    bench.agent.all_seen().iter().filter(|seen| is_message(&seen.body["method"])).count()
+    let seen = bench.agent.all_seen();
+    let messages = seen.iter().filter(|seen| is_message(&seen.body["method"]));
+    messages.map(|seen| seen.body["params"]["message"].clone()).collect()
+}
+
+/// The number of messages that the agent has received.
+fn sent(bench: &A2aBench) -> usize {
+    received(bench).len()
 }
 
 /// Sends a message. Returns the task.
@@ -62,6 +70,32 @@ async fn message_waits_as_task_and_is_repeated_with_its_id() {
 }
 
 #[tokio::test]
+async fn repeated_message_has_no_invented_context() {
+    let bench = bench().await;
+    let waiting = send(&bench, None).await;
+    assert!(waiting["contextId"].is_string(), "{waiting}");
+    decide(&bench, Choice::Approve { standing: None }).await;
+    send(&bench, Some(&waiting)).await;
+    let message = received(&bench).pop().unwrap();
+    assert_eq!([&message["taskId"], &message["contextId"]], [&Value::Null, &Value::Null]);
+}
+
+#[tokio::test]
+async fn approved_message_stays_in_its_context() {
+    let bench = bench().await;
+    let waiting = send(&bench, None).await;
+    decide(&bench, Choice::Approve { standing: None }).await;
+    let before = sent(&bench);
+    let mut other = message("go");
+    other["message"]["contextId"] = json!("another");
+    let other = bench.rpc("a", "SendMessage", other).await.result()["task"].clone();
+    assert_eq!(other["status"]["state"], WAITING, "{other}");
+    assert_ne!(other["id"], waiting["id"]);
+    assert_eq!(sent(&bench), before);
+    assert_eq!(requests(&bench).await.len(), 2);
+}
+
+#[tokio::test]
 async fn waiting_task_is_read_and_canceled_by_its_caller() {
     let bench = bench().await;
     let waiting = send(&bench, None).await;
@@ -77,6 +111,25 @@ async fn waiting_task_is_read_and_canceled_by_its_caller() {
     other["message"]["taskId"] = waiting["id"].clone();
     let other = bench.rpc("a", "SendMessage", other).await.result();
     assert_ne!(other["task"]["id"], waiting["id"], "another message has another task");
+}
+
+#[tokio::test]
+async fn waiting_task_belongs_to_the_subject_of_the_token() {
+    let bench = bench().await;
+    let sealed = |subject: &str| {
+        let (issuer, subject) = ("https://id.example".into(), subject.into());
+        let origin = CredentialOrigin::Token { issuer, subject, person: None };
+        let claim = CallerIdentity::Verified {
+            agent: None,
+            auth_method: AuthMethod::Token,
+            principal: "p".into(),
+            log_name: None,
+            credentials: [VerifiedCredential { agent: Some("a".into()), origin }].into(),
+        };
+        pipeline::sealed_for(&bench.bench.gateway, "purpose", &claim)
+    };
+    assert_eq!(sealed("ann"), sealed("ann"));
+    assert_ne!(sealed("ann"), sealed("bob"), "both have tokens of one agent");
 }
 
 #[tokio::test]

@@ -178,6 +178,9 @@ fn add_shortage(details: &mut Value, shortage: &BudgetShortage, form: DenialForm
     if shortage.is_unavailable {
         details["isLedgerUnavailable"] = true.into();
     }
+    if shortage.is_recovering {
+        details["isRecovering"] = true.into();
+    }
     if shortage.is_timeout {
         details["isTimeout"] = true.into();
     }

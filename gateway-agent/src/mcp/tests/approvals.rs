@@ -122,6 +122,22 @@ async fn approval_is_bound_to_caller_tool_and_arguments() {
 }
 
 #[tokio::test]
+async fn approved_call_has_no_unseen_parameters() {
+    let bench = bench([demanding(json!({}))]).await;
+    approve(&bench, "a", "pay", json!({})).await;
+    let params = json!({ "name": "pay", "arguments": {}, "extra": 1, "requestState": "s",
+        "inputResponses": {}, "_meta": { "com.example/amount": 9 } });
+    let result = bench.modern("a", "tools/call", params).await.result();
+    assert_ne!(result["isError"], true, "{result}");
+    let sent = bench.calls()[0].body["params"].clone();
+    assert_eq!(sent["name"], "pay");
+    for name in ["extra", "requestState", "inputResponses"] {
+        assert_eq!(sent.get(name), None, "{sent}");
+    }
+    assert_eq!(sent["_meta"].get("com.example/amount"), None, "{sent}");
+}
+
+#[tokio::test]
 async fn denied_call_has_the_reason() {
     let bench = bench([demanding(json!({}))]).await;
     let first = denial(&bench, "a", "pay", json!({})).await;
@@ -408,6 +424,20 @@ async fn caller_confirms_its_own_call() {
     }
     assert_eq!(bench.calls().len(), 1);
     assert_eq!(reason(&bench, "a", "pay", json!({})).await, UNAVAILABLE, "without elicitation");
+}
+
+#[tokio::test]
+async fn confirmation_shows_all_arguments() {
+    let bench = bench([demanding(json!({ "approvers": ["caller"] }))]).await;
+    let arguments = json!({ "to": "ann@firm.de", "text": "a\u{202e}b" });
+    let asked = confirming(&bench, json!({ "name": "pay", "arguments": arguments })).await;
+    let (_, question) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    let question = question["params"]["message"].as_str().unwrap();
+    assert!(question.contains("ann@firm.de"), "{question}");
+    assert!(!question.contains('\u{202e}'), "{question}");
+    let long = json!({ "a": "x".repeat(2_100), "z": 1 });
+    let refused = confirming(&bench, json!({ "name": "pay", "arguments": long })).await;
+    assert_eq!(refused["_meta"]["registry/governance"]["reason"], UNAVAILABLE, "{refused}");
 }
 
 #[tokio::test]

@@ -1,320 +1,399 @@
-//! The end of a streamed text, which waits for the next event of its artifact: agents split texts
-//! anywhere, and inspection must see a value that spans two events. An event that continues a text that
-//! the caller has is inspected with the end of that text.
+//! The end of a streamed text, which waits for the next events of its artifact: agents split texts
+//! anywhere, and inspection must see a value that spans events, as must the search for the agent's
+//! address.
+//!
+//! Whole events wait, as the agent sent them. The texts of one artifact are inspected as one text. An
+//! event is sent when further text cannot change the findings in its texts.
 
 use std::{
+    collections::VecDeque,
     hash::{DefaultHasher, Hash as _, Hasher as _},
-    slice,
+    mem,
+    ops::Range,
 };
 
-use a2a::model::Event;
+use a2a::{TaskState, hidden::Hidden, model::Event};
 use gateway_protocol::content;
 use gateway_upstream::AgentEvent;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-/// The length of a delayed text in bytes: an email address or an access key, and its context.
-const TAIL_BYTES: usize = 256;
-/// Maximum memory of an event that waits as a whole. A larger one is sent without its text.
-const WHOLE_BYTES: usize = 8 * 1024;
-/// Maximum artifacts of a stream whose sent texts are kept.
+use crate::inspection::{Inspected, Inspection, OpenText, SettledText};
+
+/// The end of a sent text that is the context of the next one, in bytes.
+const CONTEXT_BYTES: usize = 256;
+/// Maximum text of events that are joined, in bytes.
+const JOINED_BYTES: usize = 64;
+/// Maximum memory of the events of a stream that wait behind the first ones of their artifacts, in
+/// bytes. With more, all events are sent.
+const WAITING_BYTES: usize = 2 << 20;
+/// Maximum artifacts of a stream whose texts are kept.
 const MAX_ARTIFACTS: usize = 64;
+const PARTS: &str = "/artifactUpdate/artifact/parts";
 
-/// The delayed text of a stream, and the ends of the sent ones.
+/// The texts of a stream that further events can continue.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
-    /// A finished event with one text, which is sent if nothing continues it.
-    delayed: Option<AgentEvent>,
     /// The latest one is the last.
-    sent: Vec<SentText>,
-    /// The sent text that [`Tail::join`] has put before the text of the current event.
-    overlap: Option<String>,
+    runs: Vec<TextRun>,
 }
 
-/// The end of the text of an artifact that the caller has.
-#[derive(Debug)]
-struct SentText {
+/// The checks of texts. Without an inspection, only addresses are replaced.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TextChecks<'a> {
+    pub(super) hidden: &'a Hidden,
+    pub(super) inspection: Option<&'a Inspection>,
+}
+
+/// The events to send, and the findings in their texts.
+#[derive(Debug, Default)]
+pub(super) struct Released {
+    pub(super) events: Vec<WaitingEvent>,
+    pub(super) found: Inspected,
+}
+
+/// Adjacent texts of one artifact.
+#[derive(Debug, Default)]
+struct TextRun {
     /// The hash of the artifact's id, which can be long. A collision only inspects more text.
     artifact: u64,
-    end: String,
+    /// The end of the sent text, and the waiting text.
+    text: String,
+    /// The end of the sent text.
+    sent: usize,
+    waiting: VecDeque<WaitingEvent>,
+    /// The next inspection waits until the text has this length. The inspections of a long text then
+    /// need linear time.
+    next_check: usize,
+}
+
+/// An event without the texts that are checked here.
+#[derive(Debug)]
+pub(super) struct WaitingEvent {
+    pub(super) event: AgentEvent,
+    /// The memory of the event.
+    bytes: usize,
+    /// The length of its texts.
+    length: usize,
+    /// The parts whose texts wait, with their ends in the run.
+    ends: Vec<(usize, usize)>,
+    /// The parts with checked texts.
+    texts: Vec<(usize, String)>,
 }
 
 impl Tail {
-    /// Moves the delayed text to the front of an event that continues it, or copies the sent one.
-    /// Returns the delayed event if it has to be sent before this one.
-    pub(super) fn join(&mut self, event: &mut Value) -> Option<AgentEvent> {
-        let has_artifacts = event.pointer("/task/artifacts").is_some();
-        let passes = |view: Event<'_>| match view {
-            Event::Status { .. } => !view.is_last(),
-            Event::Task(_) => !view.is_last() && !has_artifacts,
-            Event::Message(_) | Event::Artifact { .. } => false,
+    /// The length of the texts that wait, with their context.
+    pub(super) fn bytes(&self) -> usize {
+        self.runs.iter().map(|run| run.text.len()).sum()
+    }
+
+    /// Adds an event, or the end of the stream. Returns the events to send.
+    pub(super) fn add(&mut self, event: Option<AgentEvent>, checks: TextChecks<'_>) -> Released {
+        let mut released = Released::default();
+        let Some(event) = event else {
+            self.release_all(checks, &mut released);
+            return released;
         };
-        if Event::of(event).is_some_and(passes) {
-            return None;
+        if event.event.get("artifactUpdate").is_some_and(Value::is_object) {
+            self.add_artifact(event, checks, &mut released);
+            return released;
         }
-        let delayed = match self.delayed.take() {
-            Some(delayed) if continues(event, &delayed.event) => {
-                let text = delayed.event.pointer("/artifactUpdate/artifact/parts/0/text");
-                let is_short = text.and_then(Value::as_str).is_some_and(|t| t.len() < TAIL_BYTES);
-                prepend(event, delayed.event);
-                // The sent text can precede a short one.
-                self.overlap = if is_short { self.put_sent_before(event) } else { None };
-                return None;
+        if !overtakes(&event.event) {
+            self.release_all(checks, &mut released);
+            self.remember_task(&event.event);
+        }
+        released.events.push(WaitingEvent::new(event));
+        released
+    }
+
+    fn add_artifact(&mut self, event: AgentEvent, checks: TextChecks<'_>, released: &mut Released) {
+        let appends = event.event.pointer("/artifactUpdate/append") == Some(&Value::Bool(true));
+        let artifact = hash_of(&event.event["artifactUpdate"]["artifact"]);
+        let parts = event.event.pointer(PARTS).and_then(Value::as_array);
+        let parts = parts.map(Vec::as_slice).unwrap_or_default();
+        let (count, is_text) = (parts.len(), |part: &&Value| text_of(part).is_some());
+        let first = parts.iter().take_while(is_text).count();
+        let last = parts.iter().rev().take_while(is_text).count();
+        let known = self.runs.iter().position(|run| run.artifact == artifact);
+        let known = known.map(|known| self.runs.remove(known));
+        let mut run = known.unwrap_or_else(|| TextRun { artifact, ..TextRun::default() });
+        // An artifact with a last chunk waits for the next artifact.
+        for run in self.runs.iter_mut().filter(|run| run.has_ended()) {
+            run.release(true, checks, released);
+        }
+        let mut waiting = WaitingEvent::new(event);
+        if appends && first == count && count > 0 {
+            run.add(waiting, 0..count);
+        } else {
+            if appends && first > 0 {
+                run.add(waiting, 0..first);
+                run.release(true, checks, released);
+                // Its last texts begin another run.
+                let Some(added) = released.events.pop() else { return };
+                waiting = added;
+            } else {
+                run.release(true, checks, released);
             }
-            delayed => delayed,
-        };
-        if let Some(delayed) = &delayed {
-            self.remember(&delayed.event);
+            run = TextRun { artifact, ..TextRun::default() };
+            if last > 0 {
+                run.add(waiting, count - last..count);
+            } else {
+                released.events.push(waiting);
+            }
         }
-        self.overlap = self.put_sent_before(event);
-        delayed
-    }
-
-    /// Puts the end of the sent text before the text of an event that appends to it.
-    fn put_sent_before(&self, event: &mut Value) -> Option<String> {
-        if event.pointer("/artifactUpdate/append") != Some(&Value::Bool(true)) {
-            return None;
+        run.release(false, checks, released);
+        self.runs.push(run);
+        if self.runs.len() > MAX_ARTIFACTS {
+            self.runs.remove(0).release(true, checks, released);
         }
-        let artifact = hash_of(event.pointer("/artifactUpdate/artifact")?)?;
-        let sent = self.sent.iter().find(|sent| sent.artifact == artifact)?;
-        let text = event.pointer_mut("/artifactUpdate/artifact/parts/0/text")?;
-        let Value::String(text) = text else { return None };
-        text.insert_str(0, &sent.end);
-        Some(sent.end.clone())
+        let behind = self.runs.iter().flat_map(|run| run.waiting.iter().skip(1));
+        if behind.map(|waiting| waiting.bytes).sum::<usize>() > WAITING_BYTES {
+            self.release_all(checks, released);
+        }
     }
 
-    /// Removes the sent text from an inspected event. A value that spans both is changed, so only
-    /// the unchanged beginning is sent text. Inspection may have moved the text to a later part.
-    fn remove_sent(&mut self, event: &mut Value) {
-        let Some(overlap) = self.overlap.take() else { return };
-        let parts = event.pointer_mut("/artifactUpdate/artifact/parts");
-        let parts = parts.and_then(Value::as_array_mut).into_iter().flatten();
-        let mut texts = parts.filter_map(|part| match part.get_mut("text") {
-            Some(Value::String(text)) if !text.is_empty() => Some(text),
-            _ => None,
-        });
-        let Some(text) = texts.next() else { return };
-        let pairs = text.chars().zip(overlap.chars());
-        let common = pairs.take_while(|(now, sent)| now == sent).map(|(now, _)| now.len_utf8());
-        let common = common.sum::<usize>();
-        text.drain(..common);
+    fn release_all(&mut self, checks: TextChecks<'_>, released: &mut Released) {
+        for run in &mut self.runs {
+            run.release(true, checks, released);
+        }
     }
 
-    /// Keeps the ends of the texts of an event that the caller receives.
-    fn remember(&mut self, event: &Value) {
-        let appends = event.pointer("/artifactUpdate/append") == Some(&Value::Bool(true));
-        let update = event.pointer("/artifactUpdate/artifact").map(slice::from_ref);
-        let artifacts = || event.pointer("/task/artifacts")?.as_array().map(Vec::as_slice);
-        for artifact in update.or_else(artifacts).unwrap_or_default() {
-            let Some(hash) = hash_of(artifact) else { continue };
-            let known = self.sent.iter().position(|sent| sent.artifact == hash);
-            let before = known.map(|at| self.sent.remove(at).end).filter(|_| appends);
+    /// Keeps the ends of the texts in a task. Nothing waits.
+    fn remember_task(&mut self, event: &Value) {
+        let artifacts = event.pointer("/task/artifacts").and_then(Value::as_array);
+        let artifacts = artifacts.map(Vec::as_slice).unwrap_or_default();
+        for artifact in &artifacts[artifacts.len().saturating_sub(MAX_ARTIFACTS)..] {
+            let mut text = String::new();
             let parts = artifact.get("parts").and_then(Value::as_array);
-            let last = parts.and_then(|parts| parts.last());
-            let Some(text) = last.and_then(|part| part.get("text")?.as_str()) else { continue };
-            let mut end = before.unwrap_or_default() + &text[tail_start(text)..];
-            end.drain(..tail_start(&end));
-            self.sent.push(SentText { artifact: hash, end });
+            for part in parts.into_iter().flatten().rev().map_while(text_of) {
+                text.insert_str(0, &part[context_start(part, part.len())..]);
+                if text.len() >= CONTEXT_BYTES {
+                    break;
+                }
+            }
+            let (artifact, sent) = (hash_of(artifact), text.len());
+            self.runs.retain(|run| run.artifact != artifact);
+            self.runs.push(TextRun { artifact, text, sent, ..TextRun::default() });
         }
-        let excess = self.sent.len().saturating_sub(MAX_ARTIFACTS);
-        self.sent.drain(..excess);
-    }
-
-    /// Takes the end of a text that the next event can continue, if results are inspected. Returns the
-    /// event to send now. A last chunk waits, too, because an agent can append to it.
-    pub(super) fn delay(&mut self, mut sent: AgentEvent, is_inspected: bool) -> Option<AgentEvent> {
-        self.remove_sent(&mut sent.event);
-        if !is_inspected {
-            return Some(sent);
-        }
-        let sent = self.split(sent)?;
-        self.remember(&sent.event);
-        Some(sent)
-    }
-
-    /// Delays the end of the text of an event. Returns the rest.
-    fn split(&mut self, mut sent: AgentEvent) -> Option<AgentEvent> {
-        let is_small = content::value_bytes(&sent.event) <= WHOLE_BYTES;
-        let Some(update) = sent.event.get_mut("artifactUpdate") else { return Some(sent) };
-        let parts = update.pointer_mut("/artifact/parts").and_then(Value::as_array_mut);
-        let Some(parts) = parts else { return Some(sent) };
-        let count = parts.len();
-        let last = parts.last_mut().and_then(|part| part.get_mut("text"));
-        let Some(Value::String(text)) = last else { return Some(sent) };
-        let start = tail_start(text);
-        if start == 0 && count == 1 && is_small {
-            self.delayed = Some(sent);
-            return None;
-        }
-        let text = text.split_off(start);
-        let last_chunk = update.as_object_mut().and_then(|update| update.remove("lastChunk"));
-        let mut event = json!({ "artifactUpdate": {
-            "taskId": update["taskId"],
-            "contextId": update["contextId"],
-            "append": true,
-            "artifact": { "artifactId": update["artifact"]["artifactId"], "parts": [{ "text": text }] },
-        } });
-        if let Some(last_chunk) = last_chunk {
-            event["artifactUpdate"]["lastChunk"] = last_chunk;
-        }
-        self.delayed = Some(AgentEvent { event, buffered: sent.buffered.clone() });
-        Some(sent)
-    }
-
-    /// The delayed event at the end of the stream.
-    pub(super) fn take(&mut self) -> Option<AgentEvent> {
-        self.delayed.take()
+        let excess = self.runs.len().saturating_sub(MAX_ARTIFACTS);
+        self.runs.drain(..excess);
     }
 }
 
-/// The start of the last [`TAIL_BYTES`] of a text.
-fn tail_start(text: &str) -> usize {
-    text.floor_char_boundary(text.len().saturating_sub(TAIL_BYTES))
-}
-
-fn hash_of(artifact: &Value) -> Option<u64> {
-    let mut hasher = DefaultHasher::new();
-    artifact.get("artifactId")?.as_str()?.hash(&mut hasher);
-    Some(hasher.finish())
-}
-
-/// Whether an event appends a text to the artifact of a delayed one.
-fn continues(event: &Value, delayed: &Value) -> bool {
-    let artifact = |event: &Value| event.pointer("/artifactUpdate/artifact/artifactId").cloned();
-    event.pointer("/artifactUpdate/append") == Some(&Value::Bool(true))
-        && event.pointer("/artifactUpdate/artifact/parts/0/text").is_some_and(Value::is_string)
-        && artifact(event) == artifact(delayed)
-}
-
-/// Puts a delayed text, and the other members of its artifact, before an event that continues it.
-fn prepend(event: &mut Value, mut delayed: Value) {
-    if let (Some(Value::String(text)), Some(Value::String(before))) = (
-        event.pointer_mut("/artifactUpdate/artifact/parts/0/text"),
-        delayed.pointer("/artifactUpdate/artifact/parts/0/text"),
-    ) {
-        text.insert_str(0, before);
+impl TextRun {
+    /// Adds the texts of adjacent parts of an event.
+    fn add(&mut self, mut waiting: WaitingEvent, parts: Range<usize>) {
+        waiting.length = 0;
+        for part in parts {
+            let text = waiting.take_text(part);
+            waiting.length += text.len();
+            self.text += &text;
+            waiting.ends.push((part, self.text.len()));
+        }
+        match self.waiting.back_mut() {
+            Some(last) if last.length + waiting.length <= JOINED_BYTES && last.has(&waiting) => {
+                last.join(&waiting);
+            }
+            _ => self.waiting.push_back(waiting),
+        }
     }
-    let append = delayed.pointer("/artifactUpdate/append").cloned();
-    if let Some(update) = event.get_mut("artifactUpdate").and_then(Value::as_object_mut) {
-        match append {
-            Some(append) => update.insert("append".to_owned(), append),
-            None => update.remove("append"),
+
+    /// Releases the events whose texts are final, or all of them.
+    fn release(&mut self, all: bool, checks: TextChecks<'_>, released: &mut Released) {
+        let is_checked = checks.inspection.is_some() && self.text.len() < self.next_check;
+        if self.waiting.is_empty() || is_checked && !all {
+            return;
+        }
+        let open = self.hide(all, checks.hidden);
+        let settled = self.settled(all, open, checks, released);
+        if let Some(settled) = settled {
+            self.send(settled, released);
+        }
+        let is_empty = self.waiting.is_empty();
+        self.next_check = if is_empty { 0 } else { self.text.len() + self.text.len() / 16 };
+    }
+
+    /// Moves the events with settled texts to the released ones.
+    fn send(&mut self, SettledText { end, changed }: SettledText, released: &mut Released) {
+        let is_final = |waiting: &&WaitingEvent| waiting.end() <= end;
+        let count = self.waiting.iter().take_while(is_final).count();
+        let first = released.events.len();
+        released.events.extend(self.waiting.drain(..count));
+        let mut at = self.sent;
+        for waiting in &mut released.events[first..] {
+            for (part, until) in mem::take(&mut waiting.ends) {
+                // The last text receives a changed one.
+                let kept = if changed.is_some() { "" } else { self.slice(at..until) };
+                waiting.texts.push((part, kept.to_owned()));
+                at = at.max(until);
+            }
+        }
+        let last = released.events[first..].last_mut();
+        if let Some((_, last)) = last.and_then(|waiting| waiting.texts.last_mut()) {
+            *last += changed.as_deref().unwrap_or_else(|| self.slice(at..end));
+        }
+        let start = context_start(&self.text, end);
+        self.text.drain(..start);
+        self.sent = end - start;
+        for (_, end) in self.waiting.iter_mut().flat_map(|waiting| &mut waiting.ends) {
+            *end -= start;
+        }
+    }
+
+    /// Inspects the text up to the end of the last event that can be sent.
+    fn settled(
+        &self,
+        all: bool,
+        open: usize,
+        TextChecks { inspection, .. }: TextChecks<'_>,
+        released: &mut Released,
+    ) -> Option<SettledText> {
+        let cut = |most: usize| {
+            let ends = self.waiting.iter().map(WaitingEvent::end);
+            ends.take_while(|end| *end <= most.min(open)).last()
         };
+        let Some(inspection) = inspection else {
+            return cut(self.text.len()).map(|end| SettledText { end, changed: None });
+        };
+        let part = self.waiting.front().and_then(|waiting| waiting.ends.first());
+        let place = part.map(|(part, _)| format!("{PARTS}/{part}/text")).unwrap_or_default();
+        let open = OpenText { text: &self.text, sent: self.sent, is_whole: all };
+        let (settled, found) = inspection.settled(open, &place, cut);
+        released.found.merge(found);
+        settled
     }
-    let (Some(artifact), Some(before)) = (artifact(event), artifact(&mut delayed)) else { return };
-    for (name, value) in std::mem::take(before) {
-        artifact.entry(name).or_insert(value);
+
+    /// Replaces the addresses in the waiting text. Returns the start of its end that further text can
+    /// make an address.
+    fn hide(&mut self, all: bool, hidden: &Hidden) -> usize {
+        let open = |text: &str| if all { text.len() } else { hidden.open_start(text) };
+        let most = open(&self.text);
+        let with = hidden.replacement();
+        for Range { start, end } in hidden.find(&self.text).into_iter().rev() {
+            if end <= self.sent || start >= most {
+                continue;
+            }
+            let start = start.max(self.sent);
+            self.text.replace_range(start..end, with);
+            for (_, at) in self.waiting.iter_mut().flat_map(|waiting| &mut waiting.ends) {
+                if *at >= end {
+                    *at = *at - (end - start) + with.len();
+                } else if *at > start {
+                    *at = start + with.len();
+                }
+            }
+        }
+        open(&self.text)
+    }
+
+    /// Whether the last event that waits has the last chunk.
+    fn has_ended(&self) -> bool {
+        let last = self.waiting.back().map(|last| &last.event.event["artifactUpdate"]["lastChunk"]);
+        last == Some(&Value::Bool(true))
+    }
+
+    /// Empty if the range ends before its start.
+    fn slice(&self, range: Range<usize>) -> &str {
+        self.text.get(range).unwrap_or_default()
     }
 }
 
-fn artifact(event: &mut Value) -> Option<&mut Map<String, Value>> {
-    event.pointer_mut("/artifactUpdate/artifact")?.as_object_mut()
+impl WaitingEvent {
+    fn new(event: AgentEvent) -> Self {
+        let bytes = content::value_bytes(&event.event);
+        Self { event, bytes, length: 0, ends: Vec::new(), texts: Vec::new() }
+    }
+
+    /// The end of its last text that waits.
+    fn end(&self) -> usize {
+        self.ends.last().map_or(0, |(_, end)| *end)
+    }
+
+    /// Takes the text of a part. The part has none until [`put_texts`].
+    fn take_text(&mut self, part: usize) -> String {
+        match text_at(&mut self.event.event, part).map(Value::take) {
+            Some(Value::String(text)) => text,
+            _ => String::new(),
+        }
+    }
+
+    /// The event without its checked texts.
+    pub(super) fn into_parts(self) -> (AgentEvent, Vec<(usize, String)>) {
+        (self.event, self.texts)
+    }
+
+    /// Whether a later event adds one text and nothing else.
+    fn has(&self, later: &Self) -> bool {
+        let [own, new] = [self, later].map(|waiting| &waiting.event.event["artifactUpdate"]);
+        let [own_parts, new_parts] =
+            [own, new].map(|update| update["artifact"]["parts"].as_array());
+        let (Some(own_parts), Some([new_part])) = (own_parts, new_parts.map(Vec::as_slice)) else {
+            return false;
+        };
+        own_parts.last() == Some(new_part)
+            && contains(own, new, &["append", "lastChunk", "artifact"])
+            && contains(&own["artifact"], &new["artifact"], &["parts"])
+    }
+
+    /// Adds the text of an event that adds nothing else.
+    fn join(&mut self, later: &Self) {
+        self.length += later.length;
+        self.bytes += later.length;
+        if let (Some((_, end)), Some((_, later))) = (self.ends.last_mut(), later.ends.last()) {
+            *end = *later;
+        }
+        let last_chunk = later.event.event.pointer("/artifactUpdate/lastChunk").cloned();
+        if let Some(update) = self.event.event["artifactUpdate"].as_object_mut() {
+            match last_chunk {
+                Some(last_chunk) => update.insert("lastChunk".to_owned(), last_chunk),
+                None => update.remove("lastChunk"),
+            };
+        }
+    }
+}
+
+/// Puts the checked texts into a finished event.
+pub(super) fn put_texts(texts: Vec<(usize, String)>, event: &mut Value) {
+    for (part, text) in texts {
+        if let Some(member) = text_at(event, part) {
+            *member = text.into();
+        }
+    }
+}
+
+/// Whether an event is sent before texts that wait: the status of a task that continues.
+fn overtakes(event: &Value) -> bool {
+    let continues = |state: TaskState| !state.is_terminal() && !state.is_interrupted();
+    match Event::of(event) {
+        Some(Event::Status { state, .. }) => continues(state),
+        Some(Event::Task(task)) => continues(task.state()) && task.artifacts().next().is_none(),
+        Some(Event::Message(_) | Event::Artifact { .. }) | None => false,
+    }
+}
+
+/// Whether an object has all members of another one, except those with these names.
+fn contains(object: &Value, other: &Value, except: &[&str]) -> bool {
+    let mut members = other.as_object().into_iter().flatten();
+    members.all(|(name, value)| except.contains(&name.as_str()) || object.get(name) == Some(value))
+}
+
+fn text_of(part: &Value) -> Option<&str> {
+    part.get("text")?.as_str()
+}
+
+fn text_at(event: &mut Value, part: usize) -> Option<&mut Value> {
+    event.pointer_mut(PARTS)?.get_mut(part)?.get_mut("text")
+}
+
+/// The start of the context before a position.
+fn context_start(text: &str, at: usize) -> usize {
+    text.floor_char_boundary(at.saturating_sub(CONTEXT_BYTES))
+}
+
+fn hash_of(artifact: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    artifact.get("artifactId").map(Value::to_string).hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn chunk(text: &str, more: Value) -> Value {
-        let mut update = json!({ "taskId": "t", "contextId": "c",
-            "artifact": { "artifactId": "a", "parts": [{ "text": text }] } });
-        let (Value::Object(members), Some(update_members)) = (more, update.as_object_mut()) else {
-            panic!("members")
-        };
-        update_members.extend(members);
-        json!({ "artifactUpdate": update })
-    }
-
-    /// Sends events. Returns those that clients receive.
-    fn sent(events: Vec<Value>) -> Vec<Value> {
-        let (mut tail, mut sent) = (Tail::default(), Vec::new());
-        for mut event in events {
-            sent.extend(tail.join(&mut event));
-            sent.extend(tail.delay(AgentEvent { event, buffered: None }, true));
-        }
-        sent.extend(tail.take());
-        sent.into_iter().map(|sent| sent.event).collect()
-    }
-
-    fn append() -> Value {
-        json!({ "append": true })
-    }
-
-    #[test]
-    fn short_chunks_of_one_artifact_are_joined() {
-        let received = sent(vec![
-            chunk("one ", json!({})),
-            chunk("two ", append()),
-            chunk("three", json!({ "append": true, "lastChunk": true })),
-        ]);
-        assert_eq!(received, [chunk("one two three", json!({ "lastChunk": true }))]);
-    }
-
-    #[test]
-    fn long_text_keeps_its_end_only() {
-        let text = "é".repeat(500);
-        let received = sent(vec![chunk(&text, json!({}))]);
-        let [first, rest] = received.as_slice() else { panic!("{received:?}") };
-        assert_eq!(*first, chunk(&"é".repeat(500 - TAIL_BYTES / 2), json!({})));
-        assert_eq!(*rest, chunk(&"é".repeat(TAIL_BYTES / 2), append()));
-    }
-
-    #[test]
-    fn last_chunk_can_be_continued() {
-        let first = || chunk("one", json!({ "lastChunk": true }));
-        assert_eq!(sent(vec![first()]), [first()]);
-        let received = sent(vec![first(), chunk("two", append())]);
-        assert_eq!(received, [chunk("onetwo", json!({}))]);
-        let text = "x".repeat(300);
-        let received = sent(vec![chunk(&text, json!({ "lastChunk": true }))]);
-        assert_eq!(received[0], chunk(&text[TAIL_BYTES..], json!({})));
-        let tail = chunk(&text[..TAIL_BYTES], json!({ "append": true, "lastChunk": true }));
-        assert_eq!(received[1], tail);
-    }
-
-    #[test]
-    fn text_after_a_task_is_inspected_with_sent_text() {
-        let task = |more: Value| {
-            let mut task = json!({ "id": "t", "contextId": "c",
-                "status": { "state": "TASK_STATE_WORKING" } });
-            if !more.is_null() {
-                task["artifacts"] = more;
-            }
-            json!({ "task": task })
-        };
-        let plain = || task(json!(null));
-        let first = || chunk("card 4111", json!({}));
-        let second = || chunk(" 1111 end", append());
-        let received = sent(vec![first(), plain(), second()]);
-        assert_eq!(received, [plain(), chunk("card 4111 1111 end", json!({}))]);
-        let whole = || task(json!([{ "artifactId": "a", "parts": [{ "text": "card 4111" }] }]));
-        assert_eq!(sent(vec![whole(), second()]), [whole(), second()], "unchanged text");
-        let (mut tail, mut event) = (Tail::default(), second());
-        assert!(tail.delay(AgentEvent { event: whole(), buffered: None }, true).is_some());
-        assert!(tail.join(&mut event).is_none());
-        assert_eq!(event, chunk("card 4111 1111 end", append()));
-        let redacted = chunk("card [redacted] end", append());
-        assert!(tail.delay(AgentEvent { event: redacted, buffered: None }, true).is_none());
-        assert_eq!(tail.take().unwrap().event, chunk("[redacted] end", append()));
-    }
-
-    #[test]
-    fn delayed_text_precedes_other_events() {
-        let other = |id: &str| {
-            let mut other = chunk("other", append());
-            other["artifactUpdate"]["artifact"]["artifactId"] = id.into();
-            other
-        };
-        let status = |state: &str| {
-            json!({ "statusUpdate": { "taskId": "t", "contextId": "c",
-                "status": { "state": state } } })
-        };
-        let (working, completed) = (status("TASK_STATE_WORKING"), status("TASK_STATE_COMPLETED"));
-        let first = || chunk("one", json!({}));
-        assert_eq!(sent(vec![first(), other("b")]), [first(), other("b")]);
-        assert_eq!(sent(vec![first(), completed.clone()]), [first(), completed]);
-        assert_eq!(
-            sent(vec![first(), working.clone(), chunk("two", append())]),
-            [working, chunk("onetwo", json!({}))]
-        );
-    }
-}
+mod tests;

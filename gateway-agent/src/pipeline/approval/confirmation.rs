@@ -7,6 +7,7 @@ use approval::{RequestStatus, State};
 use gateway_protocol::jsonrpc::Object;
 use gateway_upstream::ClientChannel;
 use policy::{DeniedApproval, Finding, Reason};
+use registry_core::visible::escape_invisible;
 use serde_json::{
     json,
     value::{RawValue, to_raw_value},
@@ -32,7 +33,7 @@ impl ApprovalOrder<'_> {
     pub(super) async fn confirmed(
         &self,
         status: RequestStatus,
-        arguments: &str,
+        arguments: String,
     ) -> Result<RequestStatus, Finding> {
         let (gateway, call) = (self.inspecting.gateway, self.inspecting.call);
         let can_answer = call.context.capabilities.has("elicitation");
@@ -41,11 +42,17 @@ impl ApprovalOrder<'_> {
                            the capability elicitation";
             return Err(self.unavailable(&NoApproval::Refused(problem.to_owned())));
         };
-        let question = format!(
-            "Call {} with the arguments {}?",
-            self.served.listed_name(),
-            shortened(arguments)
-        );
+        let arguments = escape_invisible(arguments);
+        if arguments.len() > SHOWN_BYTES {
+            let problem = format!(
+                "the caller must confirm the call, and its arguments have {} bytes; a question shows at \
+                 most {SHOWN_BYTES}; shorten them, or select arguments with `show` in the policy",
+                arguments.len()
+            );
+            return Err(self.unavailable(&NoApproval::Refused(problem)));
+        }
+        let tool = self.served.listed_name();
+        let question = format!("Call {tool} with the arguments {arguments}?");
         let caller = account(gateway, &call.caller.claim);
         let approvals = gateway.approvals();
         if is_accepted(client, &question).await {
@@ -69,11 +76,4 @@ async fn is_accepted(client: &ClientChannel, question: &str) -> bool {
     let Ok(Some(Ok(answer))) = answer else { return false };
     let action = Object::parse(&answer).ok().and_then(|members| members.find("action"));
     action.map(RawValue::get) == Some("\"accept\"")
-}
-
-fn shortened(arguments: &str) -> String {
-    if arguments.len() <= SHOWN_BYTES {
-        return arguments.to_owned();
-    }
-    format!("{}…", &arguments[..arguments.floor_char_boundary(SHOWN_BYTES)])
 }

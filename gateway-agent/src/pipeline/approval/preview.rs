@@ -5,7 +5,10 @@ use gateway_protocol::jsonrpc::ObjectWriter;
 use registry_core::Digest;
 use serde_json::{Map, Value, value::RawValue};
 
-use crate::{inspection::Inspections, pipeline::arguments::Arguments};
+use crate::{
+    inspection::Inspections,
+    pipeline::{admit::ContinuedIds, arguments::Arguments},
+};
 
 /// Maximum length of a preview, in bytes. A registry adds its encryption.
 const PREVIEW_BYTES: usize = 48_000;
@@ -17,8 +20,10 @@ pub(super) const ARGUMENTS: &str = "/arguments";
 #[derive(Debug)]
 pub(super) struct ApprovedArguments {
     pub(super) digest: Digest,
-    /// JSON text.
+    /// JSON text for approvers.
     pub(super) preview: String,
+    /// The same for the caller, without redactions.
+    pub(super) own: String,
 }
 
 /// Describes arguments as JSON text. `shown`: the pointers of the arguments that approvers see. Empty:
@@ -37,22 +42,22 @@ pub(super) fn describe(
          a fraction with more than 15 digits); pass it as a string"
             .to_owned()
     })?;
-    let preview = if shown.is_empty() { value.to_string() } else { selected(value, shown) };
-    if preview.len() > PREVIEW_BYTES {
+    let own = if shown.is_empty() { value.to_string() } else { selected(value, shown) };
+    if own.len() > PREVIEW_BYTES {
         return Err(format!(
             "the arguments have {} bytes; approvers see at most {PREVIEW_BYTES}; shorten them, or select \
              arguments with `show` in the policy",
-            preview.len()
+            own.len()
         ));
     }
     let preview =
-        if shown.is_empty() { inspections.redacted_json(&preview) } else { Some(preview) };
+        if shown.is_empty() { inspections.redacted_json(&own) } else { Some(own.clone()) };
     let preview = preview.ok_or_else(|| {
         "the names of arguments have personal data or credentials, which approvers must not see; \
          select arguments with `show` in the policy"
             .to_owned()
     })?;
-    Ok(ApprovedArguments { digest, preview })
+    Ok(ApprovedArguments { digest, preview, own })
 }
 
 /// The data of a message to an agent as JSON text: its arguments, and all other parameters except those
@@ -60,7 +65,7 @@ pub(super) fn describe(
 pub(super) fn of_message(
     arguments: Option<&RawValue>,
     rest: &RawValue,
-    task: Option<&str>,
+    continues: ContinuedIds<'_>,
 ) -> String {
     let mut rest: Value = serde_json::from_str(rest.get()).unwrap_or_default();
     if let Some(message) = rest.get_mut("message").and_then(Value::as_object_mut) {
@@ -74,9 +79,14 @@ pub(super) fn of_message(
     let mut data = ObjectWriter::with_capacity(256);
     data.raw("arguments", arguments.map_or("null", RawValue::get))
         .raw("request", &rest.to_string());
-    if let Some(task) = task {
-        // Ids of agents are not shown.
-        data.string("task", &Digest::compute(task.as_bytes()).to_string());
+    let ContinuedIds { task, context, references } = continues;
+    let references = references.map(Value::to_string);
+    for (name, ids) in [("task", task), ("context", context), ("references", references.as_deref())]
+    {
+        if let Some(ids) = ids {
+            // Ids of agents are not shown.
+            data.string(name, &Digest::compute(ids.as_bytes()).to_string());
+        }
     }
     data.finish_string()
 }

@@ -7,7 +7,7 @@ use approval::RequestId;
 use gateway_policy::CallerIdentity;
 use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter},
-    mcp::{Param, RawResult},
+    mcp::{Param, RawResult, TASK_PARAM},
 };
 use registry_core::Digest;
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,7 @@ use crate::pipeline::{Gateway, task};
 /// The purpose in the associated data of the seal.
 const PURPOSE: &str = "approved-round-1";
 const STATE: &str = "requestState";
+const RESPONSES: &str = "inputResponses";
 
 /// A round after a question of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +54,23 @@ pub(in crate::pipeline) fn opened<'a>(
         None => drop(params.remove(position)),
     }
     (Cow::Owned(params), Some(continued))
+}
+
+/// The parameters of an approved call that the server receives. Approvers do not see the others. The
+/// answers to questions belong to later rounds.
+pub(in crate::pipeline) fn bound(
+    params: Cow<'_, [Param]>,
+    continued: Option<ContinuedRound>,
+) -> Cow<'_, [Param]> {
+    let is_bound = |param: &&Param| match &*param.name {
+        TASK_PARAM => true,
+        STATE | RESPONSES => continued.is_some(),
+        _ => false,
+    };
+    if params.iter().all(|param| is_bound(&param)) {
+        return params;
+    }
+    params.iter().filter(is_bound).cloned().collect()
 }
 
 /// The round, and the state of the server if it has one.

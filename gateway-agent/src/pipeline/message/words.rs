@@ -112,6 +112,9 @@ fn budget_exceeded(tool: &str, policy: &str, shortage: &BudgetShortage) -> Strin
         _ if shortage.is_unavailable => {
             "The gateway cannot reach the ledger; retry later.".to_owned()
         }
+        _ if shortage.is_recovering => {
+            "The ledger recovers and grants nothing yet; retry in about a minute.".to_owned()
+        }
         _ if shortage.is_timeout => {
             "The ledger granted nothing in time; retry the call.".to_owned()
         }

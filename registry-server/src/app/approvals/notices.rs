@@ -51,6 +51,9 @@ impl Notices {
     /// Queues the message about a step, if it has one.
     pub(super) fn send(&self, registry: &RegistryId, request: &Request, step: &Transition) {
         let (Some(queue), Some(kind)) = (&self.queue, kind(step)) else { return };
+        if !request.needs_people() {
+            return;
+        }
         if queue.try_send(notice(registry, request, step, kind)).is_err() {
             metrics::approval_message("dropped");
             tracing::warn!(request = %request.id, "too many messages wait for the webhook, dropping one");

@@ -8,7 +8,7 @@ use approval::{
 };
 use registry_core::Timestamp;
 
-use super::{Approvals, Error};
+use super::{Approvals, Error, audit};
 use crate::{
     access::{Method, Principal, Role, Roles},
     app::{
@@ -233,14 +233,15 @@ impl Approvals {
         Ok(Page { items, next_page_token })
     }
 
-    /// Ends a standing grant.
+    /// Ends a standing grant, and cancels its unused approvals.
     pub async fn revoke_grant(&self, viewer: &Viewer, origin: RequestId) -> Result<(), Error> {
         let grant = self.store.standing_grant(origin).await?;
-        if grant.is_none_or(|grant| !viewer.sees_grant(&grant)) {
-            return Err(Error::UnknownGrant(origin));
-        }
-        self.store.revoke_grant(origin).await?;
-        let Account { issuer, subject, .. } = &viewer.decider.principal;
+        let grant = grant.filter(|grant| viewer.sees_grant(grant));
+        let grant = &grant.ok_or(Error::UnknownGrant(origin))?;
+        let by = &viewer.decider.principal;
+        let revoking = self.transact(move |context| self.store.revoke_grant(grant, by, context));
+        revoking.await?.iter().for_each(audit);
+        let Account { issuer, subject, .. } = by;
         tracing::info!(target: "audit", event = "approval-grant-revoked", %origin, issuer, subject);
         Ok(())
     }

@@ -152,11 +152,16 @@ pub struct Budget {
     pub listed: ListedBudget,
     /// The limit with adjustments. `None`: no policy in force has the budget.
     pub limit: Option<Amount>,
+    /// Whether the ledger recovers, so that it grants nothing.
+    pub is_recovering: bool,
 }
 
 impl Budget {
     /// The amount that can be granted.
     pub fn available(&self) -> Amount {
+        if self.is_recovering {
+            return Amount::ZERO;
+        }
         let limit = self.limit.unwrap_or(Amount::ZERO);
         limit.saturating_sub(self.listed.row.exposed).max(Amount::ZERO)
     }
@@ -213,7 +218,9 @@ impl Ledger {
         };
         let listed = self.store.list_budgets(&listed).await?;
         let rules = self.rules.current();
-        let budgets = listed.into_iter().map(|listed| with_limit(&rules, listed)).collect();
+        let generation = self.store.ledger_generation().await?;
+        let budget = |listed| with_limit(&rules, generation, listed);
+        let budgets = listed.into_iter().map(budget).collect();
         let place = |last: &Budget| serde_json::to_string(&last.listed.book).unwrap_or_default();
         Ok(page.page(budgets, place))
     }
@@ -300,14 +307,17 @@ impl Ledger {
         let since = earlier(now, UNREACHABLE_AFTER);
         let listed = self.store.find_budget(book, since).await?;
         let listed = listed.ok_or_else(|| Error::Unused(book.clone()))?;
-        Ok(with_limit(&self.rules.current(), listed))
+        let generation = self.store.ledger_generation().await?;
+        Ok(with_limit(&self.rules.current(), generation, listed))
     }
 }
 
-fn with_limit(rules: &Rules, listed: ListedBudget) -> Budget {
+fn with_limit(rules: &Rules, generation: GenerationState, listed: ListedBudget) -> Budget {
     let rule = rules.find(&listed.book.budget);
     let limit = rule.map(|rule| listed.row.effective_limit(rule.limit));
-    Budget { listed, limit }
+    // Rates do not wait for a recovery.
+    let is_recovering = !generation.is_recovered && !listed.book.budget.is_rate();
+    Budget { listed, limit, is_recovering }
 }
 
 /// The current or next window. `None`: the time has no window.

@@ -12,6 +12,8 @@ use crate::flags::https_url;
 #[command(next_help_heading = "Budgets")]
 pub struct LedgerConfig {
     /// Currency of all prices and budgets (ISO 4217)
+    ///
+    /// All servers of one database have the same currency. After the first amount, another one is rejected.
     #[arg(long, env = "REGISTRY_CURRENCY", default_value = "USD", value_name = "CODE", hide_short_help = true, value_parser = parse_currency)]
     pub currency: String,
 

@@ -89,6 +89,17 @@ impl Store {
         Ok(Secret::from(secret))
     }
 
+    /// The currency of all amounts. Stores `ours` while there is no amount.
+    pub async fn ledger_currency(&self, ours: &str) -> Result<String, Error> {
+        let backend = &self.backend;
+        let storing = async { execute!(backend, sql::SET_CURRENCY, [ours]) };
+        self.within(OPERATION_TIMEOUT, storing).await?;
+        let row: Result<(Option<String>,), _> =
+            run!(Backend(backend), (Option<String>,), sql::READ_CURRENCY, [], fetch_one);
+        let (stored,) = row.map_err(|e| backend.explain(&e))?;
+        Ok(stored.unwrap_or_else(|| ours.to_owned()))
+    }
+
     /// Ends the recovery of the current generation.
     pub async fn end_recovery(&self) -> Result<GenerationState, Error> {
         let backend = &self.backend;

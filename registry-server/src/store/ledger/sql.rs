@@ -211,6 +211,17 @@ pub(super) const READ_GENERATION: &str = "SELECT generation, is_recovered FROM l
 /// The key of the proofs of generations.
 pub(super) const READ_SECRET: &str = "SELECT secret FROM ledger";
 
+/// Stores the currency while there is no amount in another one: $1 currency.
+pub(super) const SET_CURRENCY: &str = "
+    UPDATE ledger SET currency = $1
+    WHERE currency IS NULL
+       OR (currency <> $1
+           AND NOT EXISTS (SELECT 1 FROM ledger_budgets)
+           AND NOT EXISTS (SELECT 1 FROM usage_totals WHERE cost <> 0))";
+
+/// The currency of all amounts.
+pub(super) const READ_CURRENCY: &str = "SELECT currency FROM ledger";
+
 /// Deletes windows that ended before $1, with their accounts.
 pub(super) const DELETE_ENDED_BUDGETS: &str = "DELETE FROM ledger_budgets WHERE ends_at < $1";
 

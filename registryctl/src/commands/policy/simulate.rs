@@ -1,6 +1,6 @@
 //! `policy simulate`: decides the calls of an audit trail again.
 //!
-//! The trail has no arguments, tokens or scopes, so that some calls cannot be decided. They are
+//! The trail has no arguments, tokens, scopes or hops, so that some calls cannot be decided. They are
 //! counted instead of guessed.
 
 mod trail;
@@ -91,7 +91,7 @@ struct Counts {
 }
 
 /// The reason of calls whose arguments or context decide.
-const NOT_RECORDED: &str = "arguments-not-recorded";
+const NOT_RECORDED: &str = "context-not-recorded";
 
 pub(super) async fn run(session: &Session, args: SimulateArgs) -> Result<(), Failure> {
     let SimulateArgs { audit, since, files, as_of } = args;
@@ -208,15 +208,13 @@ impl Known {
             subject: "",
             method: &event.method,
             scopes: &scopes,
-            purpose: Purpose::Call,
+            purpose: event.purpose.unwrap_or(Purpose::Call),
             hops: 0,
             time: event.time,
         };
-        let known: &[&[&str]] = if event.is_step {
-            // A step of a composition may be a compensation.
-            &[&["caller", "method"], &["time"]]
-        } else {
-            &[&["caller", "method"], &["time"], &["purpose"]]
+        let known: &[&[&str]] = match event.purpose {
+            Some(_) => &[&["caller", "method"], &["time"], &["purpose"]],
+            None => &[&["caller", "method"], &["time"]],
         };
         Some(policies.decide_partially(*action, &context, known))
     }
@@ -259,8 +257,8 @@ impl SimulationView {
             }
             screen.table(&table)?;
             if self.undecided.iter().any(|view| view.group.reason == NOT_RECORDED) {
-                let note =
-                    "the audit trail has no arguments, so that these calls cannot be decided";
+                let note = "these policies read arguments, tokens, scopes or hops, which the audit \
+                            trail does not have";
                 screen.line(note)?;
             }
         }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use registry_core::{Timestamp, entity::policy::Approval};
+use registry_fixtures::random::Random;
 
 use crate::{
     Attempt, Binding, Choice, Claim, Current, Decider, GrantScope, MemoryApprovals, Outcome,
@@ -50,27 +51,6 @@ enum Defect {
     NoOwners,
     /// A denied call can be requested again at once.
     NoCoolDown,
-}
-
-/// `SplitMix64`.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end as u64).unwrap()
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.next() % 100 < percent
-    }
 }
 
 /// An account with the human that uses it.
@@ -175,7 +155,7 @@ struct World {
 
 impl World {
     fn new(seed: u64, defect: Defect) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let hour = Duration::from_hours(1);
         let rule = Approval {
             four_eyes: random.chance(60),
@@ -214,8 +194,8 @@ impl World {
 
     fn step(&mut self) {
         let is_long = self.random.chance(2);
-        self.now += self.random.next() % if is_long { 7_200 } else { 20 };
-        match self.random.next() % 100 {
+        self.now += self.random.range(0, if is_long { 7_199 } else { 19 });
+        match self.random.range(0, 99) {
             0..12 => self.call(),
             12..16 => self.call_with_state(),
             16..18 => self.call_with_request(),
@@ -513,7 +493,7 @@ impl World {
         if self.random.chance(5) {
             return self.crash_gateway();
         }
-        let outcome = match self.random.next() % 10 {
+        let outcome = match self.random.range(0, 9) {
             0..4 => Outcome::Succeeded,
             4 => Outcome::Failed,
             5 => Outcome::Unknown,

@@ -131,6 +131,18 @@ fn request_of_several_policies_needs_all() {
 }
 
 #[test]
+fn ineligible_person_gets_the_reason_despite_met_demands() {
+    let mut call = binding("a", four_eyes());
+    call.demands.push(demand("zone@1.0.0", rule()));
+    let request = crate::MemoryApprovals::new().open(wanted(1, call), at(0)).unwrap().value;
+    let own = |subject| Decider { principal: account(subject, Some("ann")), ..decider("bob") };
+    let first = decide(&request, &own("caller-2"), &APPROVE, at(1)).unwrap();
+    assert_eq!(first.decisions[0].policies, ["zone@1.0.0"]);
+    let refused = DecideError::Ineligible(Ineligible::Caller(Indistinct::Person));
+    assert_eq!(decide(&first, &own("caller-3"), &APPROVE, at(2)), Err(refused));
+}
+
+#[test]
 fn confirmation_accepts_only_the_caller() {
     let request = pending(confirmation());
     let refused = decide(&request, &decider("bob"), &APPROVE, at(1));

@@ -18,23 +18,22 @@ pub const MAX_QUORUM: u32 = 10;
 
 /// The approval that the selected calls need.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Approval {
     /// The selected calls that need it.
-    #[serde(default, skip_serializing_if = "ApprovalCondition::is_always")]
+    #[serde(skip_serializing_if = "ApprovalCondition::is_always")]
     pub when: ApprovalCondition,
     /// The principals that may decide. One match suffices.
-    #[serde(default = "Approver::default_list", skip_serializing_if = "Approver::is_default_list")]
+    #[serde(skip_serializing_if = "Approver::is_default_list")]
     pub approvers: Vec<Approver>,
     /// The number of different people that must approve.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[serde(skip_serializing_if = "is_one")]
     pub quorum: NonZeroU32,
     /// Whether the caller and the owners of its agent are excluded from the decision.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_false")]
     pub four_eyes: bool,
     /// The maximum wait for a decision, and for the call after the approval.
     #[serde(
-        default,
         skip_serializing_if = "Option::is_none",
         serialize_with = "duration::serialize_optional_iso",
         deserialize_with = "duration::deserialize_optional_iso"
@@ -42,14 +41,13 @@ pub struct Approval {
     pub expires_after: Option<Duration>,
     /// The maximum duration of a standing grant. `None`: each call needs its own approval.
     #[serde(
-        default,
         skip_serializing_if = "Option::is_none",
         serialize_with = "duration::serialize_optional_iso",
         deserialize_with = "duration::deserialize_optional_iso"
     )]
     pub standing_for: Option<Duration>,
     /// JSON pointers (RFC 6901) to the arguments that approvers see. Empty: all, redacted.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub show: Vec<Box<str>>,
 }
 
@@ -80,6 +78,20 @@ pub enum Approver {
 #[error("`{0}` is not an approver: use caller, role:approver or team:NAME")]
 pub struct InvalidApprover(String);
 
+impl Default for Approval {
+    fn default() -> Self {
+        Self {
+            when: ApprovalCondition::default(),
+            approvers: vec![Approver::Role],
+            quorum: NonZeroU32::MIN,
+            four_eyes: false,
+            expires_after: None,
+            standing_for: None,
+            show: Vec::new(),
+        }
+    }
+}
+
 impl Approval {
     /// Whether the caller confirms the call itself. A confirmation is not an approval by another person.
     pub fn is_confirmation(&self) -> bool {
@@ -90,11 +102,12 @@ impl Approval {
         let fields = problems.object(value, at)?;
         let conditions = [ApprovalCondition::Always, ApprovalCondition::Destructive];
         let when = choice(&fields, "when", &conditions, ApprovalCondition::as_str);
+        let default = Self::default();
         let approval = Self {
-            when: when.unwrap_or_default(),
-            approvers: read_approvers(&fields),
-            quorum: read_quorum(&fields).unwrap_or(one()),
-            four_eyes: fields.optional_bool("fourEyes").unwrap_or_default(),
+            when: when.unwrap_or(default.when),
+            approvers: read_approvers(&fields).unwrap_or(default.approvers),
+            quorum: read_quorum(&fields).unwrap_or(default.quorum),
+            four_eyes: fields.optional_bool("fourEyes").unwrap_or(default.four_eyes),
             expires_after: iso_duration(&fields, "expiresAfter"),
             standing_for: iso_duration(&fields, "standingFor"),
             show: fields.list("show", |value, at| argument_pointer(problems, value, at)),
@@ -111,7 +124,7 @@ impl Approval {
         let help = "demand the approval of other people in a policy of its own";
         for (member, is_excluded) in [
             ("approvers", self.approvers.len() > 1),
-            ("quorum", self.quorum > one()),
+            ("quorum", self.quorum > NonZeroU32::MIN),
             ("fourEyes", self.four_eyes),
             ("standingFor", self.standing_for.is_some()),
         ] {
@@ -124,9 +137,9 @@ impl Approval {
 }
 
 /// Reads the approvers, in canonical order.
-fn read_approvers(fields: &Fields<'_>) -> Vec<Approver> {
+fn read_approvers(fields: &Fields<'_>) -> Option<Vec<Approver>> {
     let (problems, here) = (fields.problems(), fields.here());
-    let Some(value) = fields.get("approvers") else { return Approver::default_list() };
+    let value = fields.get("approvers")?;
     let at = here.member("approvers");
     if value.as_array().is_some_and(Vec::is_empty) {
         problems.invalid(at, "the list is empty", "remove it to allow all approvers to decide");
@@ -138,7 +151,7 @@ fn read_approvers(fields: &Fields<'_>) -> Vec<Approver> {
     });
     approvers.sort_unstable();
     approvers.dedup();
-    approvers
+    Some(approvers)
 }
 
 fn read_quorum(fields: &Fields<'_>) -> Option<NonZeroU32> {
@@ -169,12 +182,8 @@ impl ApprovalCondition {
 }
 
 impl Approver {
-    fn default_list() -> Vec<Self> {
-        vec![Self::Role]
-    }
-
     fn is_default_list(list: &[Self]) -> bool {
-        list == [Self::Role]
+        list == Approval::default().approvers
     }
 }
 
@@ -211,10 +220,6 @@ impl<'de> Deserialize<'de> for Approver {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
-}
-
-fn one() -> NonZeroU32 {
-    NonZeroU32::MIN
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is that of serde")]

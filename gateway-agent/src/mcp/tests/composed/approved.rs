@@ -1,6 +1,7 @@
 //! Approvals of compositions and their steps.
 
 use approval::{Choice, RequestId, State};
+use gateway_testkit::{McpServer, Received, Reply};
 
 use super::{saga::*, *};
 use crate::testing::policy;
@@ -55,6 +56,25 @@ async fn approval_of_composition_covers_its_steps_for_its_policies() {
     assert_eq!(approve(&composed).await, ["tool/outer"]);
     assert_eq!(composed.value("outer", json!({ "x": 1 })).await, json!({ "x": 1 }));
     assert_eq!(states(&composed).await.len(), 1);
+}
+
+#[tokio::test]
+async fn step_of_approved_composition_is_not_resent() {
+    let lost = |received: &Received| match received.rpc_method() {
+        "tools/call" => Reply::Close(Vec::new()),
+        _ => received.unknown_method(),
+    };
+    let upstream = McpServer::modern().with_tool_names(&TOOLS).start(lost).await;
+    let setup = Setup { transport: Some(http(&upstream)), ..Setup::default() };
+    let outer = composition("outer", pipeline(&[step("s", "echo", json!(null))]));
+    let entities = with_tools(vec![outer, demanding("all", &["outer", "echo"])]);
+    let bench = Bench::start(setup, entities).await;
+    bench.call("", "outer", json!({ "x": 1 })).await;
+    let (request, _) = bench.approvals.list().await.pop().unwrap();
+    let choice = Choice::Approve { standing: None };
+    bench.approvals.decide(request.id, &choice).await.unwrap();
+    bench.call("", "outer", json!({ "x": 1 })).await;
+    assert_eq!(upstream.seen("tools/call").len(), 1, "the tool is idempotent");
 }
 
 #[tokio::test]

@@ -287,6 +287,20 @@ async fn policy_denies_compensation() {
 }
 
 #[tokio::test]
+async fn events_of_steps_have_purpose() {
+    let steps =
+        [saga_step("a", "echo", undone_by("keep", json!(null))), saga_step("b", "fail", json!({}))];
+    let composed = Composed::start(vec![composition("outer", saga(&steps, json!({})))]).await;
+    let (log, _guard) = Log::start();
+    assert_eq!(composed.failure("outer", json!({ "x": 1 })).await.1, "saga-failed");
+    let events = log.events();
+    let purposes: Vec<_> = events.iter().map(|event| [&event["tool"], &event["purpose"]]).collect();
+    let expected =
+        json!([["echo", "step"], ["fail", "step"], ["keep", "compensation"], ["outer", null]]);
+    assert_eq!(json!(purposes), expected);
+}
+
+#[tokio::test]
 async fn budget_rejects_steps_but_no_compensation() {
     let steps =
         [saga_step("a", "echo", undone_by("keep", json!(null))), saga_step("b", "say", json!({}))];

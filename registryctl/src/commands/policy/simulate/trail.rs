@@ -7,6 +7,7 @@ use std::{
     time::SystemTime,
 };
 
+use policy::Purpose;
 use registry_core::Timestamp;
 use serde_json::Value;
 
@@ -48,8 +49,8 @@ pub(super) struct Event {
     /// `NAME@VERSION` of a tool, or `AGENT/SKILL`.
     pub(super) tool: String,
     pub(super) method: String,
-    /// Whether it is a step of a composition.
-    pub(super) is_step: bool,
+    /// `None`: a step in an event of an earlier gateway.
+    pub(super) purpose: Option<Purpose>,
     pub(super) recorded: Recorded,
 }
 
@@ -152,7 +153,11 @@ fn read(line: &[u8]) -> Line {
         caller: text("agent").map(|agent| at(agent, text("agent_version"))),
         tool,
         method: text("identified_by").unwrap_or("none").to_owned(),
-        is_step,
+        purpose: if is_step {
+            text("purpose").and_then(Purpose::parse)
+        } else {
+            Some(Purpose::Call)
+        },
         recorded,
     })
 }
@@ -191,6 +196,19 @@ mod tests {
         for skill in ["team/clerk/work", "work of team/clerk"] {
             let Line::Call(event) = line(&json!({ "tool": skill })) else { panic!("a call") };
             assert_eq!(event.tool, "team/clerk/work");
+        }
+    }
+
+    #[test]
+    fn steps_have_recorded_purpose() {
+        for (purpose, expected) in [
+            (json!("step"), Some(Purpose::Step)),
+            (json!("compensation"), Some(Purpose::Compensation)),
+            (json!(null), None),
+        ] {
+            let step = json!({ "event": "composition/step", "purpose": purpose });
+            let Line::Call(event) = line(&step) else { panic!("{purpose}") };
+            assert_eq!(event.purpose, expected);
         }
     }
 

@@ -1,4 +1,4 @@
-//! A gateway process that spends, with its crash marks on disk.
+//! A gateway process, with its crash marks on disk.
 
 use std::{
     fs,
@@ -12,7 +12,6 @@ use std::{
 
 use acceptance::Process;
 use history_check::{BudgetEvent, Event};
-use registry_core::Amount;
 use serde_json::Value;
 use tokio::{
     sync::{Mutex, watch},
@@ -20,7 +19,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{backend::CALL_TIMEOUT_MS, catalog::BANK};
+use super::{answer::CALL_TIMEOUT_MS, catalog::BANK};
 use crate::{
     corruption::Corruption, history_writer::HistoryWriter, link::Link, rng::Rng, shim::Shim,
 };
@@ -35,7 +34,7 @@ const READY: Duration = Duration::from_secs(30);
 
 /// The crash marks after a kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Marks {
+pub(crate) enum Marks {
     Kept,
     Lost,
     Torn,
@@ -43,22 +42,24 @@ pub(super) enum Marks {
 
 /// The configuration of a gateway.
 #[derive(Debug, Clone)]
-pub(super) struct GatewaySetup {
-    pub(super) dir: PathBuf,
+pub(crate) struct GatewaySetup {
+    pub(crate) dir: PathBuf,
     /// The principal of its token. Two gateways may share it.
-    pub(super) principal: String,
-    pub(super) token: String,
+    pub(crate) principal: String,
+    pub(crate) token: String,
+    /// The file of the key that all gateways share.
+    pub(crate) session_key: PathBuf,
     /// The URL of the backend.
-    pub(super) backend: String,
-    pub(super) shim: Option<Shim>,
+    pub(crate) backend: String,
+    pub(crate) shim: Option<Shim>,
 }
 
 /// One gateway. A clone is the same one.
 #[derive(Debug, Clone)]
-pub(super) struct PayingGateway {
-    pub(super) name: String,
+pub(crate) struct FleetGateway {
+    pub(crate) name: String,
     /// One proxy to each server.
-    pub(super) links: Vec<Link>,
+    pub(crate) links: Vec<Link>,
     setup: GatewaySetup,
     history: Arc<HistoryWriter>,
     process: Arc<Mutex<Option<Process>>>,
@@ -70,8 +71,8 @@ pub(super) struct PayingGateway {
     has_lost: Arc<AtomicBool>,
 }
 
-impl PayingGateway {
-    pub(super) async fn start(
+impl FleetGateway {
+    pub(crate) async fn start(
         index: usize,
         setup: GatewaySetup,
         links: Vec<Link>,
@@ -94,13 +95,13 @@ impl PayingGateway {
     }
 
     /// The URL for callers, if it runs.
-    pub(super) fn url(&self) -> Option<String> {
+    pub(crate) fn url(&self) -> Option<String> {
         let address = self.address.borrow();
         (!address.is_empty()).then(|| format!("http://{}/mcp", *address))
     }
 
     /// Waits for the first catalog.
-    pub(super) async fn ready(&self) {
+    pub(crate) async fn ready(&self) {
         let url = format!("http://{}/readyz", *self.address.borrow());
         let deadline = Instant::now() + READY;
         while !reqwest::get(&url).await.is_ok_and(|answer| answer.status().is_success()) {
@@ -110,7 +111,7 @@ impl PayingGateway {
     }
 
     /// Kills the process, and damages its crash marks.
-    pub(super) async fn kill_9(&self, marks: Marks, rng: &mut Rng) {
+    pub(crate) async fn kill_9(&self, marks: Marks, rng: &mut Rng) {
         let mut process = self.process.lock().await;
         let Some(mut killed) = process.take() else { return };
         killed.kill_9();
@@ -130,12 +131,12 @@ impl PayingGateway {
     }
 
     /// Whether crash marks of this principal were lost here.
-    pub(super) fn has_lost_marks(&self, principal: &str) -> bool {
+    pub(crate) fn has_lost_marks(&self, principal: &str) -> bool {
         self.setup.principal == principal && self.has_lost.load(Ordering::Relaxed)
     }
 
     /// Starts it unless it runs.
-    pub(super) async fn restart(&self) {
+    pub(crate) async fn restart(&self) {
         let mut process = self.process.lock().await;
         if process.is_some() {
             return;
@@ -158,14 +159,14 @@ impl PayingGateway {
     }
 
     /// SIGSTOP or SIGCONT.
-    pub(super) async fn signal(&self, signal: &str) {
+    pub(crate) async fn signal(&self, signal: &str) {
         if let Some(process) = &*self.process.lock().await {
             process.signal(signal);
         }
     }
 
     /// Lets `CLOCK_BOOTTIME` jump ahead. Returns false without a C compiler.
-    pub(super) async fn suspend(&self, seconds: i64) -> bool {
+    pub(crate) async fn suspend(&self, seconds: i64) -> bool {
         let Some(shim) = &self.setup.shim else { return false };
         let mut suspended = self.suspended.lock().await;
         *suspended += seconds;
@@ -174,7 +175,7 @@ impl PayingGateway {
     }
 
     /// Waits until no saga is running or compensated.
-    pub(super) async fn sagas_end(&self) {
+    pub(crate) async fn sagas_end(&self) {
         let deadline = Instant::now() + SAGAS;
         while self.has_open_saga().await {
             if Instant::now() > deadline {
@@ -209,15 +210,11 @@ impl PayingGateway {
         lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// Records the charges in the audit log of all its processes.
-    pub(super) fn record_charges(&self) {
-        for event in self.events().iter().filter(|event| event["target"] == "audit") {
-            let charged = event["charged"].as_str().and_then(|text| Amount::parse(text).ok());
-            if let (Some(call), Some(charged)) = (event["request_id"].as_str(), charged) {
-                let (call, amount) = (call.to_owned(), charged.as_micros());
-                self.note(BudgetEvent::Charged { call, amount });
-            }
-        }
+    /// The audit log of all its processes.
+    pub(crate) fn audit_events(&self) -> Vec<Value> {
+        let mut events = self.events();
+        events.retain(|event| event["target"] == "audit");
+        events
     }
 
     fn note(&self, budget: BudgetEvent) {
@@ -236,9 +233,10 @@ fn config(name: &str, setup: &GatewaySetup, links: &[Link], cache: &Path) -> Str
     let addresses: Vec<&str> = links.iter().map(|link| link.address.as_str()).collect();
     format!(
         "name: {name}\nlisten: 127.0.0.1:0\nadmin: 127.0.0.1:0\nidentity: {{ trustHeaders: true }}\n\
-         limits: {{ callTimeoutMs: {CALL_TIMEOUT_MS} }}\n\
+         limits: {{ callTimeoutMs: {CALL_TIMEOUT_MS} }}\nsessionKeyFile: {}\n\
          registry:\n  source: grpc://{}\n  cache: {}\n\
          targets:\n  - {{ server: {BANK}, version: \"*\", http: \"{}\" }}\n",
+        setup.session_key.display(),
         addresses.join(","),
         cache.display(),
         setup.backend,

@@ -1,106 +1,23 @@
-//! The operator of the registry: registers the policies, changes limits, reads the ledger, and reclaims
-//! the rights of lost processes.
+//! The ledger for the operator of the registry: changes limits, reads figures, and reclaims the rights
+//! of lost processes.
 
-use std::{sync::Arc, time::Duration};
-
-use acceptance::access::{Authorized, Bearer};
+use acceptance::access::Authorized;
 use history_check::{
     BudgetEvent, Event,
     budget_event::{AccountFigures, Book, BudgetId, Figures},
     log::RECORDER,
 };
-use registry_core::{Amount, rules::Proposed};
-use registry_proto::v1::{
-    self, ledger_service_client::LedgerServiceClient,
-    registry_service_client::RegistryServiceClient,
-};
-use tokio::time::{Instant, sleep};
-use tonic::{Status, service::interceptor::InterceptedService, transport::Endpoint};
+use registry_core::Amount;
+use registry_proto::v1::{self, ledger_service_client::LedgerServiceClient};
 
-use crate::{history_writer::HistoryWriter, server::Server};
+use crate::fleet::Operator;
 
-/// Time limit of an answer.
-const TIMEOUT: Duration = Duration::from_secs(2);
-/// Time limit of a commit, also at a server without a fault.
-const COMMIT: Duration = Duration::from_secs(20);
-/// Time limit until all servers have a commit.
-const SPREAD: Duration = Duration::from_secs(2);
-/// A transaction with the rules of the previous revision ends within this time.
-const IN_FLIGHT: Duration = Duration::from_secs(1);
 /// Maximum number of budgets on a page.
 const PAGE: i32 = 1_000;
-
-/// A client with the role admin.
-#[derive(Debug, Clone)]
-pub(super) struct Operator {
-    pub(super) servers: Vec<Server>,
-    pub(super) token: String,
-    pub(super) history: Arc<HistoryWriter>,
-}
 
 impl Operator {
     pub(super) fn note(&self, budget: BudgetEvent) {
         self.history.note(RECORDER, Event::Budget { budget });
-    }
-
-    /// Registers entities, and returns the revision. Retries until the time is over.
-    pub(super) async fn apply(
-        &self,
-        id: &str,
-        entities: &[Proposed],
-        limit: Duration,
-    ) -> Option<u64> {
-        let message = v1::ApplyChangesRequest {
-            changes: entities.iter().map(Into::into).collect(),
-            request_id: id.to_owned(),
-            ..Default::default()
-        };
-        let deadline = Instant::now() + limit;
-        for server in (0..self.servers.len()).cycle() {
-            let mut client = RegistryServiceClient::new(self.channel(server));
-            match client.apply_changes(message.clone()).await {
-                Ok(applied) => return Some(applied.into_inner().revision),
-                Err(_) if Instant::now() < deadline => sleep(Duration::from_millis(50)).await,
-                Err(status) => {
-                    self.note_failure("apply", &status);
-                    return None;
-                }
-            }
-        }
-        None
-    }
-
-    /// Registers the catalog, which must succeed.
-    pub(super) async fn set_up(&self, entities: &[Proposed]) {
-        let revision = self.apply("catalog", entities, COMMIT).await;
-        let revision = revision.expect("the catalog is registered");
-        assert!(self.has_spread(revision, COMMIT).await, "a server lacks the catalog");
-    }
-
-    /// Waits until all servers apply the policies of a revision.
-    pub(super) async fn spread(&self, revision: u64) -> bool {
-        let has_spread = self.has_spread(revision, SPREAD).await;
-        sleep(IN_FLIGHT).await;
-        has_spread
-    }
-
-    async fn has_spread(&self, revision: u64, limit: Duration) -> bool {
-        let deadline = Instant::now() + limit;
-        for server in 0..self.servers.len() {
-            while self.revision(server).await < Some(revision) {
-                if Instant::now() > deadline {
-                    return false;
-                }
-                sleep(Duration::from_millis(20)).await;
-            }
-        }
-        true
-    }
-
-    async fn revision(&self, server: usize) -> Option<u64> {
-        let mut client = RegistryServiceClient::new(self.channel(server));
-        let request = v1::ListEntitiesRequest { page_size: 1, ..Default::default() };
-        Some(client.list_entities(request).await.ok()?.into_inner().revision)
     }
 
     /// Replaces the change of a limit. Returns the exposure afterward; `None`: the outcome is unknown.
@@ -167,21 +84,8 @@ impl Operator {
         reclaimed.inspect_err(|status| self.note_failure("reclaim", status)).is_ok()
     }
 
-    fn note_failure(&self, what: &str, status: &Status) {
-        let fault = format!("{what}: {:?} {}", status.code(), status.message());
-        let event = Event::Fault { fault, repeats: false, resends: false };
-        self.history.note(RECORDER, event);
-    }
-
     fn ledger(&self, server: usize) -> LedgerServiceClient<Authorized> {
         LedgerServiceClient::new(self.channel(server))
-    }
-
-    fn channel(&self, server: usize) -> Authorized {
-        let address = &self.servers[server].links.calls.address;
-        let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
-        let endpoint = endpoint.timeout(TIMEOUT).connect_timeout(TIMEOUT);
-        InterceptedService::new(endpoint.connect_lazy(), Bearer(self.token.clone()))
     }
 }
 

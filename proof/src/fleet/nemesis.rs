@@ -1,4 +1,4 @@
-//! Injects the faults of a plan with budgets at their times, and ends them.
+//! Injects the faults of a plan at their times, and ends them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,8 +10,8 @@ use tokio::{
 
 use super::{
     database::Database,
-    gateway::PayingGateway,
-    plan::{BudgetFault, BudgetPlan, Planned},
+    gateway::FleetGateway,
+    plan::{FleetFault, FleetPlan, Planned},
 };
 use crate::{
     history_writer::HistoryWriter,
@@ -23,18 +23,18 @@ use crate::{
 
 /// The processes and links with faults. Clones share them.
 #[derive(Debug, Clone)]
-pub(super) struct BudgetNemesis {
-    pub(super) history: Arc<HistoryWriter>,
-    pub(super) servers: Vec<Server>,
-    pub(super) gateways: Vec<PayingGateway>,
-    pub(super) database: Database,
+pub(crate) struct FleetNemesis {
+    pub(crate) history: Arc<HistoryWriter>,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) gateways: Vec<FleetGateway>,
+    pub(crate) database: Database,
     /// Serializes faults of the database.
-    pub(super) turn: Arc<Mutex<()>>,
+    pub(crate) turn: Arc<Mutex<()>>,
 }
 
-impl BudgetNemesis {
+impl FleetNemesis {
     /// Runs the plan and returns when all faults have ended.
-    pub(super) async fn run(self, plan: BudgetPlan, began: Instant) {
+    pub(crate) async fn run(self, plan: FleetPlan, began: Instant) {
         let faults = plan.faults.iter().cloned().map(|planned| (began + planned.at, planned));
         inject(faults, plan.seed, |planned, rng| {
             let nemesis = self.clone();
@@ -57,60 +57,60 @@ impl BudgetNemesis {
     }
 
     async fn break_and_mend(&self, Planned { lasts, fault, .. }: Planned, mut rng: Rng) {
-        let repeats = matches!(fault, BudgetFault::Replay(..));
+        let repeats = matches!(fault, FleetFault::Replay(..));
         self.note(format!("{fault:?} for {} ms", lasts.as_millis()), repeats);
         match fault {
-            BudgetFault::KillServer(server) => {
+            FleetFault::KillServer(server) => {
                 self.servers[server].kill_9().await;
                 sleep(lasts).await;
                 self.servers[server].restart().await;
             }
-            BudgetFault::PauseServer(server) => {
+            FleetFault::PauseServer(server) => {
                 self.servers[server].signal("STOP").await;
                 sleep(lasts).await;
                 self.servers[server].signal("CONT").await;
             }
-            BudgetFault::KillGateway(gateway, marks) => {
+            FleetFault::KillGateway(gateway, marks) => {
                 self.gateways[gateway].kill_9(marks, &mut rng).await;
                 sleep(lasts).await;
                 self.gateways[gateway].restart().await;
             }
-            BudgetFault::PauseGateway(gateway) => {
+            FleetFault::PauseGateway(gateway) => {
                 self.gateways[gateway].signal("STOP").await;
                 sleep(lasts).await;
                 self.gateways[gateway].signal("CONT").await;
             }
-            BudgetFault::SuspendGateway(gateway, seconds) => {
+            FleetFault::SuspendGateway(gateway, seconds) => {
                 if !self.gateways[gateway].suspend(seconds).await {
                     self.note("without a C compiler, no clock jumps", false);
                 }
             }
-            BudgetFault::Clock(server, seconds) => {
+            FleetFault::Clock(server, seconds) => {
                 if !self.servers[server].shift_clock(seconds, lasts).await {
                     self.note("without a C compiler, no clock is shifted", false);
                 }
             }
-            BudgetFault::Partition(gateway) => {
+            FleetFault::Partition(gateway) => {
                 let links: Vec<_> = self.gateways[gateway].links.iter().collect();
                 Self::network(&links, NetworkCondition::Severed, lasts).await;
             }
-            BudgetFault::Network(gateway, server, condition) => {
+            FleetFault::Network(gateway, server, condition) => {
                 Self::network(&[self.link(gateway, server)], condition, lasts).await;
             }
-            BudgetFault::Cut(gateway, server) => self.link(gateway, server).cut(),
-            BudgetFault::Replay(gateway, server) => {
+            FleetFault::Cut(gateway, server) => self.link(gateway, server).cut(),
+            FleetFault::Replay(gateway, server) => {
                 sleep(lasts).await;
                 if let Err(e) = self.link(gateway, server).replay().await {
                     self.note(format!("no data is replayed: {e}"), false);
                 }
             }
-            BudgetFault::KillPostgres => {
+            FleetFault::KillPostgres => {
                 let _turn = self.turn.lock().await;
                 self.database.kill_9(lasts).await;
             }
-            BudgetFault::Restore => self.restore(lasts).await,
-            BudgetFault::LoseStandby => self.lose_standby(lasts).await,
-            BudgetFault::FailOver => self.database.fail_over().await,
+            FleetFault::Restore => self.restore(lasts).await,
+            FleetFault::LoseStandby => self.lose_standby(lasts).await,
+            FleetFault::FailOver => self.database.fail_over().await,
         }
         self.note(format!("{fault:?} is over"), false);
     }

@@ -1,34 +1,37 @@
-//! The plan of a seed with budgets: the database, the gateways, and faults with their times.
+//! The plan of a seed with budgets or approvals: the database, the gateways, and faults with their
+//! times.
 
 use std::time::Duration;
+
+use history_check::Workload;
 
 use super::gateway::Marks;
 use crate::{link::NetworkCondition, rng::Rng};
 
 /// The number of gateways.
-pub(super) const GATEWAYS: usize = 3;
+pub(crate) const GATEWAYS: usize = 3;
 /// The number of servers.
-pub(super) const SERVERS: usize = 2;
+pub(crate) const SERVERS: usize = 2;
 /// A new generation grants after a minute. A long history continues until then.
 const AFTER_RECOVERY: Duration = Duration::from_secs(66);
 
-/// The plan of a history with budgets.
+/// The plan of a history with budgets or approvals.
 #[derive(Debug, Clone)]
-pub struct BudgetPlan {
+pub struct FleetPlan {
     /// The seed.
     pub seed: u64,
     /// The duration of calls and faults.
     pub work: Duration,
-    pub(super) database: DatabaseKind,
-    pub(super) payers: usize,
+    pub(crate) database: DatabaseKind,
+    pub(crate) callers: usize,
     /// Whether the first two gateways have one principal.
-    pub(super) shares_principal: bool,
-    pub(super) faults: Vec<Planned>,
+    pub(crate) shares_principal: bool,
+    pub(crate) faults: Vec<Planned>,
 }
 
 /// The database, and the fault that most endangers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DatabaseKind {
+pub(crate) enum DatabaseKind {
     /// It loses no transactions.
     Single,
     /// A backup is restored.
@@ -41,15 +44,15 @@ pub(super) enum DatabaseKind {
 
 /// A fault and its time.
 #[derive(Debug, Clone)]
-pub(super) struct Planned {
-    pub(super) at: Duration,
-    pub(super) lasts: Duration,
-    pub(super) fault: BudgetFault,
+pub(crate) struct Planned {
+    pub(crate) at: Duration,
+    pub(crate) lasts: Duration,
+    pub(crate) fault: FleetFault,
 }
 
 /// A fault. Numbers are those of gateways, followed by those of servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BudgetFault {
+pub(crate) enum FleetFault {
     KillServer(usize),
     PauseServer(usize),
     KillGateway(usize, Marks),
@@ -75,10 +78,10 @@ pub(super) enum BudgetFault {
     FailOver,
 }
 
-impl BudgetPlan {
+impl FleetPlan {
     /// The plan of a seed.
-    pub fn from_seed(seed: u64) -> Self {
-        let mut rng = Rng::new(seed, "budgets");
+    pub fn from_seed(workload: Workload, seed: u64) -> Self {
+        let mut rng = Rng::new(seed, &workload.to_string());
         let database = match seed % 10 {
             7 => DatabaseKind::Restored,
             8 => DatabaseKind::Synchronous,
@@ -90,7 +93,7 @@ impl BudgetPlan {
             seed,
             work,
             database,
-            payers: rng.below(4) + 4,
+            callers: rng.below(4) + 4,
             shares_principal: rng.chance(25),
             faults: Vec::new(),
         };
@@ -103,7 +106,7 @@ impl BudgetPlan {
         plan
     }
 
-    fn schedule(&mut self, fault: BudgetFault, rng: &mut Rng) {
+    fn schedule(&mut self, fault: FleetFault, rng: &mut Rng) {
         let latest = u64::try_from(self.work.as_millis()).unwrap_or(u64::MAX);
         let at = Duration::from_millis(rng.between(100, latest));
         let lasts = Duration::from_millis(rng.between(50, 1_500));
@@ -114,9 +117,9 @@ impl BudgetPlan {
     fn add_loss(&mut self, rng: &mut Rng) {
         let fault = match self.database {
             DatabaseKind::Single => return,
-            DatabaseKind::Restored => BudgetFault::Restore,
-            DatabaseKind::Synchronous => BudgetFault::FailOver,
-            DatabaseKind::Lagging => BudgetFault::LoseStandby,
+            DatabaseKind::Restored => FleetFault::Restore,
+            DatabaseKind::Synchronous => FleetFault::FailOver,
+            DatabaseKind::Lagging => FleetFault::LoseStandby,
         };
         let (at, lasts) = (self.work / 3, Duration::from_millis(rng.between(300, 1_500)));
         self.faults.push(Planned { at, lasts, fault });
@@ -126,55 +129,55 @@ impl BudgetPlan {
         }
     }
 
-    fn fault(&self, rng: &mut Rng) -> BudgetFault {
+    fn fault(&self, rng: &mut Rng) -> FleetFault {
         let (gateway, server) = (rng.below(GATEWAYS), rng.below(SERVERS));
         let marks = *rng.pick(&[Marks::Kept, Marks::Kept, Marks::Lost, Marks::Torn]);
         // A fault of all servers or of the database has its own times.
         let kinds = if self.database == DatabaseKind::Single { 16 } else { 11 };
         match rng.below(kinds) {
-            0..3 => BudgetFault::KillGateway(gateway, marks),
-            3 => BudgetFault::PauseGateway(gateway),
-            4 => BudgetFault::SuspendGateway(gateway, *rng.pick(&[2, 60, 3_700])),
-            5 | 6 => BudgetFault::Partition(gateway),
-            7 | 8 => BudgetFault::Network(gateway, server, condition(rng)),
-            9 => BudgetFault::Cut(gateway, server),
-            10 => BudgetFault::Replay(gateway, server),
-            11 | 12 => BudgetFault::KillServer(server),
-            13 => BudgetFault::PauseServer(server),
-            14 => BudgetFault::KillPostgres,
-            _ => BudgetFault::Clock(server, *rng.pick(&[-3_600, -5, 5, 3_600])),
+            0..3 => FleetFault::KillGateway(gateway, marks),
+            3 => FleetFault::PauseGateway(gateway),
+            4 => FleetFault::SuspendGateway(gateway, *rng.pick(&[2, 60, 3_700])),
+            5 | 6 => FleetFault::Partition(gateway),
+            7 | 8 => FleetFault::Network(gateway, server, condition(rng)),
+            9 => FleetFault::Cut(gateway, server),
+            10 => FleetFault::Replay(gateway, server),
+            11 | 12 => FleetFault::KillServer(server),
+            13 => FleetFault::PauseServer(server),
+            14 => FleetFault::KillPostgres,
+            _ => FleetFault::Clock(server, *rng.pick(&[-3_600, -5, 5, 3_600])),
         }
     }
 
     /// Whether the plan lets `CLOCK_BOOTTIME` of this gateway jump.
-    pub(super) fn suspends(&self, gateway: usize) -> bool {
-        self.has(|fault| matches!(fault, BudgetFault::SuspendGateway(of, _) if of == gateway))
+    pub(crate) fn suspends(&self, gateway: usize) -> bool {
+        self.has(|fault| matches!(fault, FleetFault::SuspendGateway(of, _) if of == gateway))
     }
 
     /// Whether the plan shifts the clock of this server.
-    pub(super) fn sets_clock(&self, server: usize) -> bool {
-        self.has(|fault| matches!(fault, BudgetFault::Clock(of, _) if of == server))
+    pub(crate) fn sets_clock(&self, server: usize) -> bool {
+        self.has(|fault| matches!(fault, FleetFault::Clock(of, _) if of == server))
     }
 
     /// Whether the plan shifts any clock.
-    pub(super) fn has_clocks(&self) -> bool {
-        self.has(|fault| matches!(fault, BudgetFault::SuspendGateway(..) | BudgetFault::Clock(..)))
+    pub(crate) fn has_clocks(&self) -> bool {
+        self.has(|fault| matches!(fault, FleetFault::SuspendGateway(..) | FleetFault::Clock(..)))
     }
 
     /// Whether operators reclaim the rights of processes without crash marks soon after their end.
     /// Servers then consider a silent gateway gone, so that a recovery would not wait for it, and
     /// their clocks must be right.
-    pub(super) fn reclaims(&self) -> bool {
+    pub(crate) fn reclaims(&self) -> bool {
         let is_single = self.database == DatabaseKind::Single;
         is_single && !(0..SERVERS).any(|server| self.sets_clock(server))
     }
 
-    fn has(&self, is_wanted: impl Fn(BudgetFault) -> bool) -> bool {
+    fn has(&self, is_wanted: impl Fn(FleetFault) -> bool) -> bool {
         self.faults.iter().any(|planned| is_wanted(planned.fault))
     }
 
     /// The options of the servers.
-    pub(super) fn flags(&self) -> Vec<String> {
+    pub(crate) fn flags(&self) -> Vec<String> {
         let mut pairs = vec![
             ("--poll-interval", "200ms"),
             ("--heartbeat-interval", "300ms"),
@@ -190,9 +193,9 @@ impl BudgetPlan {
 
     /// The plan as text, one line per item.
     pub fn shown(&self) -> Vec<String> {
-        let Self { database, payers, shares_principal, .. } = self;
+        let Self { database, callers, shares_principal, .. } = self;
         let mut lines = vec![format!(
-            "{GATEWAYS} gateways, {SERVERS} servers, database {database:?}, {payers} payers, \
+            "{GATEWAYS} gateways, {SERVERS} servers, database {database:?}, {callers} callers, \
              one principal for two gateways {shares_principal}, flags {}",
             self.flags().join(" ")
         )];
@@ -222,8 +225,8 @@ mod tests {
 
     use super::*;
 
-    fn plans() -> impl Iterator<Item = BudgetPlan> {
-        (0..300).map(BudgetPlan::from_seed)
+    fn plans() -> impl Iterator<Item = FleetPlan> {
+        (0..300).map(|seed| FleetPlan::from_seed(Workload::Budgets, seed))
     }
 
     #[test]
@@ -232,7 +235,7 @@ mod tests {
             let text = format!("{:?}", planned.fault);
             text.split('(').next().unwrap_or_default().to_owned()
         };
-        let of_plan = |plan: BudgetPlan| plan.faults.iter().map(name).collect::<Vec<_>>();
+        let of_plan = |plan: FleetPlan| plan.faults.iter().map(name).collect::<Vec<_>>();
         let names: BTreeSet<_> = plans().flat_map(of_plan).collect();
         assert_eq!(names.len(), 14, "{names:?}");
     }
@@ -259,10 +262,10 @@ mod tests {
             let is_of_server = |fault| {
                 matches!(
                     fault,
-                    BudgetFault::KillServer(_)
-                        | BudgetFault::PauseServer(_)
-                        | BudgetFault::KillPostgres
-                        | BudgetFault::Clock(..)
+                    FleetFault::KillServer(_)
+                        | FleetFault::PauseServer(_)
+                        | FleetFault::KillPostgres
+                        | FleetFault::Clock(..)
                 )
             };
             assert!(!plan.has(is_of_server) && !plan.reclaims(), "{:?}", plan.faults);

@@ -1,4 +1,4 @@
-//! The database of a history with budgets: shared with other histories, or a cluster with a standby.
+//! The database of a fleet: shared with other histories, or a cluster with a standby.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,9 +19,9 @@ const DELAY: Duration = Duration::from_millis(100);
 
 /// A database. Clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct Database {
+pub(crate) struct Database {
     /// The URL for servers. With a standby it has both hosts.
-    pub(super) url: String,
+    pub(crate) url: String,
     name: String,
     place: Arc<Place>,
 }
@@ -44,13 +44,13 @@ type AccountRow = (String, String, String, String, String, String, i64, i64, i64
 
 impl Database {
     /// Creates a database on the cluster of all histories.
-    pub(super) async fn shared(postgres: &Postgres, name: String) -> Self {
+    pub(crate) async fn shared(postgres: &Postgres, name: String) -> Self {
         let url = postgres.create_database(&name).await;
         Self { url, name, place: Arc::new(Place::Shared(postgres.clone())) }
     }
 
     /// Creates a database on a cluster of its own with a standby.
-    pub(super) async fn replicated(name: String, replication: Replication) -> Self {
+    pub(crate) async fn replicated(name: String, replication: Replication) -> Self {
         let start = || PrivateCluster::start(Fsync::Off);
         let primary = spawn_blocking(start).await.expect("the cluster starts");
         primary.create_database(&name).await;
@@ -65,7 +65,7 @@ impl Database {
     }
 
     /// Kills and restarts a shared cluster.
-    pub(super) async fn kill_9(&self, lasts: Duration) {
+    pub(crate) async fn kill_9(&self, lasts: Duration) {
         if let Place::Shared(postgres) = &*self.place {
             postgres.kill_9().await;
             sleep(lasts).await;
@@ -74,14 +74,14 @@ impl Database {
     }
 
     /// Lets the standby miss all further transactions.
-    pub(super) async fn stop_following(&self) {
+    pub(crate) async fn stop_following(&self) {
         if let Place::Replicated(pair) = &*self.place {
             pair.standby.stop_following(&*pair.primary.lock().await).await;
         }
     }
 
     /// Kills the primary, and promotes the standby.
-    pub(super) async fn fail_over(&self) {
+    pub(crate) async fn fail_over(&self) {
         if let Place::Replicated(pair) = &*self.place {
             pair.primary.lock().await.kill_9().await;
             pair.standby.promote().await;
@@ -89,17 +89,17 @@ impl Database {
     }
 
     /// Copies a shared database to a backup. No server may run.
-    pub(super) async fn back_up(&self) -> bool {
+    pub(crate) async fn back_up(&self) -> bool {
         self.copy(&self.name, &self.backup()).await
     }
 
     /// Replaces a shared database by its backup. No server may run.
-    pub(super) async fn restore(&self) -> bool {
+    pub(crate) async fn restore(&self) -> bool {
         self.copy(&self.backup(), &self.name).await
     }
 
     /// Runs `registry-server ledger recover`. Returns its error.
-    pub(super) async fn recover(&self) -> Result<(), String> {
+    pub(crate) async fn recover(&self) -> Result<(), String> {
         let url = self.url.clone();
         let run = move || access::server(&url, &["ledger", "recover"]);
         let output = spawn_blocking(run).await.map_err(|e| e.to_string())?;
@@ -108,7 +108,7 @@ impl Database {
     }
 
     /// The accounts of the ledger. Open transactions of stopped servers have ended.
-    pub(super) async fn accounts(&self) -> Result<Vec<BookAccount>, sqlx::Error> {
+    pub(crate) async fn accounts(&self) -> Result<Vec<BookAccount>, sqlx::Error> {
         sleep(DELAY).await;
         let url = match &*self.place {
             Place::Shared(_) => self.url.clone(),

@@ -1,0 +1,298 @@
+use std::sync::Arc;
+
+use policy::{Called, Direction, ResourceKind};
+use serde_json::json;
+
+use super::*;
+use crate::{
+    governance::Governance,
+    inspection::{Form, Inspections},
+    testing::{catalog, policy},
+};
+
+const CORPUS: &str = include_str!("../../../../../crates/inspection/tests/corpus.txt");
+const CARD: &str = "card 4539 5787 6362 1486 end";
+const REDACTED: &str = "card [redacted:financial] end";
+
+/// An inspection that redacts values of all classes.
+fn redacting() -> Inspection {
+    let results = json!({ "credential": "redact", "financial": "redact", "governmentId": "redact",
+        "contact": "redact", "network": "redact" });
+    let catalog = catalog(1, vec![policy("p", json!({ "inspection": { "results": results } }))]);
+    let governance = Governance::new(&catalog, None, None).unwrap();
+    let server = "server/x@1.0.0".parse().unwrap();
+    let called = Called::Feature(ResourceKind::Prompt, &server, "x");
+    let policies = governance.applicable_policies(None, called).unwrap();
+    let rules = policies.inspection().unwrap();
+    Arc::new(Inspections::default()).of(rules, Direction::Results, &None).unwrap()
+}
+
+fn chunk(text: &str, more: Value) -> Value {
+    chunk_of(&[text], more)
+}
+
+fn chunk_of(texts: &[&str], more: Value) -> Value {
+    let parts: Vec<_> = texts.iter().map(|text| json!({ "text": text })).collect();
+    let mut update = json!({ "taskId": "t", "contextId": "c",
+        "artifact": { "artifactId": "a", "parts": parts } });
+    let (Value::Object(members), Some(update_members)) = (more, update.as_object_mut()) else {
+        panic!("members")
+    };
+    update_members.extend(members);
+    json!({ "artifactUpdate": update })
+}
+
+fn append() -> Value {
+    json!({ "append": true })
+}
+
+/// The first event replaces the artifact, the others append to it.
+fn stream<'t>(texts: impl IntoIterator<Item = &'t str>) -> Vec<Value> {
+    let events = texts.into_iter().enumerate();
+    events.map(|(at, text)| chunk(text, json!({ "append": at > 0 }))).collect()
+}
+
+/// An event of another artifact.
+fn other(text: &str, more: Value) -> Value {
+    let mut other = chunk(text, more);
+    other["artifactUpdate"]["artifact"]["artifactId"] = "b".into();
+    other
+}
+
+fn status(state: &str) -> Value {
+    json!({ "statusUpdate": { "taskId": "t", "contextId": "c", "status": { "state": state } } })
+}
+
+fn task(artifacts: Value) -> Value {
+    let mut task = json!({ "id": "t", "contextId": "c",
+        "status": { "state": "TASK_STATE_WORKING" } });
+    if !artifacts.is_null() {
+        task["artifacts"] = artifacts;
+    }
+    json!({ "task": task })
+}
+
+/// Sends events. Returns those that clients receive after each, and at the end.
+fn received(events: Vec<Value>, checks: TextChecks<'_>) -> Vec<Vec<Value>> {
+    let mut tail = Tail::default();
+    let events = events.into_iter().map(|event| Some(AgentEvent { event, buffered: None }));
+    let sent = events.chain([None]).map(|event| {
+        let released = tail.add(event, checks).events.into_iter().map(|waiting| {
+            let (AgentEvent { mut event, .. }, texts) = waiting.into_parts();
+            put_texts(texts, &mut event);
+            event
+        });
+        released.collect::<Vec<_>>()
+    });
+    sent.collect()
+}
+
+fn sent_with(events: Vec<Value>, inspection: &Inspection) -> Vec<Value> {
+    let hidden = Hidden::new(&[], "agent.invalid");
+    received(events, TextChecks { hidden: &hidden, inspection: Some(inspection) }).concat()
+}
+
+fn sent(events: Vec<Value>) -> Vec<Value> {
+    sent_with(events, &redacting())
+}
+
+/// The texts of all artifacts, joined.
+fn text(events: &[Value]) -> String {
+    let parts = events.iter().filter_map(|event| event.pointer(PARTS)?.as_array()).flatten();
+    parts.filter_map(text_of).collect()
+}
+
+/// The text of one part of an answer, inspected as a whole.
+fn whole(text: &str, inspection: &Inspection) -> String {
+    let found = inspection.json(&json!(text).to_string(), Form::Part(""));
+    let changed = found.changed.map(|changed| serde_json::from_str(&changed.text).unwrap());
+    changed.unwrap_or_else(|| text.to_owned())
+}
+
+/// The texts of the corpus, with the number of their line.
+fn corpus() -> impl Iterator<Item = (usize, String)> {
+    let lines = CORPUS.lines().enumerate();
+    let lines = lines.filter(|(_, line)| line.contains('«') && !line.starts_with("# "));
+    lines.map(|(at, line)| {
+        let mut text = line.replace('¦', "").replace('↵', "\n").replace('»', "");
+        while let Some(mark) = text.find('«') {
+            let bar = text[mark..].find('|').expect("a class");
+            text.replace_range(mark..=mark + bar, "");
+        }
+        (at + 1, text)
+    })
+}
+
+fn characters(text: &str) -> impl Iterator<Item = &str> {
+    text.char_indices().map(|(at, char)| &text[at..at + char.len_utf8()])
+}
+
+#[test]
+fn split_values_equal_the_redaction_of_the_whole() {
+    let inspection = redacting();
+    for (line, value) in corpus() {
+        let expected = whole(&value, &inspection);
+        let got = text(&sent_with(stream(characters(&value)), &inspection));
+        assert_eq!(got, expected, "line {line}, single characters");
+        // Long texts have too many positions.
+        let step = if value.len() <= 300 { 1 } else { 7 };
+        let positions = value.char_indices().map(|(at, _)| at).step_by(step);
+        for (first, rest) in positions.map(|at| value.split_at(at)) {
+            let got = text(&sent_with(stream([first, rest]), &inspection));
+            assert_eq!(got, expected, "line {line}, split at {}", first.len());
+            let (middle, end) = rest.split_at(rest.floor_char_boundary(rest.len() / 2));
+            let parts = vec![chunk_of(&[first, middle], json!({})), chunk_of(&["", end], append())];
+            let got = text(&sent_with(parts, &inspection));
+            assert_eq!(got, expected, "line {line}, parts split at {}", first.len());
+        }
+    }
+}
+
+#[test]
+fn values_in_long_texts_equal_the_redaction_of_the_whole() {
+    let inspection = redacting();
+    // A document in a longer text is no document.
+    for (line, value) in corpus().filter(|(_, value)| !value.starts_with(['{', '['])) {
+        let filler = "Some words.\n".repeat(60);
+        let value = format!("{filler}{value}\n{filler}");
+        let characters: Vec<_> = characters(&value).collect();
+        let chunks: Vec<_> = characters.chunks(9).map(<[_]>::concat).collect();
+        let events = stream(chunks.iter().map(String::as_str));
+        let got = text(&sent_with(events, &inspection));
+        assert_eq!(got, whole(&value, &inspection), "line {line}");
+    }
+}
+
+#[test]
+fn short_chunks_of_one_artifact_are_joined() {
+    let last = json!({ "append": true, "lastChunk": true });
+    let events = vec![chunk("one ", json!({})), chunk("two ", append()), chunk("three", last)];
+    assert_eq!(sent(events), [chunk("one two three", json!({ "lastChunk": true }))]);
+    let events = vec![chunk("one", json!({ "lastChunk": true })), chunk("two", append())];
+    assert_eq!(sent(events), [chunk("onetwo", json!({}))]);
+}
+
+#[test]
+fn different_events_keep_their_members() {
+    let first = || {
+        let mut first = chunk("card 4539 5787", json!({ "metadata": { "n": 1 } }));
+        first["artifactUpdate"]["artifact"]["parts"][0]["mediaType"] = "text/markdown".into();
+        first["artifactUpdate"]["artifact"]["metadata"] = json!({ "x": 1 });
+        first
+    };
+    let second = |text: &str| chunk(text, json!({ "append": true, "metadata": { "n": 2 } }));
+    let mut emptied = first();
+    emptied["artifactUpdate"]["artifact"]["parts"][0]["text"] = "".into();
+    assert_eq!(sent(vec![first(), second(" 6362 1486 end")]), [emptied, second(REDACTED)]);
+    assert_eq!(sent(vec![first(), second(" end")]), [first(), second(" end")]);
+}
+
+#[test]
+fn event_is_sent_when_its_text_is_final() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let first = || chunk("words ", json!({}));
+    let rest = "more words ".repeat(30);
+    let events = vec![first(), chunk(&rest, append())];
+    assert_eq!(received(events, checks), [vec![], vec![first()], vec![chunk(&rest, append())]]);
+    let checks = TextChecks { inspection: None, ..checks };
+    let second = || chunk("x", append());
+    assert_eq!(received(vec![first(), second()], checks), [vec![first()], vec![second()], vec![]]);
+}
+
+#[test]
+fn long_word_is_sent_in_parts() {
+    const CHUNKS: usize = 40_000;
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let received = received(stream(vec!["x"; CHUNKS]), checks);
+    assert_eq!(text(&received.concat()).len(), CHUNKS);
+    assert!(text(&received[..CHUNKS].concat()).len() > CHUNKS / 4);
+}
+
+#[test]
+fn waiting_events_have_limited_memory() {
+    let header = format!("-----BEGIN {} KEY-----\n", "PRIVATE");
+    let many = |at: usize| chunk("x", json!({ "append": true, "metadata": { "n": at } }));
+    let mut events = vec![chunk(&header, json!({}))];
+    events.extend((0..4_000).map(many));
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let inspection = redacting();
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let sent = received(events, checks);
+    let waits = sent.iter().position(|events| !events.is_empty()).unwrap();
+    assert!((300..3_000).contains(&waits), "{waits}");
+}
+
+#[test]
+fn last_event_follows_waiting_text() {
+    for state in ["COMPLETED", "FAILED", "INPUT_REQUIRED", "AUTH_REQUIRED"] {
+        let last = || status(&format!("TASK_STATE_{state}"));
+        let first = || chunk("one", json!({}));
+        assert_eq!(sent(vec![first(), last()]), [first(), last()]);
+    }
+    let working = || status("TASK_STATE_WORKING");
+    let events = vec![chunk("one", json!({})), working(), chunk("two", append())];
+    assert_eq!(sent(events), [working(), chunk("onetwo", json!({}))]);
+}
+
+#[test]
+fn artifacts_wait_for_their_own_texts() {
+    let (start, end) = CARD.split_at(12);
+    let events = vec![
+        chunk(start, json!({})),
+        other("x", json!({})),
+        task(json!(null)),
+        chunk(end, append()),
+    ];
+    let expected = [task(json!(null)), other("x", json!({})), chunk(REDACTED, json!({}))];
+    assert_eq!(sent(events), expected);
+    let ended = || chunk("one", json!({ "lastChunk": true }));
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let events = vec![ended(), other("x", json!({}))];
+    let expected = [vec![], vec![ended()], vec![other("x", json!({}))]];
+    assert_eq!(received(events, checks), expected, "an ended artifact waits for the next one");
+}
+
+#[test]
+fn text_after_a_task_is_inspected_with_sent_text() {
+    let (start, end) = CARD.split_at(12);
+    let whole = || task(json!([{ "artifactId": "a", "parts": [{ "text": start }] }]));
+    let redacted = chunk("[redacted:financial] end", append());
+    assert_eq!(sent(vec![whole(), chunk(end, append())]), [whole(), redacted]);
+    let clean = || chunk(" end", append());
+    assert_eq!(sent(vec![whole(), clean()]), [whole(), clean()], "unchanged text");
+}
+
+#[test]
+fn other_parts_end_a_text() {
+    let (start, end) = CARD.split_at(12);
+    let mixed = |first: &str, last: &str| {
+        let mut mixed = chunk_of(&[first, "", last], append());
+        mixed["artifactUpdate"]["artifact"]["parts"][1] = json!({ "data": {} });
+        mixed
+    };
+    let events = vec![chunk(start, json!({})), mixed(end, start), chunk(end, append())];
+    let expected = [chunk("", json!({})), mixed(REDACTED, ""), chunk(REDACTED, append())];
+    assert_eq!(sent(events), expected);
+}
+
+#[test]
+fn address_that_spans_events_is_hidden() {
+    let hidden = Hidden::new(&["http://agent.corp.example:8080".to_owned()], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: None };
+    let value = "see http://agent.corp.example:8080/x, agent.corp.example and corp.example.";
+    let expected = "see http://agent.invalid/x, agent.invalid and corp.example.";
+    let got = received(stream(characters(value)), checks);
+    assert_eq!(text(&got.concat()), expected);
+    let inspection = redacting();
+    for (first, rest) in (0..value.len()).map(|at| value.split_at(at)) {
+        assert_eq!(text(&received(stream([first, rest]), checks).concat()), expected, "{first}");
+        let checks = TextChecks { inspection: Some(&inspection), ..checks };
+        assert_eq!(text(&received(stream([first, rest]), checks).concat()), expected, "{first}");
+    }
+}
