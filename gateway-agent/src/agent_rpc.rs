@@ -1,16 +1,17 @@
-//! The surface of data agents: `POST /rpc` with `agent.execute`.
+//! The surface of data agents: `POST /rpc` with `agent.execute`; and the orchestrator.
 //!
 //! A function of an agent is the tool `{agent_id}.{function}`. A closed connection cancels its call.
 //! Errors of JSON-RPC have the status 200, as in specifications of JSON-RPC over HTTP.
 
 mod failure;
+mod orchestrator;
 #[cfg(test)]
 mod tests;
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use agent_rpc::{
-    Failure, Reason, Request as Rpc,
+    Failure, Request as Rpc,
     envelope::Reply,
     execute::{Execute, Execution, METHOD},
     heartbeat, registration,
@@ -27,7 +28,7 @@ use bytes::Bytes;
 use gateway_protocol::{
     content,
     jsonrpc::{Id, Limits, Object},
-    mcp::{Era, Param, RawResult, ResultType},
+    mcp::{Era, Param, RawResult},
 };
 use http::{
     HeaderValue, Method,
@@ -68,8 +69,9 @@ impl AgentRpc {
     /// The routes of the surface.
     pub(crate) fn router(&self) -> Router {
         let exposed = [WWW_AUTHENTICATE, RETRY_AFTER, REQUEST_ID];
-        let cors = ingress::cors(self.gateway.clone(), &[Method::POST], &exposed);
-        Router::new().route(PATH, post(receive)).with_state(self.clone()).layer(cors)
+        let cors = ingress::cors(self.gateway.clone(), &[Method::GET, Method::POST], &exposed);
+        let routes = Router::new().route(PATH, post(receive)).merge(orchestrator::routes());
+        routes.with_state(self.clone()).layer(cors)
     }
 }
 
@@ -185,15 +187,8 @@ impl Executed<'_> {
 /// a result.
 fn result(result: &RawResult) -> Result<Cow<'_, str>, Failure> {
     let members = Object::parse(&result.result).unwrap_or_default();
-    if result.is_error {
-        let text = content::first_text(&members);
-        let text = text.unwrap_or_else(|| "the tool failed without a message".to_owned());
-        return Err(Failure::new(Reason::ToolError, text));
-    }
-    if result.result_type == ResultType::InputRequired {
-        let text =
-            "the tool requires input, which agent.execute does not support; call it over MCP";
-        return Err(Failure::new(Reason::ToolError, text));
+    if let Some(failure) = failure::of_result(result, &members, METHOD) {
+        return Err(failure);
     }
     Ok(match content::structured(&members) {
         Some(structured) => structured.get().into(),

@@ -12,7 +12,8 @@
 //! | [`loose_type`] | the types of registrations, and their JSON Schemas |
 //! | [`aio`], [`media`] | methods of AIO; multimodal values, and their form in MCP and A2A |
 //! | [`help`], [`graph`] | the answer of `help`; execution graphs |
-//! | [`orchestrator`], [`tool_name`] | `/execute`, manifests of agents; names of tools for model providers |
+//! | [`orchestrator`], [`manifest`] | `/execute`, manifests of agents and of tools |
+//! | [`tool_name`] | names of tools for model providers |
 //! | [`failure`] | errors, their codes and reasons |
 
 pub mod aio;
@@ -24,6 +25,7 @@ pub mod graph;
 pub mod heartbeat;
 pub mod help;
 pub mod loose_type;
+pub mod manifest;
 pub mod media;
 pub mod orchestrator;
 mod quantity;

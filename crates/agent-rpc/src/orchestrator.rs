@@ -87,12 +87,15 @@ pub fn write_success(data: &str) -> String {
     format!(r#"{{"success":true,"data":{data}}}"#)
 }
 
-/// Writes `{success, error}` with the code and the reason beside the message.
+/// Writes `{success, error}` with the code, the reason and the details beside the message.
 pub fn write_failure(code: Code, failure: &Failure) -> String {
-    let value: Value = json!({
+    let mut value: Value = json!({
         "success": false, "error": failure.message, "code": code.as_str(),
         "reason": failure.reason,
     });
+    if !failure.data.is_empty() {
+        value["details"] = failure.data.clone().into();
+    }
     value.to_string()
 }
 
@@ -159,6 +162,9 @@ mod tests {
             let expected =
                 json!({ "success": false, "error": "m", "code": code, "reason": reason.as_str() });
             assert_eq!(written, expected);
+            let detailed = failure.with("pointer", "/params/n");
+            let written: Value = serde_json::from_str(&write_failure(code_of, &detailed)).unwrap();
+            assert_eq!(written["details"], json!({ "pointer": "/params/n" }));
         }
         assert_eq!(write_success("1.10"), r#"{"success":true,"data":1.10}"#);
     }

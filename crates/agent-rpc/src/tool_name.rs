@@ -39,6 +39,11 @@ pub fn provider_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(short)
 }
 
+/// Whether a name can be the form of another one. Each other name is only its own form.
+pub fn is_form(name: &str) -> bool {
+    name.contains(DOT) || has_digest(name)
+}
+
 /// The result of [`find`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found<'a> {
@@ -120,6 +125,7 @@ mod tests {
                 prop_assert!(is_allowed(&form), "{}", form);
                 let forms = names.iter().filter(|other| provider_name(other) == form);
                 prop_assert_eq!(forms.count(), 1);
+                prop_assert!(form == *name || is_form(&form));
                 let has_double = names.iter().any(|other| other != name && *other == form);
                 let expected = if has_double { Found::Ambiguous } else { Found::One(name) };
                 prop_assert_eq!(find(&form, names.iter().map(String::as_str)), expected);

@@ -140,6 +140,8 @@ pub struct RequestContext {
     /// The memory reserved for the request and its results. `None` for requests of the gateway
     /// itself.
     pub buffered: Option<Arc<BufferReservation>>,
+    /// The delay before the request is sent again, if that is safe. `None`: a short one.
+    pub retry_delay: Option<Duration>,
 }
 
 impl RequestContext {

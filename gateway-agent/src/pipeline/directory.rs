@@ -7,6 +7,7 @@ use std::{
 };
 
 use gateway_policy::check_standing;
+use policy::ApplicablePolicies;
 use registry_core::{
     Entity, Key, Kind, Name, Record, Version,
     entity::{Agent, Dependency, DependencyTarget, Extension, agent::SBOM_EXTENSION},
@@ -15,7 +16,10 @@ use registry_core::{
 use super::{Gateway, route};
 use crate::{
     identity::{Caller, authenticator::Authentication},
-    view::{AddressedAgent, Audience, ServedTool, Snapshot, ToolLookup, View},
+    view::{
+        AddressedAgent, Audience, ServedTool, Snapshot, ToolLookup, View,
+        visible_servers::VisibleServers,
+    },
 };
 
 /// The agents of one caller at one moment.
@@ -81,7 +85,18 @@ impl<'a> Directory<'a> {
         self.view().listed().any(is_function)
     }
 
-    fn view(&self) -> Arc<View> {
+    /// The policies that apply to calls of a tool.
+    pub(crate) fn policies(&self, served: &ServedTool) -> Option<Arc<ApplicablePolicies>> {
+        served.policies(self.snapshot.governance.as_deref()?, self.caller.agent())
+    }
+
+    /// The servers whose prompts and resources the caller can see.
+    pub(crate) fn visible_servers(&self) -> VisibleServers {
+        self.gateway.visible_servers(&self.snapshot, &self.view(), &self.caller)
+    }
+
+    /// The caller's list of tools.
+    pub(crate) fn view(&self) -> Arc<View> {
         let level = self.gateway.staleness().check().level;
         self.gateway.view(&self.snapshot, &self.caller).at(level)
     }

@@ -43,6 +43,7 @@ fn modern_call_has_all_metadata() {
         activated: None,
         subject: None,
         buffered: None,
+        retry_delay: None,
     };
     let arguments = raw(&json!({"a": 1.0}));
     let params = [Param { name: "requestState".into(), value: raw(&json!("s")) }];

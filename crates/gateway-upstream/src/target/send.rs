@@ -30,7 +30,7 @@ use super::{
     MAX_REQUEST_TIME, Target,
 };
 
-/// The delay before a retry.
+/// The delay before a retry, unless the request has its own.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 impl Target {
@@ -151,7 +151,8 @@ impl Target {
             Err(error) if is_safe(&error) => error,
             outcome => return outcome,
         };
-        tokio::time::sleep(jittered(RETRY_DELAY)).await;
+        let delay = request.context.retry_delay.unwrap_or_else(|| jittered(RETRY_DELAY));
+        tokio::time::sleep(delay).await;
         let second = Box::pin(self.attempt(subject, (request, send_state))).await;
         // A second attempt that was not sent does not prove that the first did not run.
         let hides_first = |error: &Error| {

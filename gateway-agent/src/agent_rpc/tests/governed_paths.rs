@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::harness::{called, start};
+use super::harness::{called, executed, start};
 use crate::testing::policy;
 
 #[tokio::test]
@@ -18,5 +18,36 @@ async fn execute_is_governed() {
         "{answer}"
     );
     assert_eq!(error["data"]["error"]["details"]["policy"], "closed", "{answer}");
+    assert!(bench.calls().is_empty());
+}
+
+#[tokio::test]
+async fn execute_of_orchestrator_is_governed() {
+    let cedar = "forbid (principal, action, resource);";
+    let closed = policy("closed", json!({ "authorization": { "cedar": cedar } }));
+    let bench = start([closed]).await;
+    let answer = executed(&bench, r#"{"tool":"helper.echo","params":{}}"#).await;
+    assert_eq!(
+        (&answer["success"], &answer["code"], &answer["reason"]),
+        (&json!(false), &json!("TOOL_EXECUTION_FAILED"), &json!("UNAUTHORIZED")),
+        "{answer}"
+    );
+    assert_eq!(answer["details"]["error"]["details"]["policy"], "closed", "{answer}");
+    assert!(bench.calls().is_empty());
+}
+
+#[tokio::test]
+async fn execute_of_orchestrator_is_inspected() {
+    let inspection = json!({ "arguments": { "contact": "block" } });
+    let bench = start([policy("inspected", json!({ "inspection": inspection }))]).await;
+    let secret = "jane.roe@example.com";
+    let call = json!({ "tool": "helper.echo", "params": { "text": secret } });
+    let answer = executed(&bench, &call.to_string()).await;
+    assert_eq!(
+        (&answer["success"], &answer["reason"]),
+        (&json!(false), &json!("PII_DETECTED")),
+        "{answer}"
+    );
+    assert!(!answer.to_string().contains(secret), "{answer}");
     assert!(bench.calls().is_empty());
 }

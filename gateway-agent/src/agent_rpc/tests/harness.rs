@@ -39,9 +39,20 @@ pub(super) fn execute(agent_id: &str, function: &str, input: &str) -> String {
     )
 }
 
-/// Sends a body as the agent `a`.
+/// Sends a body to `/rpc` as the agent `a`.
 pub(super) async fn sent(bench: &Bench, body: String) -> (StatusCode, String) {
-    let request = Request::post("/rpc")
+    sent_to(bench, "/rpc", body).await
+}
+
+/// The answer to a call over `/execute`.
+pub(super) async fn executed(bench: &Bench, body: &str) -> Value {
+    let (status, text) = sent_to(bench, "/execute", body.to_owned()).await;
+    assert_eq!(status, StatusCode::OK, "{text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+async fn sent_to(bench: &Bench, path: &str, body: String) -> (StatusCode, String) {
+    let request = Request::post(path)
         .header("host", "localhost:7080")
         .header("content-type", "application/json")
         .header("x-agent-name", "a")
