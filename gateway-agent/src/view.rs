@@ -234,6 +234,7 @@ impl View {
 fn is_listed(served: &ServedTool, hidden: &HashSet<Name>) -> bool {
     !served.is_quarantined()
         && served.missing_target().is_none()
+        && !served.is_stopped()
         && !hidden.contains(served.listed_name())
 }
 

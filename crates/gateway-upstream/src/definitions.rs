@@ -37,6 +37,8 @@ pub struct Definitions {
     lists: HashMap<TargetId, Lists>,
     /// The targets that are down.
     unavailable: BTreeSet<TargetId>,
+    /// The targets that operators stopped.
+    stopped: BTreeSet<TargetId>,
     interfaces: Arc<Interfaces>,
 }
 
@@ -83,10 +85,28 @@ impl Definitions {
         self.lists.get(target)
     }
 
-    /// Whether the target of a server or agent is not known to be down. A server without a target
-    /// counts as available.
+    /// Whether the target of a server or agent is neither known to be down nor stopped. A server
+    /// without a target counts as available.
     pub fn is_available(&self, server: &Key) -> bool {
-        self.route(server).is_none_or(|route| self.is_target_available(&route.target))
+        let is_available =
+            |target| self.is_target_available(target) && !self.stopped.contains(target);
+        self.route(server).is_none_or(|route| is_available(&route.target))
+    }
+
+    /// Whether an operator stopped the target of a server or agent.
+    pub fn is_stopped(&self, server: &Key) -> bool {
+        self.route(server).is_some_and(|route| self.stopped.contains(&route.target))
+    }
+
+    /// Whether these are the stopped targets.
+    pub(crate) fn has_stopped(&self, targets: &BTreeSet<TargetId>) -> bool {
+        self.stopped == *targets
+    }
+
+    /// Sets the stopped targets. Whether one of them was down does not count any more.
+    pub fn set_stopped(&mut self, targets: BTreeSet<TargetId>) {
+        self.unavailable.retain(|target| !targets.contains(target));
+        self.stopped = targets;
     }
 
     /// Whether a target is not known to be down.
@@ -135,6 +155,7 @@ impl Definitions {
         let before = self.lists.len();
         self.lists.retain(|target, _| routing.has(target));
         self.unavailable.retain(|target| routing.has(target));
+        self.stopped.retain(|target| routing.has(target));
         self.find_interfaces();
         let is_same = *self.routing == routing && before == self.lists.len();
         self.routing = Arc::new(routing);
@@ -398,6 +419,21 @@ mod tests {
         assert!(!replace(r#"{"tools":[{"name":"a"}],"ttlMs":1}"#));
         assert!(all.find_tool(&key, "a").is_some());
     }
+
+    #[test]
+    fn stopped_target_is_unavailable_until_it_starts() {
+        let key: Key = "server/a@1.0.0".parse().unwrap();
+        let target: TargetId = "server/a@*".parse().unwrap();
+        let mut all = Definitions::default();
+        all.configure([target.clone()].into_iter().collect());
+        all.set_available(&target, false);
+        all.set_stopped([target.clone()].into());
+        assert!(all.is_stopped(&key) && !all.is_available(&key));
+        assert!(all.has_stopped(&[target].into()));
+        all.set_stopped(BTreeSet::new());
+        assert!(!all.is_stopped(&key) && all.is_available(&key));
+    }
+
     #[test]
     fn down_target_is_unavailable_until_it_is_up_or_removed() {
         let key: Key = "server/a@1.0.0".parse().unwrap();

@@ -35,13 +35,16 @@ mod tests;
 mod timing;
 mod workers;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use gateway_policy::{Permit, QuotaKey};
 use gateway_protocol::{mcp::RawResult, naming::Prefix};
 use registry_core::{Key, entity::Exposure};
 use serde_json::Value;
-use tokio::sync::{broadcast, watch};
+use tokio::{
+    sync::{broadcast, watch},
+    time::timeout,
+};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -72,6 +75,9 @@ pub use self::{
     workers::WorkerRuntimes,
 };
 use self::{target::Target, target_set::TargetSet, timing::Timing};
+
+/// Time limit of a shutdown. All upstreams end at the same time.
+const SHUTDOWN: Duration = Duration::from_secs(5);
 
 /// The prefix and the exposure of a target's prompts and resources.
 #[derive(Debug, Clone)]
@@ -207,6 +213,16 @@ impl Upstreams {
         self.targets.check(target)
     }
 
+    /// The health of a target, and the outcome of a check of its connection within this time. A
+    /// target that is not running is not checked. `None`: there is no such target.
+    pub async fn probe(
+        &self,
+        target: &TargetId,
+        within: Duration,
+    ) -> Option<(TargetHealth, Result<(), Error>)> {
+        self.targets.probe(target, within).await
+    }
+
     /// Stops a target until it is started again. Running requests finish. Returns whether the
     /// target exists.
     pub fn stop(&self, target: &TargetId) -> bool {
@@ -228,6 +244,9 @@ impl Upstreams {
     pub async fn shutdown(&self) {
         self.stop.cancel();
         self.tasks.close();
-        self.tasks.wait().await;
+        if timeout(SHUTDOWN, self.tasks.wait()).await.is_err() {
+            let unfinished = self.tasks.len();
+            tracing::warn!(unfinished, "AGENT_SHUTDOWN_FAILED: upstreams did not end in time");
+        }
     }
 }

@@ -124,14 +124,15 @@ impl Link {
         }
     }
 
-    /// Fails if the upstream does not respond within the time limit. The supervisor checks child
-    /// processes.
+    /// Fails if the upstream does not respond within the time limit. The supervisor detects child
+    /// processes that hang.
     pub(super) async fn check(&self, within: Duration) -> Result<(), Error> {
         let check = async {
             match self {
                 Self::Http(link) => link.check().await,
                 Self::Agent(link) => link.check().await,
-                Self::Stdio(_) | Self::Broken(..) => Ok(()),
+                Self::Stdio(link) => link.check().await,
+                Self::Broken(..) => Ok(()),
             }
         };
         let after_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);

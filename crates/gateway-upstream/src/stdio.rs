@@ -106,6 +106,11 @@ impl StdioLink {
         Ok((connection.request(outgoing).await?, connection.era()))
     }
 
+    /// Fails if the child does not run. Waits for a starting child.
+    pub(super) async fn check(&self) -> Result<(), Error> {
+        self.connection(&self.status).await.map(drop)
+    }
+
     /// The self-description of the child.
     pub(super) fn about(&self) -> Option<Arc<UpstreamInfo>> {
         match &*self.status.borrow() {

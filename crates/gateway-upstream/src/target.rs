@@ -66,6 +66,8 @@ pub enum TargetState {
         since: Instant,
         /// The error for operators.
         error: String,
+        /// Whether the target was up since its start.
+        was_up: bool,
     },
     /// The target connects at its first call.
     Idle,
@@ -86,6 +88,15 @@ impl TargetState {
             Self::Down { .. } => down,
             Self::Idle => idle,
             Self::Stopped => stopped,
+        }
+    }
+
+    /// The lifecycle for callers: `initialized` until the target was up, `running` or `stopped`.
+    pub fn lifecycle(&self) -> &'static str {
+        match self {
+            Self::Idle | Self::Connecting | Self::Down { was_up: false, .. } => "initialized",
+            Self::Up { .. } | Self::Down { was_up: true, .. } => "running",
+            Self::Stopped => "stopped",
         }
     }
 }
@@ -198,6 +209,16 @@ impl Target {
         self.publisher.refresh();
     }
 
+    /// Fails if the upstream does not respond within this time. Then its lists are fetched, which
+    /// updates its state.
+    pub(super) async fn probe(&self, within: Duration) -> Result<(), Error> {
+        let checked = self.link.check(within).await;
+        if checked.is_err() {
+            self.check();
+        }
+        checked
+    }
+
     /// Updates the state, logs changes, and publishes whether the target is down.
     fn note(&self, listed: Result<(), Error>) {
         let is_available = listed.is_ok();
@@ -227,13 +248,14 @@ impl Target {
                 *state = TargetState::Up { speaks };
             }
             Err(error) => {
-                let since = if let TargetState::Down { since, .. } = &*state {
-                    *since
-                } else {
-                    tracing::warn!(target.server = %self.server, %error, "upstream is down");
-                    Instant::now()
+                let (since, was_up) = match &*state {
+                    TargetState::Down { since, was_up, .. } => (*since, *was_up),
+                    before => {
+                        tracing::warn!(target.server = %self.server, %error, "upstream is down");
+                        (Instant::now(), matches!(before, TargetState::Up { .. }))
+                    }
                 };
-                *state = TargetState::Down { since, error: error.to_string() };
+                *state = TargetState::Down { since, error: error.to_string(), was_up };
             }
         }
     }

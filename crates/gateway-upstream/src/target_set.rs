@@ -4,7 +4,11 @@
 //! target gets no new requests and finishes the running ones. An operator's stop does not survive a
 //! restart: the gateway starts every target.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
 use foldhash::HashMap;
@@ -129,6 +133,21 @@ impl TargetSet {
         let entries = self.entries.load();
         let running = entries.get(target)?.running();
         Some(running.inspect(|target| target.check()).is_some())
+    }
+
+    /// The health of a target, and the outcome of a check of its connection within this time. A
+    /// target that is not running is not checked. `None`: there is no such target.
+    pub(super) async fn probe(
+        &self,
+        target: &TargetId,
+        within: Duration,
+    ) -> Option<(TargetHealth, Result<(), Error>)> {
+        let entry = self.entries.load().get(target).cloned()?;
+        let checked = match entry.running() {
+            Some(running) => running.probe(within).await,
+            None => Ok(()),
+        };
+        Some((entry.health(), checked))
     }
 
     /// The configuration of a server's target, in any state.
@@ -284,7 +303,8 @@ impl TargetSet {
         is_known
     }
 
-    /// Replaces the set. Targets that are no longer running in it are retired.
+    /// Replaces the set. Targets that are no longer running in it are retired, and the stopped ones
+    /// are published.
     fn change(&self, change: impl FnOnce(&Entries) -> Entries) {
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.entries.load_full();
@@ -296,6 +316,16 @@ impl TargetSet {
                 self.tasks.spawn_on(Arc::clone(target).retire(), &self.runtime);
             }
         }
+        let is_stopped = |entry: &&Entry| matches!(entry.state, TargetMode::Stopped);
+        let stopped = after.values().filter(is_stopped).map(|entry| entry.config.server.clone());
+        let stopped: BTreeSet<_> = stopped.collect();
+        self.publish.send_if_modified(|all| {
+            let is_changed = !all.has_stopped(&stopped);
+            if is_changed {
+                Arc::make_mut(all).set_stopped(stopped);
+            }
+            is_changed
+        });
     }
 }
 

@@ -1,7 +1,8 @@
-//! `GET /admin/targets`, and `POST /admin/targets/check`, `…/stop` and `…/start`.
+//! `GET /admin/targets`, and `POST /admin/targets/check`, `…/health`, `…/stop` and `…/start`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use agent_rpc::orchestrator::Code;
 use axum::{
     Json, Router,
     body::Bytes,
@@ -17,10 +18,14 @@ use serde_json::json;
 
 use super::error_response;
 
+/// Time limit of a health check, which answers within a second.
+const HEALTH: Duration = Duration::from_millis(900);
+
 pub(crate) fn router(upstreams: Arc<Upstreams>) -> Router {
     Router::new()
         .route("/admin/targets", get(list))
         .route("/admin/targets/check", post(check))
+        .route("/admin/targets/health", post(health))
         .route("/admin/targets/stop", post(stop))
         .route("/admin/targets/start", post(start))
         .with_state(upstreams)
@@ -32,6 +37,12 @@ struct TargetView {
     server: TargetId,
     prefix: String,
     state: &'static str,
+    /// `initialized`, `running` or `stopped`.
+    lifecycle: &'static str,
+    healthy: bool,
+    /// The code of the failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     era: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,19 +60,30 @@ struct TargetView {
 impl From<TargetHealth> for TargetView {
     fn from(health: TargetHealth) -> Self {
         let TargetHealth { server, prefix, is_circuit_open, load, state } = health;
-        let name = state.as_str();
+        let (name, lifecycle) = (state.as_str(), state.lifecycle());
+        let healthy = matches!(state, TargetState::Up { .. });
+        let code = match &state {
+            TargetState::Down { was_up: false, .. } => Some(Code::AgentInitFailed.as_str()),
+            TargetState::Down { .. } | TargetState::Stopped => {
+                Some(Code::AgentUnavailable.as_str())
+            }
+            TargetState::Connecting | TargetState::Idle | TargetState::Up { .. } => None,
+        };
         let (era, since, error) = match state {
             TargetState::Connecting | TargetState::Idle | TargetState::Stopped => {
                 (None, None, None)
             }
             TargetState::Up { speaks } => (Some(speaks), None, None),
-            TargetState::Down { since, error } => (None, Some(since), Some(error)),
+            TargetState::Down { since, error, .. } => (None, Some(since), Some(error)),
         };
         let down_seconds = since.map(|since| since.elapsed().as_secs());
         Self {
             server,
             prefix,
             state: name,
+            lifecycle,
+            healthy,
+            code,
             era,
             down_seconds,
             error,
@@ -95,7 +117,27 @@ async fn check(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response
     })
 }
 
-/// Stops new calls to a target. Running calls finish.
+/// Checks the connection of a target, and returns its state.
+async fn health(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
+    let server = match read(&body) {
+        Ok(server) => server,
+        Err(problem) => return error_response(StatusCode::BAD_REQUEST, &problem),
+    };
+    let Some((health, checked)) = upstreams.probe(&server, HEALTH).await else {
+        return unknown(&upstreams, &server);
+    };
+    let mut view = TargetView::from(health);
+    if let Err(error) = checked {
+        view.healthy = false;
+        view.code.get_or_insert(Code::AgentUnavailable.as_str());
+        view.error.get_or_insert_with(|| error.to_string());
+    }
+    let is_healthy = view.healthy;
+    tracing::info!(target: "audit", event = "health", target.server = %server, is_healthy);
+    Json(view).into_response()
+}
+
+/// Stops new calls to a target, and removes its tools from lists. Running calls finish.
 async fn stop(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
     act(&body, |server| {
         if !upstreams.stop(server) {
@@ -115,13 +157,15 @@ async fn start(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response
 }
 
 fn act(body: &[u8], act: impl FnOnce(&TargetId) -> Response) -> Response {
-    match serde_json::from_slice(body) {
-        Ok(TargetRequest { server }) => act(&server),
-        Err(e) => error_response(
-            StatusCode::BAD_REQUEST,
-            &format!("send {{\"server\": \"server/NAME@VERSION\"}}: {e}"),
-        ),
+    match read(body) {
+        Ok(server) => act(&server),
+        Err(problem) => error_response(StatusCode::BAD_REQUEST, &problem),
     }
+}
+
+fn read(body: &[u8]) -> Result<TargetId, String> {
+    let read = serde_json::from_slice(body).map(|TargetRequest { server }| server);
+    read.map_err(|e| format!("send {{\"server\": \"server/NAME@VERSION\"}}: {e}"))
 }
 
 fn done(server: &TargetId, what: &'static str) -> Response {

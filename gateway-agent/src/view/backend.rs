@@ -38,8 +38,10 @@ pub(crate) struct UpstreamBinding {
     pub(super) interfaces: BTreeMap<Box<str>, Box<str>>,
     /// The target. `None`: it cannot be called here.
     pub(super) route: Option<Route>,
-    /// Whether the target is not known to be down.
+    /// Whether the target is neither known to be down nor stopped.
     pub(super) is_available: bool,
+    /// Whether an operator stopped the target.
+    pub(super) is_stopped: bool,
 }
 
 impl UpstreamBinding {
@@ -86,6 +88,7 @@ impl Backend {
         let route = route_of(snapshot, &server, &source.tool);
         Some(Self::Upstream(UpstreamBinding {
             is_available: snapshot.definitions.is_available(&server),
+            is_stopped: snapshot.definitions.is_stopped(&server),
             server,
             tool,
             method,
@@ -115,6 +118,7 @@ impl Backend {
             interfaces: BTreeMap::new(),
             route: snapshot.definitions.route(key),
             is_available: snapshot.definitions.is_available(key),
+            is_stopped: snapshot.definitions.is_stopped(key),
         })
     }
 
@@ -208,6 +212,7 @@ impl Backend {
                 interfaces,
                 route,
                 is_available,
+                is_stopped,
             }) => {
                 let definition = live.as_ref().and_then(|tools| tools.find(tool));
                 let features = snapshot.definitions.features(server).map(Arc::as_ref);
@@ -221,6 +226,7 @@ impl Backend {
                 is_live_as(live.as_ref(), snapshot.definitions.find(server))
                     && now == *route
                     && snapshot.definitions.is_available(server) == *is_available
+                    && snapshot.definitions.is_stopped(server) == *is_stopped
                     && (*method != Method::CallTool
                         || TaskSupport::from_definition(features, definition) == *tasks)
                     && interfaces.iter().all(|(own, known)| is_known(own, known))

@@ -309,6 +309,12 @@ impl ServedTool {
         self.backend.is_available()
     }
 
+    /// Whether an operator stopped its target. The tool is then not listed. A composition stays
+    /// listed, because it can handle the failure of a part.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.binding().is_some_and(|binding| binding.is_stopped)
+    }
+
     /// The upstream's definition, if it was listed.
     pub fn live(&self) -> Option<&RawValue> {
         let UpstreamBinding { live, tool, .. } = self.binding()?;

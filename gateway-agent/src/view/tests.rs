@@ -160,6 +160,30 @@ fn tools_of_unavailable_target_are_marked_in_lists() {
 }
 
 #[test]
+fn tools_of_stopped_target_are_found_but_not_listed() {
+    let mut composition = composed("both");
+    composition.document["spec"]["pipeline"]["steps"][0]["operation"]["tool"]["name"] = "a".into();
+    composition.document["depends"] = json!([{ "type": "tool", "name": "a", "version": "1.0.0" }]);
+    let world = world(catalog(1, vec![tool("a", "1.0.0", json!({})), composition]));
+    let before = world.see(&Audience::Everyone).fingerprint();
+    let mut stopped = Arc::unwrap_or_clone(definitions(&["server/up@*"]));
+    stopped.set_stopped(["server/up@*".parse().unwrap()].into());
+    world.targets.send_replace(Arc::new(stopped));
+    let view = world.see(&Audience::Everyone);
+    let tools = listed(&view);
+    assert_eq!(tools.len(), 1, "{tools:?}");
+    assert_eq!(
+        (&tools[0]["name"], &tools[0]["_meta"]["registry/availability"]),
+        (&json!("both"), &json!("unavailable"))
+    );
+    assert_ne!(view.fingerprint(), before);
+    assert!(view.find(&Name::parse(Kind::Tool, "a").unwrap()).is_some());
+
+    world.targets.send_replace(definitions(&["server/up@*"]));
+    assert_eq!(world.see(&Audience::Everyone).fingerprint(), before);
+}
+
+#[test]
 fn members_of_wrong_types_are_not_served() {
     let hints = json!({ "readOnlyHint": "yes", "destructiveHint": false });
     let registered = tool("own", "1.0.0", json!({ "annotations": hints }));

@@ -144,8 +144,10 @@ fn visible(
     exposure_settings: FeatureExposure,
 ) -> Option<VisibleServer> {
     let target = snapshot.definitions.route(server)?.target;
-    // A server that was never reached has no features yet.
-    let features = snapshot.definitions.features(server).cloned().unwrap_or_default();
+    // A server that was never reached has no features yet, and a stopped one has none any more.
+    let is_stopped = snapshot.definitions.is_stopped(server);
+    let features = snapshot.definitions.features(server).filter(|_| !is_stopped);
+    let features = features.cloned().unwrap_or_default();
     let exposes = exposures(snapshot, server, exposure_settings.exposes)?;
     Some(VisibleServer {
         server: server.clone(),

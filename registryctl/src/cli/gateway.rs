@@ -54,9 +54,13 @@ pub(crate) enum GatewayCommand {
     Targets,
     /// Probe a target now
     Check(TargetArgs),
-    /// Stop sending calls to a target; running calls finish
+    /// Check the connection of a target within a second; the exit status is 1 unless it is up
+    Health(TargetArgs),
+    /// Stop sending calls to a target; running calls finish, and its tools leave the lists
+    #[command(visible_alias = "stop")]
     Drain(ChangeTargetArgs),
     /// Send calls to a drained target again
+    #[command(visible_alias = "start")]
     Undrain(ChangeTargetArgs),
     /// Reload the configuration file now, and list settings that need a restart
     Reload(ConfirmArgs),

@@ -4,7 +4,7 @@ mod admin;
 mod approvals;
 mod sagas;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::admin::Admin;
 use super::{Session, review::confirm_action};
@@ -27,6 +27,7 @@ pub(super) async fn run(session: &Session, args: GatewayArgs) -> Result<(), Fail
     match &args.command {
         GatewayCommand::Targets => targets(session, &admin).await,
         GatewayCommand::Check(target) => post("check", &target.server, "is probed").await,
+        GatewayCommand::Health(target) => health(session, &admin, &target.server).await,
         GatewayCommand::Drain(ChangeTargetArgs { target, confirm }) => {
             if is_confirmed(format!("stop sending calls to {}", target.server), *confirm)? {
                 post("stop", &target.server, "is drained").await?;
@@ -63,9 +64,29 @@ async fn targets(session: &Session, admin: &Admin) -> Result<(), Failure> {
     if session.screen.format == Format::Json {
         return session.screen.json(&answer["targets"]);
     }
+    show(session, admin::list(&answer, "targets"))
+}
+
+/// Prints the state of a target. Fails unless it is up.
+async fn health(session: &Session, admin: &Admin, server: &str) -> Result<(), Failure> {
+    let target = admin.post("targets/health", &json!({ "server": server })).await?;
+    if session.screen.format == Format::Json {
+        session.screen.json(&target)?;
+    } else {
+        show(session, std::slice::from_ref(&target))?;
+    }
+    if target["healthy"] == true {
+        return Ok(());
+    }
+    let code = Some(admin::text(&target["code"])).filter(|code| !code.is_empty());
+    let reason = code.unwrap_or_else(|| admin::text(&target["state"]));
+    Err(Failure::Rejected(format!("{server} is not healthy: {reason}")))
+}
+
+fn show(session: &Session, targets: &[Value]) -> Result<(), Failure> {
     let mut table =
         TextTable::new(&["SERVER", "STATE", "ERA", "RUNNING", "WAITING", "DOWN FOR", "ERROR"]);
-    for target in admin::list(&answer, "targets") {
+    for target in targets {
         let since = target["downSeconds"].as_u64().map(|seconds| format!("{seconds} s"));
         let circuit = if target["circuitOpen"] == true { "up, circuit open" } else { "" };
         let state = match admin::text(&target["state"]) {

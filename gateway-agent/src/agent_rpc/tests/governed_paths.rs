@@ -40,7 +40,7 @@ async fn execute_of_orchestrator_is_governed() {
 async fn execute_of_orchestrator_is_inspected() {
     let inspection = json!({ "arguments": { "contact": "block" } });
     let bench = start([policy("inspected", json!({ "inspection": inspection }))]).await;
-    let secret = "jane.roe@example.com";
+    let secret = "alice.long@firma.de";
     let call = json!({ "tool": "helper.echo", "params": { "text": secret } });
     let answer = executed(&bench, &call.to_string()).await;
     assert_eq!(
