@@ -396,9 +396,10 @@ impl CallRecord {
     }
 
     /// Counts the call by registered tool and server.
-    fn measure(&self) {
+    fn measure(&self, seconds: f64) {
         let tool = self.registered_tool();
-        metric::count_tool(tool, self.outcome, [self.request_bytes, self.response_bytes]);
+        let bytes = [self.request_bytes, self.response_bytes];
+        metric::count_tool(tool, self.outcome, (seconds, bytes));
         if let (Some(server), Some(took)) = (self.server(), self.span.upstream_took()) {
             metric::count_upstream(&name_of(server), self.outcome, took);
         }
@@ -547,7 +548,7 @@ impl Drop for CallRecord {
             }
         }
         self.observe();
-        self.measure();
+        self.measure(seconds);
         self.count_usage(took);
         self.write(seconds);
         self.span.end(|| self.span_summary());

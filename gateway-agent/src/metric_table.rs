@@ -32,6 +32,8 @@ pub const METRICS: &[Metric] = &[
         .labels(&[POLICY, BUDGET]),
     Metric::gauge("gateway_buffered_bytes", "Memory reserved for requests and results"),
     Metric::counter("gateway_cache_write_failures_total", "Failed writes of the cache or the pins"),
+    Metric::histogram("gateway_call_duration_by_tool_seconds", "Duration of calls by tool")
+        .labels(&[TOOL]),
     Metric::counter("gateway_calls_by_tool_total", "Tool calls by registered tool")
         .labels(&[TOOL, OUTCOME]),
     Metric::gauge(

@@ -289,6 +289,7 @@ async fn callers_cannot_grow_metrics() {
         r#"gateway_upstream_calls_total{server="fetch-server",outcome="ok"} 1"#,
         r#"gateway_upstream_call_duration_seconds_count{server="fetch-server"} 1"#,
         r#"gateway_response_bytes_total{tool="fetch"}"#,
+        r#"gateway_call_duration_by_tool_seconds_count{tool="fetch"} 1"#,
         r#"gateway_calls_by_tool_total{tool="other",outcome="denied"} 10001"#,
     ] {
         assert!(text.contains(series), "{series}: {text}");

@@ -20,6 +20,7 @@ const STALE: &str = "gateway_stale_calls_total";
 const LISTS: &str = "gateway_tool_lists_total";
 const REJECTIONS: &str = "gateway_requests_rejected_total";
 const BY_TOOL: &str = "gateway_calls_by_tool_total";
+const SECONDS_BY_TOOL: &str = "gateway_call_duration_by_tool_seconds";
 const REQUEST_BYTES: &str = "gateway_request_bytes_total";
 const RESPONSE_BYTES: &str = "gateway_response_bytes_total";
 const UPSTREAM_CALLS: &str = "gateway_upstream_calls_total";
@@ -43,6 +44,7 @@ struct CallMeters {
 
 struct ToolMeters {
     label: SharedString,
+    seconds: Histogram,
     request_bytes: Counter,
     response_bytes: Counter,
     calls: [OnceLock<Counter>; CallOutcome::COUNT],
@@ -57,6 +59,7 @@ struct ServerMeters {
 impl ToolMeters {
     fn new(tool: SharedString) -> Self {
         Self {
+            seconds: histogram!(SECONDS_BY_TOOL, "tool" => tool.clone()),
             request_bytes: counter!(REQUEST_BYTES, "tool" => tool.clone()),
             response_bytes: counter!(RESPONSE_BYTES, "tool" => tool.clone()),
             label: tool,
@@ -83,8 +86,13 @@ pub(super) fn count_call(era: Era, outcome: CallOutcome, seconds: f64) {
 }
 
 /// Tools that are not registered share one series.
-pub(super) fn count_tool(tool: Option<&str>, outcome: CallOutcome, bytes: [usize; 2]) {
+pub(super) fn count_tool(
+    tool: Option<&str>,
+    outcome: CallOutcome,
+    (seconds, bytes): (f64, [usize; 2]),
+) {
     let meters = TOOLS.get(tool);
+    meters.seconds.record(seconds);
     meters.request_bytes.increment(bytes[0] as u64);
     meters.response_bytes.increment(bytes[1] as u64);
     let new = || counter!(BY_TOOL, "tool" => meters.label.clone(), "outcome" => outcome.as_str());

@@ -1,6 +1,6 @@
 //! Misbehaving child processes: they crash, print garbage, flood, do not read, or do not exit.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use super::{
     stdio::{modern, script, script_in},
@@ -42,6 +42,75 @@ async fn crashed_child_fails_calls_and_is_restarted() {
     eventually(|| async { group(first).is_empty() }).await;
     eventually(|| async { upstreams.try_call("{}").await.is_ok() }).await;
     assert_ne!(pid(&upstreams).await, first);
+    upstreams.until_up().await;
+    upstreams.shutdown().await;
+}
+
+/// A child that runs while this file exists, and answers calls with its process id.
+fn child_with(file: &Path) -> TransportConfig {
+    script(&format!("test -e {} || exit 7\n{}", file.display(), modern(ANSWER_PID)))
+}
+
+fn kill(process: u32) {
+    let killed = Command::new("kill").args(["-9", &process.to_string()]).status();
+    assert!(killed.unwrap().success());
+}
+
+#[tokio::test]
+async fn killed_child_that_cannot_restart_is_unavailable() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let timing = Timing { check: Duration::from_millis(50), ..TIMING };
+    let upstreams = start(child_with(file.path()), limits(), timing);
+    let child = pid(&upstreams).await;
+    upstreams.until_up().await;
+    let is_available = || upstreams.definitions().borrow().is_available(&key());
+    assert!(is_available());
+    let path = file.path().to_owned();
+    file.close().unwrap();
+    kill(child);
+    upstreams.until_down().await;
+    eventually(|| async { !is_available() }).await;
+    assert_eq!(upstreams.state().lifecycle(), "running");
+    assert_eq!(upstreams.listed(), ["t"], "its tools stay");
+    let probed = upstreams.probe(&key().into(), Duration::from_secs(1)).await;
+    assert!(probed.is_some_and(|(_, checked)| checked.is_err()));
+
+    fs::write(path, "").unwrap();
+    upstreams.until_up().await;
+    eventually(|| async { is_available() }).await;
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn unsent_call_is_retried_after_its_own_delay() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let upstreams = start(child_with(file.path()), limits(), TIMING);
+    let child = pid(&upstreams).await;
+    let path = file.path().to_owned();
+    file.close().unwrap();
+    kill(child);
+    upstreams.until_down().await;
+    let context =
+        RequestContext { retry_delay: Some(Duration::from_secs(1)), ..RequestContext::default() };
+    let request = Request::plain(Method::CallTool, &[], &context);
+    let call = upstreams.send(permit(&key(), "t"), request);
+    let (answer, ()) = tokio::join!(call, async { fs::write(path, "").unwrap() });
+    assert!(answer.is_ok(), "{answer:?}");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn stopped_target_is_published() {
+    let upstreams = start(script(&modern(ANSWER_PID)), limits(), TIMING);
+    upstreams.until_up().await;
+    let is_stopped = || upstreams.definitions().borrow().is_stopped(&key());
+    assert!(upstreams.stop(&key().into()));
+    assert!(is_stopped());
+    assert_eq!(upstreams.state().lifecycle(), "stopped");
+    assert_eq!(upstreams.listed(), ["t"], "a later start needs no new list");
+    assert!(matches!(upstreams.try_call("{}").await, Err(Error::Stopped { .. })));
+    assert!(upstreams.resume(&key().into()));
+    assert!(!is_stopped());
     upstreams.until_up().await;
     upstreams.shutdown().await;
 }
