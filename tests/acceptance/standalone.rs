@@ -4,6 +4,7 @@
 mod clients;
 mod faulty_servers;
 mod import;
+mod orchestrator;
 mod reload;
 
 use std::{

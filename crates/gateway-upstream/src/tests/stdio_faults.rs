@@ -84,8 +84,10 @@ async fn killed_child_that_cannot_restart_is_unavailable() {
 #[tokio::test]
 async fn unsent_call_is_retried_after_its_own_delay() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let upstreams = start(child_with(file.path()), limits(), TIMING);
+    let timing = Timing { check: Duration::from_millis(50), ..TIMING };
+    let upstreams = start(child_with(file.path()), limits(), timing);
     let child = pid(&upstreams).await;
+    upstreams.until_up().await;
     let path = file.path().to_owned();
     file.close().unwrap();
     kill(child);
