@@ -103,7 +103,7 @@ impl Definitions {
         self.stopped == *targets
     }
 
-    /// Sets the stopped targets. Whether one of them was down does not count any more.
+    /// Sets the stopped targets, which are no longer known to be down.
     pub fn set_stopped(&mut self, targets: BTreeSet<TargetId>) {
         self.unavailable.retain(|target| !targets.contains(target));
         self.stopped = targets;

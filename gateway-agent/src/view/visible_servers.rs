@@ -144,7 +144,7 @@ fn visible(
     exposure_settings: FeatureExposure,
 ) -> Option<VisibleServer> {
     let target = snapshot.definitions.route(server)?.target;
-    // A server that was never reached has no features yet, and a stopped one has none any more.
+    // Neither a server that was never reached nor a stopped one has features.
     let is_stopped = snapshot.definitions.is_stopped(server);
     let features = snapshot.definitions.features(server).filter(|_| !is_stopped);
     let features = features.cloned().unwrap_or_default();

@@ -98,8 +98,8 @@ fn failure_body(failure: &Failure) -> Bytes {
     write_failure(Code::of_failure(failure), failure).into()
 }
 
-/// The name of the tool that a caller names, possibly by its name in a manifest. A name that no list
-/// of the caller has stays as it is: the pipeline decides about it.
+/// The registered name of a tool, which a caller may name as in a manifest. The pipeline decides about
+/// names that the caller's list does not have.
 fn registered_name(
     gateway: &Gateway,
     caller: &Authentication,

@@ -181,7 +181,7 @@ fn agent_manifest(directory: &Directory<'_>, id: &str) -> Option<AgentManifest> 
     })
 }
 
-/// What the server named itself.
+/// The title or the name in `serverInfo`.
 fn title(visible: &VisibleServer) -> Option<String> {
     let info = Object::parse(visible.features.info()?).ok()?;
     let text = info.find("title").or_else(|| info.find("name")).and_then(read_string)?;

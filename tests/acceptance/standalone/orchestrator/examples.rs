@@ -31,14 +31,14 @@ async fn assert_prints(mut demo: Command) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fr_001_002_010_agents_of_python_wrap_functions_and_servers() {
+async fn fr_001_002_010_python_agents_wrap_functions() {
     let mut demo = official().python();
     demo.arg("-B").arg(example("python/demo.py"));
     assert_prints(demo).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fr_001_002_010_agents_of_typescript_wrap_functions_and_servers() {
+async fn fr_001_002_010_typescript_agents_wrap_functions() {
     assert_prints(official().node(&example("typescript/demo.ts"))).await;
 }
 

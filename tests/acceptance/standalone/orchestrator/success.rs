@@ -45,7 +45,7 @@ fn direct_result(scene: &Scene, server: &str, tool: &str) -> Value {
 }
 
 #[tokio::test]
-async fn sc_002_fr_013_direct_and_routed_calls_have_same_result() {
+async fn sc_002_fr_013_direct_and_routed_results_are_equal() {
     let scene = Scene::ready(&[quick("one", &["a"])], &[]).await;
     let direct = direct_result(&scene, "one", "a");
     assert_eq!(direct, done()["data"]["content"]);
