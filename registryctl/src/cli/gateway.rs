@@ -54,9 +54,9 @@ pub(crate) enum GatewayCommand {
     Targets,
     /// Probe a target now
     Check(TargetArgs),
-    /// Check the connection of a target within a second; the exit status is 1 unless it is up
+    /// Probe a target within a second; exit status 1 unless it is up
     Health(TargetArgs),
-    /// Stop sending calls to a target; running calls finish, and its tools leave the lists
+    /// Stop calls of a target and unlist its tools; running calls finish
     #[command(visible_alias = "stop")]
     Drain(ChangeTargetArgs),
     /// Send calls to a drained target again

@@ -165,6 +165,26 @@ async fn session_is_notified_by_get_stream() {
 }
 
 #[tokio::test]
+async fn session_is_notified_of_stopped_and_started_target() {
+    let bench = Bench::strict(entities("1")).await;
+    let session = bench.initialize("a").await;
+    let mut stream = Stream::open(&bench, get(&session)).await;
+    let listed = async || {
+        let list = bench.legacy(&session, "a", ("tools/list", json!({}))).await.result();
+        list["tools"].as_array().unwrap().len()
+    };
+    let before = listed().await;
+    assert!(before > 0);
+    let (upstreams, server) = (bench.gateway.upstreams(), "server/up@1.0.0".parse().unwrap());
+    assert!(upstreams.stop(&server));
+    assert!(changed(&stream.soon().await.unwrap()));
+    assert_eq!(listed().await, 0);
+    assert!(upstreams.resume(&server));
+    assert!(changed(&stream.soon().await.unwrap()));
+    assert_eq!(listed().await, before);
+}
+
+#[tokio::test]
 async fn changes_before_stream_are_sent_first() {
     let bench = Bench::strict(entities("1")).await;
     let session = bench.initialize("a").await;
