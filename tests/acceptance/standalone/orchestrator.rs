@@ -38,7 +38,10 @@ fn quick<'a>(name: &'a str, tools: &'a [&'a str]) -> Server<'a> {
 impl Server<'_> {
     fn definitions(&self) -> Value {
         let schema = json!({ "type": "object", "properties": { "n": { "type": "number" } } });
-        let tool = |name: &&str| json!({ "name": name, "description": format!("Does {name}."), "inputSchema": schema });
+        let tool = |name: &&str| {
+            let description = format!("Does {name}.");
+            json!({ "name": name, "description": description, "inputSchema": schema })
+        };
         self.tools.iter().map(tool).collect()
     }
 
@@ -154,7 +157,7 @@ impl Scene {
     fn gateway_command(&self, arguments: &[&str]) -> CtlOutput {
         let admin = self.admin();
         let own = ["gateway", "--admin", &admin];
-        acceptance::ctl("http://127.0.0.1:1", &[&own, arguments].concat())
+        acceptance::ctl("http://127.0.0.1:1", &[&own[..], arguments].concat())
     }
 
     /// The content of a file of a server.
