@@ -35,6 +35,8 @@ const KEPT_CHARS: usize = 128;
 pub struct Definitions {
     routing: Arc<Routing>,
     lists: HashMap<TargetId, Lists>,
+    /// The targets that are down.
+    unavailable: BTreeSet<TargetId>,
     interfaces: Arc<Interfaces>,
 }
 
@@ -81,6 +83,26 @@ impl Definitions {
         self.lists.get(target)
     }
 
+    /// Whether the target of a server or agent is not known to be down. A server without a target
+    /// counts as available.
+    pub fn is_available(&self, server: &Key) -> bool {
+        self.route(server).is_none_or(|route| self.is_target_available(&route.target))
+    }
+
+    /// Whether a target is not known to be down.
+    pub(crate) fn is_target_available(&self, target: &TargetId) -> bool {
+        !self.unavailable.contains(target)
+    }
+
+    /// Records whether a target is down. Returns whether that differs.
+    pub fn set_available(&mut self, target: &TargetId, is_available: bool) -> bool {
+        if is_available {
+            self.unavailable.remove(target)
+        } else {
+            self.unavailable.insert(target.clone())
+        }
+    }
+
     /// The interfaces of MCP Apps that keep their URIs.
     pub fn interfaces(&self) -> &Arc<Interfaces> {
         &self.interfaces
@@ -112,6 +134,7 @@ impl Definitions {
     pub fn configure(&mut self, routing: Routing) -> bool {
         let before = self.lists.len();
         self.lists.retain(|target, _| routing.has(target));
+        self.unavailable.retain(|target| routing.has(target));
         self.find_interfaces();
         let is_same = *self.routing == routing && before == self.lists.len();
         self.routing = Arc::new(routing);
@@ -122,6 +145,7 @@ impl Definitions {
     pub(crate) fn forget(&mut self, moved: &[TargetId]) -> bool {
         let before = self.lists.len();
         self.lists.retain(|target, _| !moved.contains(target));
+        self.unavailable.retain(|target| !moved.contains(target));
         let is_changed = before != self.lists.len();
         if is_changed {
             self.find_interfaces();
@@ -373,5 +397,23 @@ mod tests {
         assert!(replace(r#"{"tools":[{"name":"a"}]}"#));
         assert!(!replace(r#"{"tools":[{"name":"a"}],"ttlMs":1}"#));
         assert!(all.find_tool(&key, "a").is_some());
+    }
+    #[test]
+    fn down_target_is_unavailable_until_it_is_up_or_removed() {
+        let key: Key = "server/a@1.0.0".parse().unwrap();
+        let target: TargetId = "server/a@*".parse().unwrap();
+        let mut all = Definitions::default();
+        all.configure([target.clone()].into_iter().collect());
+        assert!(all.is_available(&key));
+        assert!(all.set_available(&target, false));
+        assert!(!all.set_available(&target, false));
+        assert!(!all.is_available(&key));
+        assert!(all.set_available(&target, true));
+        assert!(all.is_available(&key));
+
+        all.set_available(&target, false);
+        all.configure(Routing::default());
+        all.configure([target].into_iter().collect());
+        assert!(all.is_available(&key));
     }
 }

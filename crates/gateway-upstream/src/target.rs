@@ -198,8 +198,19 @@ impl Target {
         self.publisher.refresh();
     }
 
-    /// Updates the state and logs changes.
+    /// Updates the state, logs changes, and publishes whether the target is down.
     fn note(&self, listed: Result<(), Error>) {
+        let is_available = listed.is_ok();
+        self.change_state(listed);
+        // Checked under the lock: a reconfiguration first retires the target, then drops its state.
+        self.publish.send_if_modified(|all| {
+            !self.retired.is_cancelled()
+                && all.is_target_available(&self.server) != is_available
+                && Arc::make_mut(all).set_available(&self.server, is_available)
+        });
+    }
+
+    fn change_state(&self, listed: Result<(), Error>) {
         let speaks = self.link.speaks();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match listed {

@@ -38,6 +38,8 @@ pub(crate) struct UpstreamBinding {
     pub(super) interfaces: BTreeMap<Box<str>, Box<str>>,
     /// The target. `None`: it cannot be called here.
     pub(super) route: Option<Route>,
+    /// Whether the target is not known to be down.
+    pub(super) is_available: bool,
 }
 
 impl UpstreamBinding {
@@ -83,6 +85,7 @@ impl Backend {
         let (tool, method) = (source.tool.as_str().into(), Method::CallTool);
         let route = route_of(snapshot, &server, &source.tool);
         Some(Self::Upstream(UpstreamBinding {
+            is_available: snapshot.definitions.is_available(&server),
             server,
             tool,
             method,
@@ -111,15 +114,19 @@ impl Backend {
             tasks: TaskSupport::Forbidden,
             interfaces: BTreeMap::new(),
             route: snapshot.definitions.route(key),
+            is_available: snapshot.definitions.is_available(key),
         })
     }
 
     /// Hashes all inputs except documents.
     pub(super) fn hash(&self, hasher: &mut DefaultHasher) {
         match self {
-            Self::Upstream(UpstreamBinding { tool, live, tasks, interfaces, .. }) => {
+            Self::Upstream(UpstreamBinding {
+                tool, live, tasks, interfaces, is_available, ..
+            }) => {
                 tool.hash(hasher);
                 tasks.hash(hasher);
+                is_available.hash(hasher);
                 interfaces.hash(hasher);
                 text_in(live.as_ref(), tool).hash(hasher);
             }
@@ -135,6 +142,14 @@ impl Backend {
                 route.is_none().then_some(server)
             }
             Self::Composed(composed) => composed.missing_target(),
+        }
+    }
+
+    /// Whether the target, or that of each part, is not known to be down.
+    pub(super) fn is_available(&self) -> bool {
+        match self {
+            Self::Upstream(binding) => binding.is_available,
+            Self::Composed(composed) => composed.parts().all(|(_, part)| part.is_available()),
         }
     }
 
@@ -192,6 +207,7 @@ impl Backend {
                 method,
                 interfaces,
                 route,
+                is_available,
             }) => {
                 let definition = live.as_ref().and_then(|tools| tools.find(tool));
                 let features = snapshot.definitions.features(server).map(Arc::as_ref);
@@ -204,6 +220,7 @@ impl Backend {
                 };
                 is_live_as(live.as_ref(), snapshot.definitions.find(server))
                     && now == *route
+                    && snapshot.definitions.is_available(server) == *is_available
                     && (*method != Method::CallTool
                         || TaskSupport::from_definition(features, definition) == *tasks)
                     && interfaces.iter().all(|(own, known)| is_known(own, known))

@@ -17,6 +17,11 @@ use super::{
 };
 use crate::view::pages::Form;
 
+/// The member of `_meta` that marks a tool whose upstream is down.
+pub(crate) const AVAILABILITY: &str = "registry/availability";
+/// The value of [`AVAILABILITY`]. Other tools have no such member.
+pub(crate) const UNAVAILABLE: &str = "unavailable";
+
 /// An entry. Older clients may need another form.
 pub(super) struct Entry {
     pub(super) json: String,
@@ -131,6 +136,9 @@ impl<'a> Members<'a> {
         if let Value::Object(meta) = &mut meta {
             let version = self.served.tool().version.to_string();
             meta.insert("registry/version".to_owned(), version.into());
+            if !self.served.is_available() {
+                meta.insert(AVAILABILITY.to_owned(), UNAVAILABLE.into());
+            }
         }
         arranged(&meta, live)
     }

@@ -303,6 +303,12 @@ impl ServedTool {
         self.backend.missing_target()
     }
 
+    /// Whether its target, or that of each part, is not known to be down. An unavailable tool stays
+    /// in lists and is marked there.
+    pub fn is_available(&self) -> bool {
+        self.backend.is_available()
+    }
+
     /// The upstream's definition, if it was listed.
     pub fn live(&self) -> Option<&RawValue> {
         let UpstreamBinding { live, tool, .. } = self.binding()?;

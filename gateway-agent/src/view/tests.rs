@@ -136,6 +136,30 @@ fn listing(targets: &[&str], tools: Value) -> Arc<Definitions> {
 }
 
 #[test]
+fn tools_of_unavailable_target_are_marked_in_lists() {
+    let mut composition = composed("both");
+    composition.document["spec"]["pipeline"]["steps"][0]["operation"]["tool"]["name"] = "a".into();
+    composition.document["depends"] = json!([{ "type": "tool", "name": "a", "version": "1.0.0" }]);
+    let world = world(catalog(1, vec![tool("a", "1.0.0", json!({})), composition]));
+    let marks = || {
+        let tools = listed(&world.see(&Audience::Everyone));
+        tools.iter().map(|tool| tool["_meta"]["registry/availability"].clone()).collect::<Vec<_>>()
+    };
+    let before = world.see(&Audience::Everyone).fingerprint();
+    assert_eq!(marks(), [Value::Null, Value::Null]);
+
+    let mut down = Arc::unwrap_or_clone(definitions(&["server/up@*"]));
+    down.set_available(&"server/up@*".parse().unwrap(), false);
+    world.targets.send_replace(Arc::new(down));
+    assert_eq!(marks(), ["unavailable", "unavailable"]);
+    assert_ne!(world.see(&Audience::Everyone).fingerprint(), before);
+
+    world.targets.send_replace(definitions(&["server/up@*"]));
+    assert_eq!(marks(), [Value::Null, Value::Null]);
+    assert_eq!(world.see(&Audience::Everyone).fingerprint(), before);
+}
+
+#[test]
 fn members_of_wrong_types_are_not_served() {
     let hints = json!({ "readOnlyHint": "yes", "destructiveHint": false });
     let registered = tool("own", "1.0.0", json!({ "annotations": hints }));
