@@ -154,6 +154,7 @@ const DEPENDENCIES: [(&str, &[&str]); 36] = [
         "gateway-upstream",
         &[
             "a2a",
+            "agent-rpc",
             "gateway-policy",
             "gateway-protocol",
             "registry-core",

@@ -86,6 +86,8 @@ impl DiscoveredServer {
             TransportConfig::Stdio { command, args, cwd, .. } => {
                 json!([command, args, cwd]).to_string()
             }
+            // A servers file has no data agents.
+            TransportConfig::DataAgent => String::new(),
         };
         Digest::compute(format!("{text} {has_prefix}").as_bytes()).to_string()
     }
