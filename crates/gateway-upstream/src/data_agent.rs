@@ -8,7 +8,7 @@ mod connection;
 mod link;
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 pub use self::connection::AgentConnection;
 pub(super) use self::link::DataAgentLink;
-use crate::{TargetConfig, TargetId, TransportConfig};
+use crate::{Addresses, TargetConfig, TargetId, TransportConfig};
 
 /// Missed heartbeats after which an agent is unavailable.
 const MISSED: u32 = 2;
@@ -137,17 +137,31 @@ pub(super) fn target_id(name: &Name) -> TargetId {
 }
 
 /// The configured targets, and those of the data agents that have no configured one.
-pub(super) fn with_agents(targets: &[TargetConfig], agents: &BTreeSet<Name>) -> Vec<TargetConfig> {
+pub(super) fn with_agents(
+    targets: &[TargetConfig],
+    agents: &BTreeMap<Name, Option<String>>,
+) -> Vec<TargetConfig> {
     let is_configured = |name: &Name| {
         let of_server = |id: &TargetId| id.kind == Kind::Server && id.name == *name;
         targets.iter().any(|target| of_server(&target.server))
     };
-    let own = agents.iter().filter(|name| !is_configured(name)).map(|name| TargetConfig {
+    let own = agents.iter().filter(|(name, _)| !is_configured(name));
+    let own = own.map(|(name, endpoint)| TargetConfig {
         server: target_id(name),
         prefix: Prefix::of_server(name.as_str()),
         exposes: None,
         tenant: None,
-        transport: TransportConfig::DataAgent,
+        transport: match endpoint {
+            None => TransportConfig::DataAgent,
+            Some(url) => TransportConfig::Http {
+                url: url.clone(),
+                headers: BTreeMap::new(),
+                auth: None,
+                tls: None,
+                addresses: Addresses::Usual,
+                is_grpc: false,
+            },
+        },
         timeout: None,
         auto_start: true,
     });

@@ -36,7 +36,7 @@ mod tests;
 mod timing;
 mod workers;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use gateway_policy::{Permit, QuotaKey};
 use gateway_protocol::{mcp::RawResult, naming::Prefix};
@@ -167,9 +167,9 @@ impl Upstreams {
         }
     }
 
-    /// Replaces the registered data agents. Each has a target, also while it is not connected. Must be
-    /// called inside a Tokio runtime.
-    pub fn set_data_agents(&self, agents: BTreeSet<Name>) {
+    /// Replaces the registered data agents with the endpoints of those that are called over MCP. Each
+    /// has a target, also while it is not connected. Must be called inside a Tokio runtime.
+    pub fn set_data_agents(&self, agents: BTreeMap<Name, Option<String>>) {
         self.targets.set_data_agents(agents);
     }
 

@@ -5,7 +5,7 @@
 //! restart: the gateway starts every target.
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
@@ -55,7 +55,7 @@ pub(super) struct TargetSet {
 struct WantedTargets {
     configured: Vec<TargetConfig>,
     limits: UpstreamLimits,
-    data_agents: BTreeSet<Name>,
+    data_agents: BTreeMap<Name, Option<String>>,
 }
 
 type Entries = HashMap<TargetId, Entry>;
@@ -191,7 +191,7 @@ impl TargetSet {
     }
 
     /// Replaces the data agents.
-    pub(super) fn set_data_agents(&self, agents: BTreeSet<Name>) {
+    pub(super) fn set_data_agents(&self, agents: BTreeMap<Name, Option<String>>) {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         if wanted.data_agents != agents {
             wanted.data_agents = agents;

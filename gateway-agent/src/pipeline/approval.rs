@@ -188,7 +188,7 @@ pub(crate) async fn withdraw(
 }
 
 /// The reason to reject a call whose request is not approved.
-fn reason(status: RequestStatus) -> Reason {
+pub(super) fn reason(status: RequestStatus) -> Reason {
     let RequestStatus { id, state, ends_at, denial, uncertain, page, .. } = status;
     match state {
         State::Pending => Reason::ApprovalRequired(Some(Box::new(MissingApproval {
@@ -212,7 +212,7 @@ fn reason(status: RequestStatus) -> Reason {
 
 /// The account of a caller: the subject of its token, else its agent, else the holder of its
 /// certificate. Callers without an identity share one account.
-fn account(gateway: &Gateway, claim: &CallerIdentity) -> Principal {
+pub(super) fn account(gateway: &Gateway, claim: &CallerIdentity) -> Principal {
     let of = |issuer: &str, subject: &str, person: Option<&str>| Principal {
         issuer: issuer.to_owned(),
         subject: subject.to_owned(),

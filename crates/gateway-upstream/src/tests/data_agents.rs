@@ -46,7 +46,7 @@ impl Agent {
 
 fn started() -> Arc<Upstreams> {
     let upstreams = Upstreams::start_with(&[], limits(), TIMING);
-    upstreams.set_data_agents([key().name].into());
+    upstreams.set_data_agents([(key().name, None)].into());
     upstreams
 }
 
@@ -181,7 +181,7 @@ async fn two_missed_heartbeats_are_unavailable() {
 async fn configured_target_precedes_the_agent() {
     let server = modern_server(|seen| seen.result(&json!({ "content": [] }))).await;
     let upstreams = start(transport(&server), limits(), TIMING);
-    upstreams.set_data_agents([key().name].into());
+    upstreams.set_data_agents([(key().name, None)].into());
     assert_eq!(upstreams.health().len(), 1);
     upstreams.shutdown().await;
 }
@@ -191,7 +191,7 @@ async fn agents_keep_their_connections_when_configuration_changes() {
     let (upstreams, _agent) = connected(None).await;
     upstreams.configure(&[], limits());
     assert!(matches!(upstreams.state(), TargetState::Up { .. }));
-    upstreams.set_data_agents(BTreeSet::new());
+    upstreams.set_data_agents(BTreeMap::new());
     assert!(upstreams.health().is_empty());
     upstreams.shutdown().await;
 }
