@@ -50,8 +50,7 @@ pub(crate) use self::{
     moment::{check_call_scopes, record_caller},
     sagas::{recover_sagas, retry_saga},
     self_registration::{
-        OPERATION as REGISTER, RegistrationError, owns_data_agent, register_data_agent,
-        serve_data_agents,
+        RegisteredAgent, RegistrationError, owns_data_agent, register_data_agent, serve_data_agents,
     },
     stored::check_own_result,
     streams::EventStreamPlace,

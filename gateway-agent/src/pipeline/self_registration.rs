@@ -7,7 +7,9 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use agent_rpc::registration::Registration;
-use approval::{Binding, Demand, Outcome, RequestId, RequestStatus, State, Wanted, limits};
+use approval::{
+    Binding, Demand, Outcome, Principal, RequestId, RequestStatus, State, Wanted, limits,
+};
 use policy::{Finding, Reason};
 use registry_core::{Catalog, Digest, Key, Kind, Name, Version, entity::policy::Approval};
 use serde_json::{Value, json};
@@ -15,7 +17,7 @@ use tokio::time::timeout;
 
 use super::{
     Gateway, PolicyDenial,
-    approval::{account, reason},
+    approval::{account_of, reason},
     moment::check_scopes_of,
 };
 use crate::{
@@ -85,7 +87,7 @@ pub(crate) async fn register_data_agent(
     }
     check_scopes_of(gateway, caller, (OPERATION, None), None)?;
     let _turn = gateway.registrations().turn().await;
-    let account = account(gateway, &caller.claim);
+    let account = account(caller);
     let owner = account.key().to_string();
     let name = format!("{} {}", account.issuer, account.subject);
     let submission = Submission { registration, owner: &owner, account: &name };
@@ -96,7 +98,7 @@ pub(crate) async fn register_data_agent(
             let change = (&server, last.as_ref());
             match settings.registration {
                 SelfRegistration::Review => {
-                    let wanted = wanted(gateway, caller, registration, &server);
+                    let wanted = wanted(account, registration, &server);
                     let reviewed = Reviewed { gateway, submission, catalog: &catalog, change };
                     Box::pin(reviewed.store(wanted)).await?;
                 }
@@ -110,9 +112,15 @@ pub(crate) async fn register_data_agent(
     Ok(RegisteredAgent { version: server.version, is_new })
 }
 
+/// The account of a caller. It does not depend on the catalog, because a registration changes the
+/// catalog.
+fn account(caller: &Authentication) -> Principal {
+    account_of(&caller.claim, |_| true)
+}
+
 /// Whether a caller registered a data agent.
 pub(crate) fn owns_data_agent(gateway: &Gateway, caller: &Authentication, agent: &Name) -> bool {
-    let owner = account(gateway, &caller.claim).key().to_string();
+    let owner = account(caller).key().to_string();
     registrations::is_owner(&gateway.views().now().catalog, agent, &owner)
 }
 
@@ -202,8 +210,7 @@ impl Reviewed<'_> {
 
 /// The approval request of a version. Its digest of arguments is set later.
 fn wanted(
-    gateway: &Gateway,
-    caller: &Authentication,
+    caller: Principal,
     registration: &Registration,
     server: &Key,
 ) -> Result<Wanted, NoApproval> {
@@ -215,7 +222,7 @@ fn wanted(
         rule: Approval::default(),
     };
     let binding = Binding {
-        caller: account(gateway, &caller.claim),
+        caller,
         agent: None,
         resource: format!("{}{}", Binding::REGISTRATION, registration.agent_id.as_str()),
         version: server.version.to_string(),

@@ -33,7 +33,7 @@ pub(super) async fn start(policies: impl IntoIterator<Item = Registered>) -> Ben
 }
 
 /// The body of a call without an id.
-pub(super) fn execute(agent_id: &str, function: &str, input: &str) -> String {
+pub(crate) fn execute(agent_id: &str, function: &str, input: &str) -> String {
     format!(
         r#"{{"method":"agent.execute","params":{{"agent_id":"{agent_id}","function":"{function}","input":{input},"meta":{{"task_id":"t-1"}}}}}}"#
     )
@@ -41,12 +41,22 @@ pub(super) fn execute(agent_id: &str, function: &str, input: &str) -> String {
 
 /// Sends a body as the agent `a`.
 pub(super) async fn sent(bench: &Bench, body: String) -> (StatusCode, String) {
-    let request = Request::post("/rpc")
+    posted(bench, Some("a"), body).await
+}
+
+/// Sends a body as an agent, or as an unknown caller.
+pub(crate) async fn posted(
+    bench: &Bench,
+    agent: Option<&str>,
+    body: String,
+) -> (StatusCode, String) {
+    let mut request = Request::post("/rpc")
         .header("host", "localhost:7080")
-        .header("content-type", "application/json")
-        .header("x-agent-name", "a")
-        .body(Body::from(body))
-        .unwrap();
+        .header("content-type", "application/json");
+    if let Some(agent) = agent {
+        request = request.header("x-agent-name", agent);
+    }
+    let request = request.body(Body::from(body)).unwrap();
     let router = AgentRpc::new(bench.handle.clone()).router();
     let response = router.oneshot(request).await.unwrap();
     let status = response.status();
