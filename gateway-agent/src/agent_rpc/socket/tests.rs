@@ -218,6 +218,21 @@ async fn agent_registers_and_is_called_on_its_connection() {
 }
 
 #[tokio::test]
+async fn tool_agent_execute_calls_the_function() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.registered("owner").await;
+    let arguments = json!({ "agent_id": "extractor", "function": "extract",
+        "input": { "symbol": "AAPL" }, "meta": { "task_id": "t-9" } });
+    let call = world.bench.call("", "agent.execute", arguments);
+    let (got, request) = tokio::join!(call, agent.echo());
+    assert_eq!(got.result()["structuredContent"]["features"], json!([1.5]));
+    assert_eq!(request["params"]["meta"]["task_id"], "t-9");
+    let without_task = json!({ "agent_id": "extractor", "function": "extract", "input": {} });
+    let got = world.bench.call("", "agent.execute", without_task).await;
+    assert_eq!(got.error().1, -32602);
+}
+
+#[tokio::test]
 async fn agent_calls_others_on_the_same_connection() {
     let world = World::start(SelfRegistration::Accept).await;
     let mut agent = world.registered("owner").await;
