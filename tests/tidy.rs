@@ -154,6 +154,7 @@ const DEPENDENCIES: [(&str, &[&str]); 36] = [
         "gateway-upstream",
         &[
             "a2a",
+            "agent-rpc",
             "gateway-policy",
             "gateway-protocol",
             "registry-core",
@@ -299,7 +300,7 @@ const LAYERS: &[Layers] = &[
             clock files batched_file logging metric_table origin random tls_metrics capacity
             workers buffers trace identity seal
             findings startup catalog_verifier cache freshness feed sync source contract governance
-            inspection spending approvals usage view health audit pipeline ingress
+            inspection spending approvals registrations usage view health audit pipeline ingress
             mcp a2a agent_rpc bridge admin config check server stdio
         ",
     },

@@ -1,10 +1,14 @@
-//! The surface of data agents: `POST /rpc` with `agent.execute`; and the orchestrator.
+//! The surface of data agents: `POST /rpc`, and the same methods over a WebSocket at `GET /rpc`; and
+//! the orchestrator.
 //!
 //! A function of an agent is the tool `{agent_id}.{function}`. A closed connection cancels its call.
 //! Errors of JSON-RPC have the status 200, as in specifications of JSON-RPC over HTTP.
 
 mod failure;
 mod orchestrator;
+mod peer;
+mod registering;
+mod socket;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +18,6 @@ use agent_rpc::{
     Failure, Request as Rpc,
     envelope::Reply,
     execute::{Execute, Execution, METHOD},
-    heartbeat, registration,
     request::Call,
 };
 use axum::{
@@ -27,7 +30,7 @@ use axum::{
 use bytes::Bytes;
 use gateway_protocol::{
     content,
-    jsonrpc::{Id, Limits, Object},
+    jsonrpc::{Id, Limits, Object, read_object},
     mcp::{Era, Param, RawResult},
 };
 use http::{
@@ -35,9 +38,10 @@ use http::{
     header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
     request::Parts,
 };
-use serde_json::value::to_raw_value;
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
 
-use self::failure::Refusal;
+use self::{failure::Refusal, peer::Peer, socket::Pace};
 use crate::{
     audit::{self, CallRecord, REQUEST_ID},
     buffers,
@@ -53,24 +57,35 @@ use crate::{
 const PATH: &str = "/rpc";
 /// The member of `_meta` with the id of the caller's task.
 const TASK_ID: &str = "task_id";
+/// The member with the time of the caller's request.
+const TIMESTAMP: &str = "timestamp";
+
+/// The members of `meta` that agents receive, besides the id of the task.
+#[derive(Deserialize)]
+struct Meta<'a> {
+    #[serde(borrow, default)]
+    timestamp: Option<&'a RawValue>,
+}
 
 /// The surface. Clones share its state.
 #[derive(Debug, Clone)]
 pub(crate) struct AgentRpc {
     gateway: GatewayHandle,
+    pace: Pace,
 }
 
 impl AgentRpc {
     /// Creates the surface of a gateway.
     pub(crate) fn new(gateway: GatewayHandle) -> Self {
-        Self { gateway }
+        Self { gateway, pace: Pace::default() }
     }
 
     /// The routes of the surface.
     pub(crate) fn router(&self) -> Router {
         let exposed = [WWW_AUTHENTICATE, RETRY_AFTER, REQUEST_ID];
         let cors = ingress::cors(self.gateway.clone(), &[Method::GET, Method::POST], &exposed);
-        let routes = Router::new().route(PATH, post(receive)).merge(orchestrator::routes());
+        let methods = post(receive).get(socket::open);
+        let routes = Router::new().route(PATH, methods).merge(orchestrator::routes());
         routes.with_state(self.clone()).layer(cors)
     }
 }
@@ -99,14 +114,13 @@ async fn serve(complete: CompleteRequest) -> Response {
     let CompleteRequest { gateway, parts, body, buffered } = complete;
     let limits = Limits::with_max_bytes(gateway.settings().request_bytes);
     let response = match Rpc::read(&body, limits) {
-        Ok(Rpc { id, call: Call::Execute(call), .. }) => {
-            let executed = Executed { gateway: &gateway, parts: &parts, id, bytes: body.len() };
-            Box::pin(executed.execute(call)).await
-        }
         Ok(Rpc { id, call, .. }) => {
-            audit::count_rejection("unknown-method");
-            let failure = Failure::method_not_found(method(&call));
-            respond(Reply { id, trace_id: None, execution: None }.failure(&failure))
+            let bytes = body.len();
+            let received = Received { gateway: &gateway, parts: &parts, peer: None, id, bytes };
+            match Box::pin(received.answer(call)).await {
+                Ok(Answer { body, .. }) => respond(body),
+                Err(refusal) => refusal.respond(id),
+            }
         }
         Err(rejected) => {
             audit::count_rejection("invalid-request");
@@ -116,27 +130,51 @@ async fn serve(complete: CompleteRequest) -> Response {
     buffers::reserved(response, buffered)
 }
 
-/// The name of a method that the surface does not serve yet.
-fn method<'a>(call: &'a Call<'_>) -> &'a str {
-    match call {
-        Call::Register(_) => registration::METHOD,
-        Call::Heartbeat(_) => heartbeat::METHOD,
-        Call::Execute(_) => METHOD,
-        Call::Aio(call) => call.operation.name(),
-    }
-}
-
-/// The request of an execution.
-struct Executed<'a> {
+/// A request over any transport.
+struct Received<'a> {
     gateway: &'a Arc<Gateway>,
     parts: &'a Parts,
+    /// The WebSocket. `None`: the request came over HTTP.
+    peer: Option<&'a Peer>,
     id: Option<Id<'a>>,
     bytes: usize,
 }
 
-impl Executed<'_> {
+/// The answer to a request.
+struct Answer {
+    body: Bytes,
+    is_error: bool,
+}
+
+impl Received<'_> {
+    /// Answers a call. Errors of its own have a status over HTTP.
+    async fn answer(&self, call: Call<'_>) -> Result<Answer, Refusal> {
+        match call {
+            Call::Execute(call) => Box::pin(self.execute(call)).await,
+            Call::Register(registration) => Box::pin(self.register(&registration)).await,
+            Call::Heartbeat(heartbeat) => Ok(self.heartbeat(&heartbeat)),
+            Call::Aio(call) => {
+                audit::count_rejection("unknown-method");
+                Ok(self.failed(&Failure::method_not_found(call.operation.name())))
+            }
+        }
+    }
+
+    /// The answer of a method without an execution.
+    fn succeeded(&self, result: &str) -> Answer {
+        Answer { body: self.reply().result(result), is_error: false }
+    }
+
+    fn failed(&self, failure: &Failure) -> Answer {
+        Answer { body: self.reply().failure(failure), is_error: true }
+    }
+
+    fn reply(&self) -> Reply<'_> {
+        Reply { id: self.id, trace_id: None, execution: None }
+    }
+
     /// Calls the tool of a function.
-    async fn execute(&self, call: Execute<'_>) -> Response {
+    async fn execute(&self, call: Execute<'_>) -> Result<Answer, Refusal> {
         let started = Instant::now();
         let tool = format!("{}.{}", call.agent_id, call.function);
         let mut invocation = self.invocation(&call, &tool);
@@ -145,7 +183,7 @@ impl Executed<'_> {
             .of_request(&self.parts.headers);
         let outcome = Box::pin(pipeline::invoke(self.gateway, &mut invocation, &mut record)).await;
         let outcome = match outcome.and_then(Output::into_result) {
-            Err(Error::Scopes(refusal)) => return Refusal::of_scopes(refusal).respond(self.id),
+            Err(Error::Scopes(refusal)) => return Err(Refusal::of_scopes(refusal)),
             outcome => outcome,
         };
         let answer = match &outcome {
@@ -159,14 +197,18 @@ impl Executed<'_> {
             Err(failure) => reply.failure(failure),
         };
         record.answered(body.len());
-        respond(body)
+        Ok(Answer { body, is_error: answer.is_err() })
     }
 
     fn invocation(&self, call: &Execute<'_>, tool: &str) -> Invocation {
         let mut context = request_context(self.parts);
         // A string always serializes.
         let task_id = to_raw_value(&*call.task_id).ok();
-        context.meta.extend(task_id.map(|value| Param { name: TASK_ID.into(), value }));
+        let timestamp = read_object(call.meta).and_then(|Meta { timestamp }| timestamp);
+        let timestamp = timestamp.map(RawValue::to_owned);
+        let members = [(TASK_ID, task_id), (TIMESTAMP, timestamp)];
+        let members = members.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        context.meta.extend(members.map(|(name, value)| Param { name: name.into(), value }));
         Invocation {
             caller: authentication(self.parts),
             target: Target::Tool(ToolCall {

@@ -47,6 +47,7 @@ use crate::{
     identity::settings::{AuthenticationConfig, AuthenticatorConfig, IdentityConfig},
     origin::OriginPolicy,
     pipeline::{self, AgentBridges, DenialForm, PushSettings, ToolLimits},
+    registrations::{DataAgentSettings, SelfRegistration},
     source::{DiscoveryConfig, SourceConfig},
     startup::StartupValidation,
     trace::settings::TracingConfig,
@@ -106,6 +107,8 @@ pub struct Config {
     pub push: Option<PushSettings>,
     /// The `agents` section: the bridges between MCP and A2A.
     pub agents: AgentBridges,
+    /// `agents.selfRegistration` and `agents.endpoints`.
+    pub data_agents: DataAgentSettings,
     /// The admin listener. `None`: there is none.
     pub admin: Option<AdminConfig>,
     /// The `tracing` section.
@@ -150,6 +153,13 @@ const CONTRACT_MODES: &[(&str, ValidationMode)] = &[
 const DENIAL_FORMS: &[(&str, DenialForm)] =
     &[("result", DenialForm::Result), ("error", DenialForm::Error)];
 
+/// `agents.selfRegistration`.
+const REGISTRATION_MODES: &[(&str, SelfRegistration)] = &[
+    ("off", SelfRegistration::Off),
+    ("review", SelfRegistration::Review),
+    ("accept", SelfRegistration::Accept),
+];
+
 /// Default of `limits.requestBytes`.
 const DEFAULT_REQUEST_BYTES: usize = 4 * 1024 * 1024;
 /// More than chains of agents need, and few enough to end a loop soon.
@@ -172,6 +182,7 @@ impl Config {
             a2a_url: self.a2a_url.clone(),
             push: self.push,
             agents: self.agents,
+            data_agents: self.data_agents.clone(),
             own_policy: self.args.approve.map(Approve::policy),
             hops: self.hops,
             request_bytes: self.request_bytes,

@@ -4,6 +4,7 @@
 mod body;
 mod error;
 pub(crate) mod event_stream;
+mod upgrade_slot;
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +17,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header::CONTENT_TYPE, req
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 pub use self::error::IngressError;
-pub(crate) use self::error::quota_status;
+pub(crate) use self::{
+    error::quota_status,
+    upgrade_slot::{HeldConnection, UpgradeSlot},
+};
 use crate::{
     identity::authenticator::{Authentication, Authenticator, Credentials},
     pipeline::{Gateway, GatewayHandle},

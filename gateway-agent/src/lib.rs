@@ -34,6 +34,7 @@ pub mod metric_table;
 mod origin;
 pub mod pipeline;
 mod random;
+pub mod registrations;
 mod seal;
 pub mod server;
 pub mod source;

@@ -4,6 +4,7 @@
 //! A request with stateless metadata is served without state; `initialize` opens a session. Callers
 //! are authenticated first.
 
+mod agent_execute;
 mod call;
 mod capabilities;
 pub mod era;

@@ -14,6 +14,10 @@ const TOOL: MetricLabel = label("tool", "registered tool, or other");
 
 /// All metrics of the gateway.
 pub const METRICS: &[Metric] = &[
+    Metric::counter(
+        "gateway_agent_late_answers_total",
+        "Answers of data agents that no call waited for",
+    ),
     Metric::counter("gateway_approval_steps_total", "New states of approvals without a registry")
         .labels(&[label(
             "state",

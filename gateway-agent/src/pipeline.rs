@@ -25,6 +25,7 @@ mod rates;
 mod revocation;
 mod route;
 mod sagas;
+mod self_registration;
 mod send;
 mod settings;
 mod steps;
@@ -35,6 +36,7 @@ mod validate;
 
 use std::sync::Arc;
 
+pub(crate) use self::approval::{sealed_for, withdraw as withdraw_approval};
 use self::{admit::Governed, moment::Moment, send::send};
 pub(crate) use self::{
     agent::{ComparedTask, PushAddress},
@@ -47,11 +49,13 @@ pub(crate) use self::{
     },
     moment::{check_call_scopes, record_caller},
     sagas::{recover_sagas, retry_saga},
+    self_registration::{
+        RegisteredAgent, RegistrationError, owns_data_agent, register_data_agent, serve_data_agents,
+    },
     stored::check_own_result,
     streams::EventStreamPlace,
     task::TaskOwner,
 };
-pub(crate) use self::approval::{sealed_for, withdraw as withdraw_approval};
 pub use self::{
     error::{Error, PolicyDenial},
     gateway::{Gateway, GatewayParts},

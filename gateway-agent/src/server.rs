@@ -20,11 +20,11 @@ use gateway_compose::{CompositionState, Sagas};
 use gateway_upstream::{TargetHealth, TargetState, Upstreams, WorkerRuntimes, redact_url};
 use ledger::Ledger;
 use registry_core::{Kind, entity::policy::Reach};
-use registry_follow::{ApprovalClient, LedgerClient, UsageClient};
+use registry_follow::{ApprovalClient, LedgerClient, RegistrationClient, UsageClient};
 use registry_tls::{Acceptor, InvalidFile, MetricsHooks};
 use tokio::{
     net::TcpListener,
-    sync::oneshot,
+    sync::{oneshot, watch},
     task::JoinHandle,
     time::{Instant, sleep, timeout, timeout_at},
 };
@@ -48,7 +48,8 @@ use crate::{
     freshness::StalenessMonitor,
     health::{self, Health},
     identity::authenticator::Authenticator,
-    pipeline::{Gateway, GatewayHandle, GatewayParts, recover_sagas},
+    pipeline::{Gateway, GatewayHandle, GatewayParts, recover_sagas, serve_data_agents},
+    registrations::{LocalAgents, LocalRegistrations, Registrations},
     seal::{KeyFile, Sealer},
     source::{self, ContentRejected, Discovery, Source},
     spending::{LocalLedger, Reporter, Spending, SpendingClock},
@@ -56,6 +57,9 @@ use crate::{
     trace::Tracer,
     usage::Usage,
 };
+
+/// The file of data agents without a registry.
+const DATA_AGENTS: &str = "agents.json";
 
 /// The purpose of the key of digests of arguments.
 const APPROVED_ARGUMENTS: &[u8] = b"approved-arguments-1";
@@ -132,6 +136,18 @@ pub enum Error {
         /// The failure.
         source: std::io::Error,
     },
+    /// The file of data agents cannot be opened.
+    #[error(
+        "cannot open the registrations of data agents {}: {source}; correct the file, or delete it to \
+         start without registrations",
+        .path.display()
+    )]
+    DataAgents {
+        /// The path of the file.
+        path: PathBuf,
+        /// The failure.
+        source: std::io::Error,
+    },
     /// The list of A2A tasks cannot be opened.
     #[error(
         "cannot open the list of A2A tasks {}: {source}; make it readable, or delete it to start \
@@ -200,6 +216,7 @@ pub async fn run(
         tracer,
         tasks,
         push,
+        agents,
         gateway,
     } = Assembly::open(&config).await?;
     let origin = CatalogOrigin::at_start(&cache, &config);
@@ -217,7 +234,8 @@ pub async fn run(
         stop: stop.clone(),
     };
     let discovered = config.args.data().join("registry.json");
-    let mut discovery = Discovery::new(reloader.mcp_servers(), upstreams.clone(), discovered);
+    let mut discovery =
+        Discovery::new(reloader.mcp_servers(), agents, upstreams.clone(), discovered);
     let health = Health {
         cache: cache.clone(),
         staleness: staleness.clone(),
@@ -256,6 +274,7 @@ pub async fn run(
     let reporting = reporting.start();
     recover_sagas(&gateway.current());
     running.spawn_refreshes(keys, sealer, Arc::clone(&reloader));
+    running.until_stop(keep_data_agents(gateway.clone()));
     let mut following = tokio::spawn(async move {
         source::follow(&config.registry.source, config.name, discovery, feed).await
     });
@@ -372,6 +391,7 @@ struct Assembly {
     tracer: Arc<Tracer>,
     tasks: (Arc<TaskIndex>, TaskJournal),
     push: (Arc<PushConfigs>, PushFile),
+    agents: watch::Receiver<LocalAgents>,
     gateway: GatewayHandle,
 }
 
@@ -439,6 +459,7 @@ impl Assembly {
             let path = with_suffix(cache_file, ".push");
             Error::PushConfigs { path, source }
         })?;
+        let (registrations, agents) = open_registrations(config)?;
         // Only the admin listener serves recent traces.
         let recent = config.admin.is_some().then_some(config.tracing.recent);
         let tracer = Tracer::start(recent, config.tracing.otlp.as_ref(), &config.name);
@@ -450,6 +471,7 @@ impl Assembly {
             compositions: compositions.clone(),
             spending,
             approvals: calls,
+            registrations: Arc::new(registrations),
             usage: reporting.usage(),
             sealer: Arc::clone(&sealer),
             tracer: Arc::clone(&tracer),
@@ -469,8 +491,45 @@ impl Assembly {
             tracer,
             tasks,
             push,
+            agents,
             gateway,
         })
+    }
+}
+
+/// The place of the registrations of data agents, and those of a gateway without a registry.
+fn open_registrations(
+    config: &Config,
+) -> Result<(Registrations, watch::Receiver<LocalAgents>), Error> {
+    let source = &config.registry.source;
+    if let Some(registry) = source::reported_to(source) {
+        let client = RegistrationClient::new(registry);
+        let (_, none) = watch::channel(LocalAgents::default());
+        return Ok((Registrations::in_registry(client), none));
+    }
+    if !source.address.is_discovered() {
+        let (_, none) = watch::channel(LocalAgents::default());
+        return Ok((Registrations::none(), none));
+    }
+    let path = config.args.data().join(DATA_AGENTS);
+    let local = LocalRegistrations::open(path.clone());
+    let local = local.map_err(|source| Error::DataAgents { path, source })?;
+    let agents = local.subscribe();
+    Ok((Registrations::local(local), agents))
+}
+
+/// Creates the targets of data agents after each change of the catalog or of the configuration.
+async fn keep_data_agents(gateway: GatewayHandle) {
+    loop {
+        let current = gateway.current();
+        let (mut catalog, _) = current.views().subscribe();
+        let now = catalog.borrow_and_update().clone();
+        serve_data_agents(&current, &now, &current.settings().data_agents);
+        tokio::select! {
+            changed = catalog.changed() => if changed.is_err() { return },
+            // A reload replaces the gateway; a stop ends this task.
+            () = current.closing().cancelled() => sleep(POLL_INTERVAL).await,
+        }
     }
 }
 

@@ -33,7 +33,7 @@ impl Registered {
     }
 }
 
-fn registered(kind: Kind, document: Value) -> Registered {
+pub(crate) fn registered(kind: Kind, document: Value) -> Registered {
     Registered { kind, document, state: LifecycleState::Active, since: Revision(1) }
 }
 

@@ -19,6 +19,7 @@ mod concurrent_writers;
 mod conformance;
 mod contracts;
 mod credentials;
+mod data_agents;
 mod demo;
 mod deployment;
 mod documented_commands;

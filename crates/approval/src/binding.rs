@@ -93,7 +93,7 @@ pub struct Binding {
     pub caller: Principal,
     /// The name of the registered agent that calls.
     pub agent: Option<String>,
-    /// The called tool or skill, without its version.
+    /// The called tool or skill, or the registered agent, without its version.
     pub resource: String,
     /// The version of the resource.
     pub version: String,
@@ -106,6 +106,14 @@ pub struct Binding {
 }
 
 impl Binding {
+    /// The start of the resource of a registration, which no catalog has before its approval.
+    pub const REGISTRATION: &str = "registration/";
+
+    /// Whether it is the registration of a data agent instead of a call.
+    pub fn is_registration(&self) -> bool {
+        self.resource.starts_with(Self::REGISTRATION)
+    }
+
     /// The identity of the call. A change of any part is another call.
     pub fn key(&self) -> Digest {
         let mut text = Framed::new("approval key 1");

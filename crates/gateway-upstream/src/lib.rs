@@ -1,4 +1,4 @@
-//! The upstreams of the gateway: MCP servers over HTTP and stdio, and A2A agents.
+//! The upstreams of the gateway: MCP servers over HTTP and stdio, A2A agents, and data agents.
 //!
 //! Each target is kept connected in the background. Requests of callers need a
 //! [`Permit`](gateway_policy::Permit).
@@ -7,6 +7,7 @@ mod a2a;
 mod breaker;
 mod client_channel;
 mod concurrency;
+mod data_agent;
 mod definitions;
 mod error;
 mod events;
@@ -35,11 +36,11 @@ mod tests;
 mod timing;
 mod workers;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use gateway_policy::{Permit, QuotaKey};
 use gateway_protocol::{mcp::RawResult, naming::Prefix};
-use registry_core::{Key, entity::Exposure};
+use registry_core::{Key, Name, entity::Exposure};
 use serde_json::Value;
 use tokio::{
     sync::{broadcast, watch},
@@ -54,6 +55,7 @@ pub use self::{
     breaker::CircuitOpen,
     client_channel::{ClientAnswer, ClientChannel, ClientRequest, InterimMessage, MessageFilter},
     concurrency::{LimitReached, Load},
+    data_agent::{AgentConnection, AgentDescription, AgentSession},
     definitions::{Definitions, Lists, Tools, interfaces_in},
     error::{
         CallNotStarted, ChildLimitReached, Error, MissingToken, Phase, ProtocolViolation,
@@ -167,7 +169,38 @@ impl Upstreams {
     pub fn http_url(&self, server: &Key) -> Option<String> {
         match &self.targets.config(server)?.transport {
             TransportConfig::Http { url, .. } => Some(url.clone()),
-            TransportConfig::Stdio { .. } => None,
+            TransportConfig::Stdio { .. } | TransportConfig::DataAgent => None,
+        }
+    }
+
+    /// Replaces the registered data agents with the endpoints of those that are called over MCP. Each
+    /// has a target, also while it is not connected. Must be called inside a Tokio runtime.
+    pub fn set_data_agents(&self, agents: BTreeMap<Name, Option<String>>) {
+        self.targets.set_data_agents(agents);
+    }
+
+    /// Uses a connection for the calls of a data agent. It replaces a former one.
+    pub fn attach_agent(&self, session: &Arc<AgentSession>) {
+        self.targets.agents.attach(session);
+        self.check(&data_agent::target_id(session.name()));
+    }
+
+    /// Ends the use of a connection, unless another one has replaced it.
+    pub fn detach_agent(&self, session: &Arc<AgentSession>) {
+        if self.targets.agents.detach(session) {
+            self.check(&data_agent::target_id(session.name()));
+        }
+    }
+
+    /// The connection of a data agent.
+    pub fn data_agent(&self, name: &Name) -> Option<Arc<AgentSession>> {
+        self.targets.agents.find(name)
+    }
+
+    /// Records a heartbeat. `refusing`: the status of an agent that accepts no calls.
+    pub fn heartbeat(&self, session: &AgentSession, refusing: Option<&str>) {
+        if session.beat(refusing) {
+            self.check(&data_agent::target_id(session.name()));
         }
     }
 

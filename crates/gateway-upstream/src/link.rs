@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     a2a::AgentLink,
+    data_agent::DataAgentLink,
     error::{Error, Phase, ProtocolViolation},
     events::EventPublisher,
     handshake::UpstreamInfo,
@@ -32,6 +33,8 @@ pub(super) enum Link {
     Stdio(StdioLink),
     /// An A2A agent.
     Agent(Arc<AgentLink>),
+    /// A data agent.
+    DataAgent(DataAgentLink),
     /// The configuration is unusable, with the reason.
     Broken(TargetId, String),
 }
@@ -60,6 +63,7 @@ impl Link {
             TransportConfig::Stdio { .. } => {
                 Self::Stdio(StdioLink::start(start, Arc::clone(publisher), tasks))
             }
+            TransportConfig::DataAgent => Self::DataAgent(DataAgentLink::new(server, start.agents)),
         }
     }
 
@@ -72,13 +76,8 @@ impl Link {
     ) -> Result<(Reply, Era), Error> {
         match self {
             Self::Http(link) => link.request(outgoing, mirrored).await,
-            Self::Stdio(link) => {
-                let answer = Box::pin(link.request(outgoing)).await?;
-                if let (Some(request), (Reply::Result(result), _)) = (outgoing.request(), &answer) {
-                    request.context.buffer(result.get().len())?;
-                }
-                Ok(answer)
-            }
+            Self::Stdio(link) => buffered(outgoing, Box::pin(link.request(outgoing)).await?),
+            Self::DataAgent(link) => buffered(outgoing, Box::pin(link.request(outgoing)).await?),
             Self::Agent(link) => Box::pin(link.request(outgoing, mirrored)).await,
             Self::Broken(server, reason) => {
                 Err(Error::Unavailable { target: server.clone(), source: reason.as_str().into() })
@@ -94,7 +93,9 @@ impl Link {
                 Err(Error::Unavailable { target: server.clone(), source: reason.as_str().into() })
             }
             // The kind of the target selects the link.
-            Self::Http(_) | Self::Stdio(_) => Err(ProtocolViolation::NoCommonVersion.into()),
+            Self::Http(_) | Self::Stdio(_) | Self::DataAgent(_) => {
+                Err(ProtocolViolation::NoCommonVersion.into())
+            }
         }
     }
 
@@ -103,7 +104,7 @@ impl Link {
         let about = match self {
             Self::Http(link) => link.about(),
             Self::Stdio(link) => link.about(),
-            Self::Agent(_) | Self::Broken(..) => None,
+            Self::Agent(_) | Self::DataAgent(_) | Self::Broken(..) => None,
         };
         about.as_deref().cloned().unwrap_or_default()
     }
@@ -113,7 +114,7 @@ impl Link {
         match self {
             Self::Http(link) => link.listen(subscriptions).await,
             Self::Stdio(link) => link.listen(subscriptions).await,
-            Self::Agent(_) | Self::Broken(..) => {}
+            Self::Agent(_) | Self::DataAgent(_) | Self::Broken(..) => {}
         }
     }
 
@@ -132,6 +133,7 @@ impl Link {
                 Self::Http(link) => link.check().await,
                 Self::Agent(link) => link.check().await,
                 Self::Stdio(link) => link.check().await,
+                Self::DataAgent(link) => link.check(),
                 Self::Broken(..) => Ok(()),
             }
         };
@@ -153,6 +155,7 @@ impl Link {
             Self::Http(link) => link.era().map(Era::as_str),
             Self::Stdio(link) => link.era().map(Era::as_str),
             Self::Agent(link) => link.speaks(),
+            Self::DataAgent(_) => Some(DataAgentLink::PROTOCOL),
             Self::Broken(..) => None,
         }
     }
@@ -163,4 +166,12 @@ impl Link {
             link.close().await;
         }
     }
+}
+
+/// Reserves memory for the result of a caller's request.
+fn buffered(outgoing: &Outgoing<'_>, answer: (Reply, Era)) -> Result<(Reply, Era), Error> {
+    if let (Some(request), (Reply::Result(result), _)) = (outgoing.request(), &answer) {
+        request.context.buffer(result.get().len())?;
+    }
+    Ok(answer)
 }

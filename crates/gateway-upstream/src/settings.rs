@@ -72,6 +72,8 @@ pub enum TransportConfig {
         /// Maximum number of children, one per caller. `None`: all callers share one child.
         max_caller_children: Option<usize>,
     },
+    /// `agent.execute` on the connection of a data agent.
+    DataAgent,
 }
 
 impl TransportConfig {
@@ -79,7 +81,7 @@ impl TransportConfig {
     pub fn grant(&self) -> Option<Grant> {
         match self {
             Self::Http { auth, .. } => auth.as_ref().map(|auth| auth.grant),
-            Self::Stdio { .. } => None,
+            Self::Stdio { .. } | Self::DataAgent => None,
         }
     }
 }

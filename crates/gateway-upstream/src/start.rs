@@ -6,7 +6,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    definitions::Definitions, events::EventBus, subscriptions::Subscriptions, timing::Timing,
+    data_agent::DataAgents, definitions::Definitions, events::EventBus,
+    subscriptions::Subscriptions, timing::Timing,
 };
 use crate::{TargetConfig, UpstreamLimits};
 
@@ -19,4 +20,5 @@ pub(super) struct Start<'a> {
     pub(super) publish: &'a Arc<watch::Sender<Arc<Definitions>>>,
     pub(super) event_bus: &'a EventBus,
     pub(super) subscriptions: &'a Arc<Subscriptions>,
+    pub(super) agents: &'a Arc<DataAgents>,
 }

@@ -5,20 +5,21 @@
 //! restart: the gateway starts every target.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
 use foldhash::HashMap;
-use registry_core::Key;
+use registry_core::{Key, Name};
 use tokio::{runtime::Handle, sync::watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Error, TargetHealth, TargetState,
     concurrency::Load,
+    data_agent::{self, DataAgents},
     definitions::Definitions,
     events::EventBus,
     http::Client,
@@ -37,6 +38,9 @@ pub(super) struct TargetSet {
     routing: ArcSwap<Routing>,
     /// Serializes changes.
     changing: Mutex<()>,
+    /// The wanted targets.
+    wanted: Mutex<WantedTargets>,
+    pub(super) agents: Arc<DataAgents>,
     pub(super) event_bus: EventBus,
     publish: Arc<watch::Sender<Arc<Definitions>>>,
     watched: Mutex<HashMap<TargetId, Weak<Subscriptions>>>,
@@ -45,6 +49,14 @@ pub(super) struct TargetSet {
     stop: CancellationToken,
     /// The runtime of the targets.
     runtime: Handle,
+}
+
+/// The configured targets and the registered data agents.
+#[derive(Debug, Default)]
+struct WantedTargets {
+    configured: Vec<TargetConfig>,
+    limits: UpstreamLimits,
+    data_agents: BTreeMap<Name, Option<String>>,
 }
 
 type Entries = HashMap<TargetId, Entry>;
@@ -76,6 +88,8 @@ impl TargetSet {
             entries: ArcSwap::default(),
             routing: ArcSwap::default(),
             changing: Mutex::new(()),
+            wanted: Mutex::default(),
+            agents: Arc::default(),
             event_bus: EventBus::new(),
             publish: Arc::default(),
             watched: Mutex::default(),
@@ -184,8 +198,26 @@ impl TargetSet {
         health
     }
 
-    /// Replaces the targets. Unchanged ones keep running.
+    /// Replaces the configured targets. Unchanged ones keep running.
     pub(super) fn configure(&self, targets: &[TargetConfig], limits: UpstreamLimits) {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        targets.clone_into(&mut wanted.configured);
+        wanted.limits = limits;
+        self.start_wanted(&wanted);
+    }
+
+    /// Replaces the data agents.
+    pub(super) fn set_data_agents(&self, agents: BTreeMap<Name, Option<String>>) {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        if wanted.data_agents != agents {
+            wanted.data_agents = agents;
+            self.start_wanted(&wanted);
+        }
+    }
+
+    fn start_wanted(&self, wanted: &WantedTargets) {
+        let limits = wanted.limits;
+        let targets = &data_agent::with_agents(&wanted.configured, &wanted.data_agents)[..];
         let client = Client::new(targets, limits, self.tasks.clone());
         let entries = self.entries.load();
         let is_moved = |target: &&TargetConfig| {
@@ -275,6 +307,7 @@ impl TargetSet {
             publish: &self.publish,
             event_bus: &self.event_bus,
             subscriptions,
+            agents: &self.agents,
         };
         let _runtime = self.runtime.enter();
         TargetMode::Running(Target::start(&start, client, &self.tasks))

@@ -1,6 +1,7 @@
 //! The client side of the Sync stream, for every program that keeps a copy of a registry: gateways
 //! and relays. [`LedgerClient`] is the client of the ledger of budgets, [`UsageClient`] reports the
-//! usage of tools, and [`ApprovalClient`] forwards messages about approvals.
+//! usage of tools, [`ApprovalClient`] forwards messages about approvals, and [`RegistrationClient`]
+//! registers data agents.
 //!
 //! A [`Follower`] connects to one of several servers, sends the messages of a [`Follow`]
 //! implementation, passes the server's messages to it, and reconnects after an interruption. A
@@ -14,6 +15,7 @@ mod credentials;
 mod follow;
 mod follower;
 mod ledger;
+mod registration;
 mod registry_clock;
 mod session;
 mod stream;
@@ -23,6 +25,7 @@ mod usage;
 pub use self::{
     approval::ApprovalClient,
     ledger::{GatewayRecalls, LedgerClient},
+    registration::{RegistrationBatch, RegistrationClient, RegistrationError},
     usage::UsageClient,
 };
 pub use address::{InvalidAddress, MAX_SERVERS, addresses};

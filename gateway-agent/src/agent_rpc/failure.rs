@@ -1,12 +1,12 @@
 //! Errors of the gateway as errors of data agents.
 
 use agent_rpc::{Failure, Reason, envelope::Reply, execute::Execute};
-use axum::response::Response;
+use axum::{extract::ws::rejection::WebSocketUpgradeRejection, response::Response};
 use bytes::Bytes;
 use gateway_policy::Denial;
 use gateway_protocol::{
     content,
-    jsonrpc::{Id, Object},
+    jsonrpc::{Id, Object, code},
     mcp::{RawResult, ResultType},
 };
 use http::{HeaderMap, StatusCode};
@@ -19,6 +19,14 @@ use crate::{
     mcp::render::denial::DenialError,
     pipeline::{Directory, Error, Gateway, PolicyDenial, message},
 };
+
+/// An error of a method, or of its request.
+pub(super) enum Refused {
+    /// The answer has the status 200.
+    Failure(Failure),
+    /// The answer has its own status.
+    Request(Refusal),
+}
 
 /// An error with its HTTP status.
 pub(super) struct Refusal {
@@ -58,10 +66,31 @@ impl Refusal {
         IngressError::from(refusal).into()
     }
 
+    /// The error of a request that opens no WebSocket.
+    pub(super) fn upgrade(rejection: &WebSocketUpgradeRejection) -> Self {
+        Self {
+            failure: Failure::new(Reason::InvalidRequest, rejection.body_text()),
+            status: rejection.status(),
+            headers: HeaderMap::new(),
+            metric: "upgrade",
+        }
+    }
+
+    /// The error of a registration whose names belong to another owner.
+    pub(super) fn conflict(failure: Failure) -> Self {
+        let (status, headers) = (StatusCode::CONFLICT, HeaderMap::new());
+        Self { failure, status, headers, metric: "agent-id-taken" }
+    }
+
+    /// The body.
+    pub(super) fn write(&self, id: Option<Id<'_>>) -> Bytes {
+        Reply { id, trace_id: None, execution: None }.failure(&self.failure)
+    }
+
     /// The response.
     pub(super) fn respond(self, id: Option<Id<'_>>) -> Response {
-        let reply = Reply { id, trace_id: None, execution: None };
-        self.respond_with(|failure| reply.failure(failure))
+        let body = self.write(id);
+        self.respond_with(|_| body)
     }
 
     /// The response with another form of the error.
@@ -84,7 +113,7 @@ pub(super) fn of_call(
     let (agent_id, function) = (call.agent_id.as_str(), &*call.function);
     let failure = of_tool(&format!("{agent_id}.{function}"), error, "/input");
     // A function that the caller may not use has the error of an unknown one.
-    if failure.is(Reason::FunctionNotFound) {
+    if matches!(error, Error::Denied(_)) && failure.is(Reason::FunctionNotFound) {
         if Directory::of(gateway, caller).has_function_of(agent_id) {
             return Failure::function_not_found(agent_id, function);
         }
@@ -137,6 +166,10 @@ fn of_upstream(error: &gateway_upstream::Error) -> Reason {
     use gateway_upstream::Error as Upstream;
     match error {
         Upstream::Timeout { .. } => Reason::Timeout,
+        // A data agent reports its own errors with these codes.
+        Upstream::Rpc { code: code::METHOD_NOT_FOUND, .. } => Reason::FunctionNotFound,
+        Upstream::Rpc { code: code::INVALID_PARAMS, .. } => Reason::InvalidParams,
+        Upstream::Rpc { code, .. } if *code == Reason::Timeout.code() => Reason::Timeout,
         Upstream::NotConfigured { .. }
         | Upstream::Stopped { .. }
         | Upstream::Unavailable { .. }
@@ -151,7 +184,7 @@ fn of_upstream(error: &gateway_upstream::Error) -> Reason {
 }
 
 /// The denial of a policy, with the code and the data of `tools/call`.
-fn denied(denial: &PolicyDenial) -> Failure {
+pub(super) fn denied(denial: &PolicyDenial) -> Failure {
     let DenialError { code, message, data } = DenialError::new(denial);
     let mut failure = Failure::new(Reason::ToolError, message);
     failure.code = code;

@@ -2,4 +2,4 @@
 
 mod calls;
 mod governed_paths;
-mod harness;
+pub(crate) mod harness;

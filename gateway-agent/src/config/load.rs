@@ -18,8 +18,8 @@ use registry_tls::ServerFiles;
 
 use super::{
     Args, CONTRACT_MODES, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_HOPS, DEFAULT_REQUEST_BYTES,
-    DENIAL_FORMS, InvalidConfig, Problem, RegistryConfig, VIOLATION_MODES, ancestors, credentials,
-    identity, mcp_servers, observability, origins,
+    DENIAL_FORMS, InvalidConfig, Problem, REGISTRATION_MODES, RegistryConfig, VIOLATION_MODES,
+    ancestors, credentials, identity, mcp_servers, observability, origins,
     problem::Problems,
     read::Section,
     scope, staleness, target, tls, tool_limits, tools,
@@ -28,6 +28,7 @@ use super::{
 use crate::{
     files::read_text,
     pipeline::{AgentBridges, DenialForm, PushSettings, ToolLimits},
+    registrations::{DataAgentSettings, SelfRegistration},
     seal,
     source::{InvalidSource, Source, SourceConfig},
     startup::StartupValidation,
@@ -132,7 +133,8 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let session_key_file = session_key_file(&root);
     let denials = denials(&root);
     let (a2a_url, push) = a2a(&root);
-    let agents = agents(&root);
+    let source = registry.as_ref().map(|registry| &registry.source.address);
+    let (agents, data_agents) = agents(&root, source);
     let allowed_origins = root.parsed("allowedOrigins", origins::origin);
     let allowed_hosts = root.parsed("allowedHosts", origins::host);
     root.finish();
@@ -162,6 +164,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         a2a_url,
         push,
         agents,
+        data_agents,
         admin,
         tracing,
     })
@@ -206,12 +209,22 @@ fn a2a(root: &Section<'_>) -> (Option<String>, Option<PushSettings>) {
     (url, push)
 }
 
-fn agents(root: &Section<'_>) -> AgentBridges {
+fn agents(root: &Section<'_>, source: Option<&Source>) -> (AgentBridges, DataAgentSettings) {
     let section = root.section("agents");
     let as_tools = section.switch("asTools", false);
     let of_tools = section.switch("ofTools", false);
+    let default = SelfRegistration::default();
+    let registration = section.choice("selfRegistration", REGISTRATION_MODES, default);
+    if registration != SelfRegistration::Off
+        && matches!(source, Some(Source::Http(_) | Source::File(_)))
+    {
+        let message = "selfRegistration needs a registry: set registry.source to \
+                       grpc(s)://host:port, or start with --mcp-servers FILE";
+        section.problem(message);
+    }
+    let endpoints = section.parsed("endpoints", origins::origin);
     section.finish();
-    AgentBridges { as_tools, of_tools }
+    (AgentBridges { as_tools, of_tools }, DataAgentSettings { registration, endpoints })
 }
 
 /// Reads the file once, so that an invalid file is a problem of the configuration.

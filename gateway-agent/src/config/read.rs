@@ -185,7 +185,11 @@ impl<'a> Field<'a> {
     }
 
     pub(super) fn choice<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
-        let text = self.text()?;
+        let text = match &self.node.value {
+            // YAML 1.1 reads `off` as a boolean.
+            Value::Bool(false) if words.iter().any(|(word, _)| *word == "off") => "off".to_owned(),
+            _ => self.text()?,
+        };
         let found = words.iter().find(|(word, _)| *word == text);
         if found.is_none() {
             let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();

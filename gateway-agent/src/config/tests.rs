@@ -473,6 +473,15 @@ fn meaningless_combinations_are_rejected() {
     assert_eq!(config.agents, AgentBridges::default());
     let config = parse(&format!("{DEFAULTS}\nagents: {{ asTools: true, ofTools: true }}")).unwrap();
     assert_eq!(config.agents, AgentBridges { as_tools: true, of_tools: true });
+    assert_eq!(config.data_agents, DataAgentSettings::default());
+    let config = parse(&format!(
+        "{DEFAULTS}\nagents: {{ selfRegistration: review, endpoints: ['https://a.example'] }}"
+    ));
+    let expected = DataAgentSettings {
+        registration: SelfRegistration::Review,
+        endpoints: vec!["https://a.example".to_owned()],
+    };
+    assert_eq!(config.unwrap().data_agents, expected);
 }
 
 #[test]

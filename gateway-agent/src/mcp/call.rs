@@ -1,6 +1,6 @@
 //! `tools/call`.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use gateway_protocol::mcp::{Era, Method};
 use gateway_upstream::ClientChannel;
@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{
     Endpoint, Rejection,
+    agent_execute::{self, FunctionCall},
     exchange::{Exchange, PendingCall, RenderResponse},
     incoming::Incoming,
     inputs,
@@ -29,22 +30,36 @@ pub(super) async fn serve(
     let Some(tool) = incoming.text("name") else {
         return Err(Rejection::Params { what: "params.name must be a string" });
     };
-    let context = requester::context(incoming, &requester)?;
+    let mut context = requester::context(incoming, &requester)?;
     let response_context =
         requester::response_context(incoming, &requester, &context, (Method::CallTool, &tool));
     if let Some(handle) = inputs::handle(endpoint, incoming) {
         pipeline::check_call_scopes(&endpoint.gateway, &requester.caller, &tool)?;
         return Ok(inputs::resume(endpoint, incoming, (response_context, &handle)).respond().await);
     }
+    let function = agent_execute::read(&endpoint.gateway, &tool, incoming.param("arguments"))?;
+    let (tool, called) = match function {
+        Some(FunctionCall { tool, input, task_id }) => {
+            context.meta.push(task_id);
+            let name = tool.as_str().into();
+            let arguments = Some(input);
+            let called = ToolCall { name, arguments, mcp_headers: None, takes_tasks: false };
+            (Cow::Owned(tool), called)
+        }
+        None => {
+            let called = ToolCall {
+                name: tool.as_ref().into(),
+                arguments: argument(incoming),
+                mcp_headers: (requester.era == Era::Modern).then(|| incoming.param_headers()),
+                takes_tasks: requester.takes_tasks,
+            };
+            (tool, called)
+        }
+    };
     let (side, meanwhile) = ClientChannel::open();
     let call = Invocation {
         caller: requester.caller.clone(),
-        target: Target::Tool(ToolCall {
-            name: tool.as_ref().into(),
-            arguments: argument(incoming),
-            mcp_headers: (requester.era == Era::Modern).then(|| incoming.param_headers()),
-            takes_tasks: requester.takes_tasks,
-        }),
+        target: Target::Tool(called),
         params: incoming.other_params(&["name", "arguments"]),
         context,
         client: Some(side),

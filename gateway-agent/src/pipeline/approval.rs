@@ -188,7 +188,7 @@ pub(crate) async fn withdraw(
 }
 
 /// The reason to reject a call whose request is not approved.
-fn reason(status: RequestStatus) -> Reason {
+pub(super) fn reason(status: RequestStatus) -> Reason {
     let RequestStatus { id, state, ends_at, denial, uncertain, page, .. } = status;
     match state {
         State::Pending => Reason::ApprovalRequired(Some(Box::new(MissingApproval {
@@ -213,6 +213,16 @@ fn reason(status: RequestStatus) -> Reason {
 /// The account of a caller: the subject of its token, else its agent, else the holder of its
 /// certificate. Callers without an identity share one account.
 fn account(gateway: &Gateway, claim: &CallerIdentity) -> Principal {
+    let snapshot = gateway.views().now();
+    let is_registered = |agent: &str| task::is_registered(&snapshot.catalog, agent);
+    account_of(&snapshot.named(claim), is_registered)
+}
+
+/// The account of a caller, by the agents that count as its identity.
+pub(super) fn account_of(
+    claim: &CallerIdentity,
+    is_registered: impl Fn(&str) -> bool,
+) -> Principal {
     let of = |issuer: &str, subject: &str, person: Option<&str>| Principal {
         issuer: issuer.to_owned(),
         subject: subject.to_owned(),
@@ -229,9 +239,7 @@ fn account(gateway: &Gateway, claim: &CallerIdentity) -> Principal {
             return account;
         }
     }
-    let snapshot = gateway.views().now();
-    let named = snapshot.named(claim);
-    match named.principal(|agent| task::is_registered(&snapshot.catalog, agent)) {
+    match claim.principal(is_registered) {
         Some(Owner::Subject { issuer, subject }) => of(issuer, subject, None),
         Some(Owner::Agent(agent)) => of(AGENT, agent, None),
         Some(Owner::Certificate(name)) => of(CERTIFICATE, name, None),

@@ -23,6 +23,7 @@ use crate::{
         identify,
     },
     inspection::Inspections,
+    registrations::Registrations,
     seal::Sealer,
     spending::Spending,
     trace::Tracer,
@@ -91,6 +92,8 @@ pub struct GatewayParts {
     pub spending: Arc<Spending>,
     /// The approvals of calls.
     pub approvals: Arc<CallApprovals>,
+    /// Stores the registrations of data agents.
+    pub registrations: Arc<Registrations>,
     /// Counts calls for the registry. `None` without a registry.
     pub usage: Option<Arc<Usage>>,
     /// Seals the ids of sessions and tasks.
@@ -205,6 +208,11 @@ impl Gateway {
     /// The approvals of calls.
     pub(crate) fn approvals(&self) -> &Arc<CallApprovals> {
         &self.parts.approvals
+    }
+
+    /// Stores the registrations of data agents.
+    pub(crate) fn registrations(&self) -> &Registrations {
+        &self.parts.registrations
     }
 
     /// Counts calls for the registry. `None` without a registry.

@@ -6,7 +6,9 @@ use gateway_policy::{RuntimeValidation, ToolSelector};
 use gateway_upstream::{Addresses, UpstreamLimits};
 use registry_core::{Document, Key};
 
-use crate::{identity::settings::IdentityConfig, origin::OriginPolicy};
+use crate::{
+    identity::settings::IdentityConfig, origin::OriginPolicy, registrations::DataAgentSettings,
+};
 
 /// Settings of all operations. A configuration reload replaces them.
 #[derive(Debug, Clone)]
@@ -25,6 +27,8 @@ pub struct Settings {
     pub push: Option<PushSettings>,
     /// The bridges between MCP and A2A.
     pub agents: AgentBridges,
+    /// The registration of data agents.
+    pub data_agents: DataAgentSettings,
     /// The policy of `--approve`.
     pub own_policy: Option<Arc<Document>>,
     /// Maximum number of gateways that a message of A2A passes (`limits.hops`).

@@ -4,7 +4,7 @@
 //! HTTP/2 is selected by ALPN, or without TLS by its preface (prior knowledge). All routes are
 //! available in both versions.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{any::Any, convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, extract::ConnectInfo};
 use gateway_upstream::WorkerRuntimes;
@@ -33,7 +33,7 @@ use super::{
     minimum_rate::{MinimumRate, MinimumRateStream},
     open_requests::{CountedBody, OpenRequests},
 };
-use crate::{capacity, health, identity::credential::PeerCertificate};
+use crate::{capacity, health, identity::credential::PeerCertificate, ingress::UpgradeSlot};
 
 /// Timeout of a request head, and so the idle timeout of a connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -177,9 +177,13 @@ impl Connection {
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let peer = self.peer;
-        let service = self.router.map_request(move |mut request: Request<Incoming>| {
+        let Self { router, peer, abort, slot, .. } = self;
+        // An upgraded connection keeps its place when this function returns.
+        let place: Arc<dyn Any + Send + Sync> = Arc::new(slot);
+        let upgrade_slot = UpgradeSlot::new(&place, abort.clone());
+        let service = router.map_request(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
+            request.extensions_mut().insert(upgrade_slot.clone());
             if let Some(certificate) = certificate.clone() {
                 request.extensions_mut().insert(certificate);
             }
@@ -198,14 +202,14 @@ impl Connection {
             });
             let service = TowerToHyperService::new(service);
             let connection = watcher.watch(http2_settings().serve_connection(stream, service));
-            self.abort.run_until_cancelled(until_idle(connection, &open)).await
+            abort.run_until_cancelled(until_idle(connection, &open)).await
         } else {
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
                 .max_header_size(HEAD_BYTES as usize);
             let connection = http.serve_connection(stream, TowerToHyperService::new(service));
-            self.abort.run_until_cancelled(watcher.watch(connection)).await
+            abort.run_until_cancelled(watcher.watch(connection.with_upgrades())).await
         };
         if let Some(Err(e)) = served {
             tracing::debug!(%peer, "a connection failed: {e}");

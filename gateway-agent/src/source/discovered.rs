@@ -1,4 +1,5 @@
-//! The catalog of a gateway without a registry: the discovered MCP servers of `mcpServers`.
+//! The catalog of a gateway without a registry: the discovered MCP servers of `mcpServers`, and the
+//! data agents that registered themselves.
 //!
 //! The lists of each server become its registration, which replaces the previous one. A server that
 //! was not reached yet keeps the registration of the last run. The registry file next to the cache
@@ -34,7 +35,7 @@ use super::{
     content::{ContentRejected, PLAIN_REGISTRY},
     loader::ContentLoader,
 };
-use crate::feed::Feed;
+use crate::{feed::Feed, registrations::LocalAgents};
 
 /// `metadata.managedBy` of discovered documents.
 const MANAGER: &str = "discovered";
@@ -86,6 +87,8 @@ impl DiscoveredServer {
             TransportConfig::Stdio { command, args, cwd, .. } => {
                 json!([command, args, cwd]).to_string()
             }
+            // A servers file has no data agents.
+            TransportConfig::DataAgent => String::new(),
         };
         Digest::compute(format!("{text} {has_prefix}").as_bytes()).to_string()
     }
@@ -95,6 +98,7 @@ impl DiscoveredServer {
 #[derive(Debug)]
 pub struct Discovery {
     config: watch::Receiver<Arc<DiscoveryConfig>>,
+    agents: watch::Receiver<LocalAgents>,
     upstreams: Arc<Upstreams>,
     /// The path of the registry file.
     file: PathBuf,
@@ -105,7 +109,7 @@ pub struct Discovery {
     /// The logged conflicts.
     reported: BTreeSet<Conflict>,
     /// The input of the last registration.
-    seen: Option<(Arc<Definitions>, Arc<DiscoveryConfig>)>,
+    seen: Option<(Arc<Definitions>, Arc<DiscoveryConfig>, LocalAgents)>,
     written: Option<Vec<u8>>,
     /// Whether a failed write was logged.
     has_write_failed: bool,
@@ -129,14 +133,16 @@ struct KnownServer {
 
 impl Discovery {
     /// Creates the discovery of servers among the upstreams. `file` is the path of the registry
-    /// file.
+    /// file, and `agents` are the registered data agents.
     pub fn new(
         config: watch::Receiver<Arc<DiscoveryConfig>>,
+        agents: watch::Receiver<LocalAgents>,
         upstreams: Arc<Upstreams>,
         file: PathBuf,
     ) -> Self {
         Self {
             config,
+            agents,
             upstreams,
             file,
             known: HashMap::new(),
@@ -171,16 +177,18 @@ impl Discovery {
     /// Follows the servers until the source is stopped.
     pub(super) async fn follow(mut self, feed: Feed) -> Result<(), ContentRejected> {
         let mut definitions = self.upstreams.definitions();
-        let mut config = self.config.clone();
+        let (mut config, mut agents) = (self.config.clone(), self.agents.clone());
         let mut loader = self.loader(&feed);
         loop {
             definitions.borrow_and_update();
             config.borrow_and_update();
+            agents.borrow_and_update();
             self.list_idle_servers(&feed.cache.current());
             self.register(&mut loader, &feed).await?;
             tokio::select! {
                 _ = definitions.changed() => sleep(PAUSE).await,
                 Ok(()) = config.changed() => {}
+                Ok(()) = agents.changed() => {}
                 () = sleep(INTERVAL) => {}
                 () = feed.stop.cancelled() => return Ok(()),
             }
@@ -231,17 +239,20 @@ impl Discovery {
     ) -> Result<(), ContentRejected> {
         let definitions = self.upstreams.definitions().borrow().clone();
         let config = self.config.borrow().clone();
-        let is_same = self.seen.as_ref().is_some_and(|(listed, configured)| {
-            Arc::ptr_eq(listed, &definitions) && Arc::ptr_eq(configured, &config)
+        let agents = self.agents.borrow().clone();
+        let is_same = self.seen.as_ref().is_some_and(|(listed, configured, registered)| {
+            Arc::ptr_eq(listed, &definitions)
+                && Arc::ptr_eq(configured, &config)
+                && Arc::ptr_eq(registered, &agents)
         });
         if is_same {
             loader.unchanged();
             return Ok(());
         }
-        let draft = self.draft(&definitions, &config, &feed.cache.current());
+        let draft = self.draft((&definitions, &config), &agents, &feed.cache.current());
         let bytes = draft.write();
         if self.written.as_ref() == Some(&bytes) {
-            self.seen = Some((definitions, config));
+            self.seen = Some((definitions, config, agents));
             loader.unchanged();
             return Ok(());
         }
@@ -262,7 +273,7 @@ impl Discovery {
         let (servers, tools) = (draft.servers.len(), draft.tools.len());
         tracing::info!(servers, tools, "serving discovered MCP servers");
         self.has_write_failed = false;
-        self.seen = Some((definitions, config));
+        self.seen = Some((definitions, config, agents));
         self.written = Some(bytes);
         Ok(())
     }
@@ -270,8 +281,8 @@ impl Discovery {
     /// The registrations of all servers, in the order of the file.
     fn draft(
         &mut self,
-        definitions: &Definitions,
-        config: &DiscoveryConfig,
+        (definitions, config): (&Definitions, &DiscoveryConfig),
+        agents: &LocalAgents,
         catalog: &Catalog,
     ) -> Draft {
         self.known.retain(|id, _| config.servers.iter().any(|server| server.id == *id));
@@ -282,6 +293,9 @@ impl Discovery {
                 None => registered(catalog, server, config.has_prefix).unwrap_or_default(),
             };
             conflicts.extend(all.add(&server.id.name, draft));
+        }
+        for (name, draft) in agents.iter() {
+            conflicts.extend(all.add(name, draft.clone()));
         }
         conflicts.retain(|conflict| self.reported.insert(conflict.clone()));
         if let Some(summary) = summary(&conflicts) {
@@ -479,12 +493,14 @@ mod tests {
         definitions.replace(&id, Lists { tools, features, transport: transport_of_lists });
         let upstreams = Upstreams::start(&[], UpstreamLimits::default());
         let (_sender, config) = watch::channel(Arc::default());
-        let mut discovery = Discovery::new(config, upstreams, PathBuf::new());
+        let (_agents, agents) = watch::channel(LocalAgents::default());
+        let mut discovery = Discovery::new(config, agents, upstreams, PathBuf::new());
         let mut registered_tools = |url: &str| {
             let server = DiscoveredServer { id: id.clone(), transport: transport(url) };
             let config = DiscoveryConfig { servers: vec![server], ..DiscoveryConfig::default() };
             let catalog = Catalog::empty(RegistryId::new(PLAIN_REGISTRY));
-            discovery.draft(&definitions, &config, &catalog).tools.len()
+            let agents = LocalAgents::default();
+            discovery.draft((&definitions, &config), &agents, &catalog).tools.len()
         };
         assert_eq!(registered_tools("http://127.0.0.1:1/old"), 1);
         assert_eq!(registered_tools("http://127.0.0.1:1/new"), 0);

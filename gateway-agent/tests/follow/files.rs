@@ -46,7 +46,8 @@ impl Watching {
         let ended = tokio::spawn(async move {
             let upstreams = Upstreams::start(&[], config.limits);
             let servers = watch::channel(Arc::default()).1;
-            let discovery = Discovery::new(servers, upstreams, PathBuf::new());
+            let agents = watch::channel(Arc::default()).1;
+            let discovery = Discovery::new(servers, agents, upstreams, PathBuf::new());
             source::follow(&config.registry.source, config.name, discovery, feed).await
         });
         Self { cache, status, stop, ended }

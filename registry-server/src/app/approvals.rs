@@ -260,7 +260,8 @@ impl Approvals {
         let is_in_force = |demand: &Demand| self.is_in_force(&catalog, demand);
         Current {
             owners: owners(&catalog, call),
-            is_current: is_usable(&catalog, call) && call.demands.iter().all(is_in_force),
+            is_current: call.is_registration()
+                || is_usable(&catalog, call) && call.demands.iter().all(is_in_force),
         }
     }
 

@@ -90,6 +90,7 @@ impl Merged {
         self.draft.schemas.append(&mut draft.schemas);
         self.draft.servers.append(&mut draft.servers);
         self.draft.tools.append(&mut draft.tools);
+        self.draft.agents.append(&mut draft.agents);
         conflicts
     }
 }

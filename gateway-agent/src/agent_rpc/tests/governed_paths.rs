@@ -51,3 +51,21 @@ async fn execute_of_orchestrator_is_inspected() {
     assert!(!answer.to_string().contains(secret), "{answer}");
     assert!(bench.calls().is_empty());
 }
+
+#[tokio::test]
+async fn input_and_result_are_inspected() {
+    for direction in ["arguments", "results"] {
+        let rules =
+            policy("inspect", json!({ "inspection": { direction: { "contact": "block" } } }));
+        let bench = start([rules]).await;
+        let answer = called(&bench, "echo", r#"{"n":1,"to":"ann@example.com"}"#).await;
+        let error = &answer["error"];
+        assert_eq!(
+            (&error["code"], &error["data"]["reason"]),
+            (&json!(-32002), &json!("PII_DETECTED")),
+            "{answer}"
+        );
+        assert!(!answer.to_string().contains("ann@example.com"), "{answer}");
+        assert_eq!(bench.calls().is_empty(), direction == "arguments");
+    }
+}

@@ -33,7 +33,7 @@ pub(super) async fn start(policies: impl IntoIterator<Item = Registered>) -> Ben
 }
 
 /// The body of a call without an id.
-pub(super) fn execute(agent_id: &str, function: &str, input: &str) -> String {
+pub(crate) fn execute(agent_id: &str, function: &str, input: &str) -> String {
     format!(
         r#"{{"method":"agent.execute","params":{{"agent_id":"{agent_id}","function":"{function}","input":{input},"meta":{{"task_id":"t-1"}}}}}}"#
     )
@@ -41,23 +41,37 @@ pub(super) fn execute(agent_id: &str, function: &str, input: &str) -> String {
 
 /// Sends a body to `/rpc` as the agent `a`.
 pub(super) async fn sent(bench: &Bench, body: String) -> (StatusCode, String) {
-    sent_to(bench, "/rpc", body).await
+    posted(bench, Some("a"), body).await
 }
 
 /// The answer to a call over `/execute`.
 pub(super) async fn executed(bench: &Bench, body: &str) -> Value {
-    let (status, text) = sent_to(bench, "/execute", body.to_owned()).await;
+    let (status, text) = sent_to(bench, "/execute", (Some("a"), body.to_owned())).await;
     assert_eq!(status, StatusCode::OK, "{text}");
     serde_json::from_str(&text).unwrap()
 }
 
-async fn sent_to(bench: &Bench, path: &str, body: String) -> (StatusCode, String) {
-    let request = Request::post(path)
+/// Sends a body as an agent, or as an unknown caller.
+pub(crate) async fn posted(
+    bench: &Bench,
+    agent: Option<&str>,
+    body: String,
+) -> (StatusCode, String) {
+    sent_to(bench, "/rpc", (agent, body)).await
+}
+
+async fn sent_to(
+    bench: &Bench,
+    path: &str,
+    (agent, body): (Option<&str>, String),
+) -> (StatusCode, String) {
+    let mut request = Request::post(path)
         .header("host", "localhost:7080")
-        .header("content-type", "application/json")
-        .header("x-agent-name", "a")
-        .body(Body::from(body))
-        .unwrap();
+        .header("content-type", "application/json");
+    if let Some(agent) = agent {
+        request = request.header("x-agent-name", agent);
+    }
+    let request = request.body(Body::from(body)).unwrap();
     let router = AgentRpc::new(bench.handle.clone()).router();
     let response = router.oneshot(request).await.unwrap();
     let status = response.status();

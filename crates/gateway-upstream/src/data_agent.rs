@@ -1,0 +1,169 @@
+//! Data agents: agents that registered themselves. The gateway calls them with `agent.execute` on the
+//! connection that they opened.
+//!
+//! A target of a data agent exists as long as the agent is registered, also without a connection. Its
+//! list of tools has the functions of the registration.
+
+mod connection;
+mod link;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use foldhash::HashMap;
+use gateway_protocol::naming::Prefix;
+use registry_core::{Kind, Name};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+pub use self::connection::AgentConnection;
+pub(super) use self::link::DataAgentLink;
+use crate::{Addresses, TargetConfig, TargetId, TransportConfig};
+
+/// Missed heartbeats after which an agent is unavailable.
+const MISSED: u32 = 2;
+
+/// The registration of a data agent on a connection.
+#[derive(Debug)]
+pub struct AgentDescription {
+    /// The name of its server and the id of the agent.
+    pub name: Name,
+    /// The functions as a page of `tools/list`.
+    pub functions: Box<RawValue>,
+    /// Maximum duration of a call. `None`: that of all calls.
+    pub call_timeout: Option<Duration>,
+    /// The interval of heartbeats.
+    pub heartbeat_interval: Duration,
+}
+
+/// A data agent on a connection.
+#[derive(Debug)]
+pub struct AgentSession {
+    description: AgentDescription,
+    connection: Arc<AgentConnection>,
+    health: Mutex<AgentHealth>,
+}
+
+/// The last heartbeat of an agent. The registration counts as one.
+#[derive(Debug)]
+struct AgentHealth {
+    heard: Instant,
+    /// The reported status if the agent accepts no calls.
+    refusing: Option<Box<str>>,
+}
+
+impl AgentSession {
+    /// Creates the session of an agent that has just registered.
+    pub fn new(description: AgentDescription, connection: &Arc<AgentConnection>) -> Arc<Self> {
+        let health = AgentHealth { heard: Instant::now(), refusing: None };
+        let (connection, health) = (Arc::clone(connection), Mutex::new(health));
+        Arc::new(Self { description, connection, health })
+    }
+
+    /// The name of the agent.
+    pub fn name(&self) -> &Name {
+        &self.description.name
+    }
+
+    /// Records a heartbeat. `refusing`: the status of an agent that accepts no calls. Returns whether
+    /// the agent became available or unavailable.
+    pub fn beat(&self, refusing: Option<&str>) -> bool {
+        let mut health = self.health();
+        let was_available = self.problem(&health).is_none();
+        *health = AgentHealth { heard: Instant::now(), refusing: refusing.map(Into::into) };
+        was_available != refusing.is_none()
+    }
+
+    /// The reason why the agent is unavailable.
+    fn unavailable(&self) -> Option<String> {
+        self.problem(&self.health())
+    }
+
+    fn problem(&self, health: &AgentHealth) -> Option<String> {
+        if self.connection.is_closed() {
+            return Some("the agent disconnected".to_owned());
+        }
+        if let Some(status) = &health.refusing {
+            return Some(format!("the agent reports the status `{status}`"));
+        }
+        let limit = self.description.heartbeat_interval.saturating_mul(MISSED);
+        (health.heard.elapsed() > limit).then(|| {
+            let interval = self.description.heartbeat_interval;
+            format!("the agent missed {MISSED} heartbeats, which are due every {interval:?}")
+        })
+    }
+
+    fn health(&self) -> MutexGuard<'_, AgentHealth> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The connected data agents.
+#[derive(Debug, Default)]
+pub(super) struct DataAgents(Mutex<HashMap<Name, Arc<AgentSession>>>);
+
+impl DataAgents {
+    /// The session of an agent.
+    pub(super) fn find(&self, name: &Name) -> Option<Arc<AgentSession>> {
+        self.lock().get(name).cloned()
+    }
+
+    /// Adds a session. It replaces a former one of the agent.
+    pub(super) fn attach(&self, session: &Arc<AgentSession>) {
+        self.lock().insert(session.name().clone(), Arc::clone(session));
+    }
+
+    /// Removes a session, unless another one has replaced it. Returns whether it was removed.
+    pub(super) fn detach(&self, session: &Arc<AgentSession>) -> bool {
+        let mut sessions = self.lock();
+        let is_same = sessions.get(session.name()).is_some_and(|it| Arc::ptr_eq(it, session));
+        if is_same {
+            sessions.remove(session.name());
+        }
+        is_same
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Name, Arc<AgentSession>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The target of all versions of a data agent.
+pub(super) fn target_id(name: &Name) -> TargetId {
+    TargetId { kind: Kind::Server, name: name.clone(), version: None }
+}
+
+/// The configured targets, and those of the data agents that have no configured one.
+pub(super) fn with_agents(
+    targets: &[TargetConfig],
+    agents: &BTreeMap<Name, Option<String>>,
+) -> Vec<TargetConfig> {
+    let is_configured = |name: &Name| {
+        let of_server = |id: &TargetId| id.kind == Kind::Server && id.name == *name;
+        targets.iter().any(|target| of_server(&target.server))
+    };
+    let own = agents.iter().filter(|(name, _)| !is_configured(name));
+    let own = own.map(|(name, endpoint)| TargetConfig {
+        server: target_id(name),
+        prefix: Prefix::of_server(name.as_str()),
+        exposes: None,
+        tenant: None,
+        transport: match endpoint {
+            None => TransportConfig::DataAgent,
+            Some(url) => TransportConfig::Http {
+                url: url.clone(),
+                headers: BTreeMap::new(),
+                auth: None,
+                tls: None,
+                addresses: Addresses::Usual,
+                is_grpc: false,
+            },
+        },
+        timeout: None,
+        auto_start: true,
+    });
+    targets.iter().cloned().chain(own).collect()
+}

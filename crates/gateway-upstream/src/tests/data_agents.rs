@@ -1,0 +1,197 @@
+//! Calls of a data agent on its connection, and its availability.
+
+use agent_rpc::envelope::{Message, read_message};
+use bytes::Bytes;
+use gateway_protocol::jsonrpc::Limits;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::*;
+
+/// The agent side of a connection.
+struct Agent {
+    session: Arc<AgentSession>,
+    connection: Arc<AgentConnection>,
+    queue: mpsc::Receiver<Bytes>,
+}
+
+impl Agent {
+    /// Registers the agent `under-test` with the function `t`.
+    fn attach(upstreams: &Upstreams, call_timeout: Option<Duration>) -> Self {
+        let (connection, queue) = AgentConnection::new();
+        let functions = RawValue::from_string(format!(r#"{{"tools":{TOOLS}}}"#)).unwrap();
+        let description = AgentDescription {
+            name: key().name,
+            functions,
+            call_timeout,
+            heartbeat_interval: Duration::from_mins(1),
+        };
+        let session = AgentSession::new(description, &connection);
+        upstreams.attach_agent(&session);
+        Self { session, connection, queue }
+    }
+
+    /// The next request of the gateway.
+    async fn received(&mut self) -> Value {
+        serde_json::from_slice(&self.queue.recv().await.unwrap()).unwrap()
+    }
+
+    fn answers(&self, body: &Value) {
+        let text = body.to_string();
+        let message = read_message(text.as_bytes(), Limits::with_max_bytes(64 * 1024)).unwrap();
+        let Message::Answer(answer) = message else { panic!("{body} is no answer") };
+        self.connection.answer(&answer);
+    }
+}
+
+fn started() -> Arc<Upstreams> {
+    let upstreams = Upstreams::start_with(&[], limits(), TIMING);
+    upstreams.set_data_agents([(key().name, None)].into());
+    upstreams
+}
+
+async fn connected(call_timeout: Option<Duration>) -> (Arc<Upstreams>, Agent) {
+    let upstreams = started();
+    let agent = Agent::attach(&upstreams, call_timeout);
+    upstreams.until_up().await;
+    (upstreams, agent)
+}
+
+#[tokio::test]
+async fn call_is_sent_on_connection_and_matched_by_id() {
+    let (upstreams, mut agent) = connected(None).await;
+    assert_eq!(upstreams.listed(), ["t"]);
+    let agent_side = async {
+        let [first, second] = [agent.received().await, agent.received().await];
+        assert_eq!(first["method"], "agent.execute");
+        assert_eq!(
+            (&first["params"]["agent_id"], &first["params"]["function"]),
+            (&json!("under-test"), &json!("t"))
+        );
+        assert!(first["params"]["meta"]["task_id"].is_string(), "{first}");
+        for request in [second, first] {
+            let input = request["params"]["input"].clone();
+            agent.answers(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": input }));
+        }
+    };
+    let [one, two] = [r#"{"n":1}"#, r#"{"n":2}"#];
+    let (one, two, ()) =
+        tokio::join!(upstreams.must_call(one), upstreams.must_call(two), agent_side);
+    for (result, n) in [(one, 1), (two, 2)] {
+        let result: Value = serde_json::from_str(&result).unwrap();
+        assert_eq!(result["structuredContent"], json!({ "n": n }));
+    }
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn errors_of_agent_are_results_or_keep_their_code() {
+    let (upstreams, mut agent) = connected(None).await;
+    for (code, is_result) in [(-32000, true), (-32601, false), (-32602, false)] {
+        let agent_side = async {
+            let request = agent.received().await;
+            let error = json!({ "code": code, "message": "no" });
+            agent.answers(&json!({ "id": request["id"], "error": error }));
+        };
+        let (outcome, ()) = tokio::join!(upstreams.try_call("{}"), agent_side);
+        match outcome {
+            Ok(result) => assert!(is_result && result.is_error, "{code}"),
+            Err(Error::Rpc { code: found, .. }) => assert!(!is_result && found == code),
+            Err(other) => panic!("{code}: {other}"),
+        }
+    }
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn late_answer_is_dropped() {
+    let (upstreams, mut agent) = connected(Some(Duration::from_millis(20))).await;
+    let late = upstreams.try_call("{}").await.unwrap_err();
+    assert!(matches!(late, Error::Timeout { phase: Phase::Call, after_ms: 20 }), "{late}");
+    let request = agent.received().await;
+    assert!(agent.connection.is_idle());
+    agent.answers(&json!({ "id": request["id"], "result": {} }));
+    agent.answers(&json!({ "id": "never sent", "result": {} }));
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn disconnect_fails_pending_calls_and_marks_target() {
+    let (upstreams, mut agent) = connected(None).await;
+    let agent_side = async {
+        agent.received().await;
+        agent.connection.close();
+        upstreams.detach_agent(&agent.session);
+    };
+    let (outcome, ()) = tokio::join!(upstreams.try_call("{}"), agent_side);
+    assert!(matches!(outcome, Err(Error::Ended { .. })), "{outcome:?}");
+    upstreams.until_down().await;
+    assert!(!upstreams.definitions().borrow().is_available(&key()));
+    assert_eq!(upstreams.listed(), ["t"], "the tools stay listed");
+    let refused = upstreams.try_call("{}").await.unwrap_err();
+    insta::assert_snapshot!(
+        refused,
+        @"could not reach server/under-test@*: the agent is not connected"
+    );
+
+    let _returned = Agent::attach(&upstreams, None);
+    upstreams.until_up().await;
+    assert!(upstreams.definitions().borrow().is_available(&key()));
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn former_connection_does_not_end_the_next_one() {
+    let (upstreams, former) = connected(None).await;
+    let next = Agent::attach(&upstreams, None);
+    former.connection.close();
+    upstreams.detach_agent(&former.session);
+    let found = upstreams.data_agent(&key().name).unwrap();
+    assert!(Arc::ptr_eq(&found, &next.session));
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn other_status_is_unavailable_until_active() {
+    let (upstreams, agent) = connected(None).await;
+    upstreams.heartbeat(&agent.session, Some("draining"));
+    assert!(upstreams.until_down().await.contains("draining"));
+    upstreams.heartbeat(&agent.session, None);
+    upstreams.until_up().await;
+    upstreams.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_missed_heartbeats_are_unavailable() {
+    let (connection, _queue) = AgentConnection::new();
+    let description = AgentDescription {
+        name: key().name,
+        functions: RawValue::from_string("{}".to_owned()).unwrap(),
+        call_timeout: None,
+        heartbeat_interval: Duration::from_secs(60),
+    };
+    let session = AgentSession::new(description, &connection);
+    tokio::time::advance(Duration::from_secs(120)).await;
+    assert!(!session.beat(None), "no change: the second heartbeat is not late yet");
+    tokio::time::advance(Duration::from_secs(121)).await;
+    assert!(session.beat(None), "the agent was unavailable");
+}
+
+#[tokio::test]
+async fn configured_target_precedes_the_agent() {
+    let server = modern_server(|seen| seen.result(&json!({ "content": [] }))).await;
+    let upstreams = start(transport(&server), limits(), TIMING);
+    upstreams.set_data_agents([(key().name, None)].into());
+    assert_eq!(upstreams.health().len(), 1);
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn agents_keep_their_connections_when_configuration_changes() {
+    let (upstreams, _agent) = connected(None).await;
+    upstreams.configure(&[], limits());
+    assert!(matches!(upstreams.state(), TargetState::Up { .. }));
+    upstreams.set_data_agents(BTreeMap::new());
+    assert!(upstreams.health().is_empty());
+    upstreams.shutdown().await;
+}

@@ -1,0 +1,529 @@
+//! Data agents with real WebSocket clients.
+
+use std::{
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use approval::Choice;
+use gateway_upstream::UpstreamLimits;
+use http::StatusCode;
+use registry_core::Kind;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::{
+    WebSocketStream, client_async,
+    tungstenite::{Error as ClientError, Message as Sent, client::IntoClientRequest as _},
+};
+
+use super::*;
+use crate::{
+    agent_rpc::tests::harness::{execute, posted},
+    mcp::tests::{
+        harness::{Bench, Setup},
+        relayed::acceptable,
+    },
+    registrations::{DataAgentSettings, LocalRegistrations, Registrations, SelfRegistration},
+    testing::{Registered, catalog, policy, registered},
+};
+
+/// Time limits that no test should reach.
+const PATIENT: Pace = Pace {
+    ping: Duration::from_mins(1),
+    silence: Duration::from_mins(2),
+    write: Duration::from_mins(1),
+};
+
+/// Maximum size of a message.
+const REQUEST_BYTES: usize = 256 * 1024;
+
+/// A gateway whose catalog has the entities of registered data agents.
+struct World {
+    bench: Bench,
+    address: SocketAddr,
+    _dir: TempDir,
+}
+
+impl World {
+    async fn start(registration: SelfRegistration) -> Self {
+        Self::start_with(registration, PATIENT, Vec::new()).await
+    }
+
+    async fn start_with(registration: SelfRegistration, pace: Pace, policies: Vec<Value>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let local = LocalRegistrations::open(dir.path().join("agents.json")).unwrap();
+        let mut agents = local.subscribe();
+        let endpoints = vec!["http://127.0.0.1:1".to_owned()];
+        let limits =
+            UpstreamLimits { sessions: 16, call_timeout_ms: 5_000, ..UpstreamLimits::default() };
+        let setup = Setup {
+            data_agents: DataAgentSettings { registration, endpoints },
+            registrations: Registrations::local(local),
+            limits,
+            request_bytes: REQUEST_BYTES,
+            ..Setup::default()
+        };
+        let entities = move || -> Vec<Registered> {
+            policies.iter().map(|members| policy("rules", members.clone())).collect()
+        };
+        let bench = Bench::start(setup, entities()).await;
+        let publish = bench.publish.clone();
+        tokio::spawn(async move {
+            let mut revision = 1;
+            while agents.changed().await.is_ok() {
+                revision += 1;
+                let mut all = entities();
+                for draft in agents.borrow_and_update().values() {
+                    for kind in [Kind::Server, Kind::Tool, Kind::Agent] {
+                        let documents = draft.documents(kind).iter();
+                        all.extend(documents.map(|it| registered(kind, it.clone())));
+                    }
+                }
+                publish.send_replace(catalog(revision, all));
+            }
+        });
+        let surface = AgentRpc { gateway: bench.handle.clone(), pace };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, surface.router()).await });
+        Self { bench, address, _dir: dir }
+    }
+
+    async fn dial(&self, headers: &[(&'static str, &str)]) -> Result<Client, ClientError> {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let mut request = "ws://localhost:7080/rpc".into_client_request().unwrap();
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        Ok(Client(client_async(request, stream).await?.0))
+    }
+
+    async fn connect(&self, agent: &str) -> Client {
+        self.dial(&[("x-agent-name", agent)]).await.unwrap()
+    }
+
+    /// Connects and registers the data agent `extractor`.
+    async fn registered(&self, agent: &str) -> Client {
+        let mut client = self.connect(agent).await;
+        let answer = client.asked(&registration("extractor")).await;
+        assert!(answer["result"]["version"].is_string(), "{answer}");
+        client
+    }
+
+    /// Calls the function `extract` as an unknown caller.
+    async fn called(&self) -> Value {
+        let body = execute("extractor", "extract", r#"{"symbol":"AAPL"}"#);
+        let (status, text) = posted(&self.bench, None, body).await;
+        assert_eq!(status, StatusCode::OK, "{text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// `registry/availability` of the only listed tool.
+    async fn mark(&self) -> Value {
+        let got = self.bench.modern("", "tools/list", json!({})).await.result();
+        got["tools"][0]["_meta"]["registry/availability"].clone()
+    }
+}
+
+/// A client of the WebSocket.
+struct Client(WebSocketStream<TcpStream>);
+
+impl Client {
+    async fn send(&mut self, message: &Value) {
+        self.0.send(Sent::text(message.to_string())).await.unwrap();
+    }
+
+    /// The next message.
+    async fn received(&mut self) -> Value {
+        loop {
+            match self.0.next().await.unwrap().unwrap() {
+                Sent::Text(text) => return serde_json::from_str(text.as_str()).unwrap(),
+                Sent::Ping(_) | Sent::Pong(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    async fn asked(&mut self, message: &Value) -> Value {
+        self.send(message).await;
+        self.received().await
+    }
+
+    /// Answers the next call with its input.
+    async fn echo(&mut self) -> Value {
+        let request = self.received().await;
+        let result = json!({ "features": [1.5], "input": request["params"]["input"] });
+        self.send(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result })).await;
+        request
+    }
+
+    /// The code of the close frame.
+    async fn closed(mut self) -> u16 {
+        loop {
+            match self.0.next().await {
+                Some(Ok(Sent::Close(frame))) => return frame.unwrap().code.into(),
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => panic!("the connection ended without a close frame"),
+            }
+        }
+    }
+}
+
+/// `server.register` of an agent with one function.
+fn registration(agent_id: &str) -> Value {
+    json!({ "id": 1, "method": "server.register", "params": {
+        "agent_id": agent_id, "heartbeat_interval": 60,
+        "capabilities": { "tools": ["extract"], "resources": ["ohlcv_source"], "schema": {
+            "extract": { "input": { "symbol": "string" }, "output": { "features": "list[float]" } },
+        } },
+    } })
+}
+
+fn heartbeat(status: &str) -> Value {
+    json!({ "id": 2, "method": "agent.heartbeat",
+        "params": { "agent_id": "extractor", "status": status } })
+}
+
+/// The code and the reason of an error.
+fn error(answer: &Value) -> (i64, &str) {
+    let error = &answer["error"];
+    let reason = error["data"]["reason"].as_str();
+    (error["code"].as_i64().unwrap_or_default(), reason.unwrap_or_default())
+}
+
+#[tokio::test]
+async fn agent_registers_and_is_called_on_its_connection() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.connect("owner").await;
+    let answer = agent.asked(&registration("extractor")).await;
+    assert_eq!(
+        answer["result"],
+        json!({ "agent_id": "extractor", "status": "registered", "version": "1.0.0",
+            "heartbeat_interval": 60.0 })
+    );
+    let (called, request) = tokio::join!(world.called(), agent.echo());
+    assert_eq!(called["result"]["input"], json!({ "symbol": "AAPL" }), "{called}");
+    assert_eq!(called["meta"]["task_id"], "t-1");
+    assert_eq!(
+        (&request["method"], &request["params"]["agent_id"], &request["params"]["function"]),
+        (&json!("agent.execute"), &json!("extractor"), &json!("extract"))
+    );
+    assert_eq!(request["params"]["meta"]["task_id"], "t-1");
+
+    let call = world.bench.call("", "extractor.extract", json!({ "symbol": "AAPL" }));
+    let (got, _) = tokio::join!(call, agent.echo());
+    assert_eq!(got.result()["structuredContent"]["features"], json!([1.5]));
+}
+
+#[tokio::test]
+async fn tool_agent_execute_calls_the_function() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.registered("owner").await;
+    let arguments = json!({ "agent_id": "extractor", "function": "extract",
+        "input": { "symbol": "AAPL" }, "meta": { "task_id": "t-9" } });
+    let call = world.bench.call("", "agent.execute", arguments);
+    let (got, request) = tokio::join!(call, agent.echo());
+    assert_eq!(got.result()["structuredContent"]["features"], json!([1.5]));
+    assert_eq!(request["params"]["meta"]["task_id"], "t-9");
+    let without_task = json!({ "agent_id": "extractor", "function": "extract", "input": {} });
+    let got = world.bench.call("", "agent.execute", without_task).await;
+    assert_eq!(got.error().1, -32602);
+}
+
+#[tokio::test]
+async fn agent_calls_others_on_the_same_connection() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.registered("owner").await;
+    let own = execute("extractor", "extract", r#"{"symbol":"AAPL"}"#);
+    let mut own: Value = serde_json::from_str(&own).unwrap();
+    own["id"] = "own".into();
+    agent.send(&own).await;
+    agent.echo().await;
+    let answer = agent.received().await;
+    assert_eq!((&answer["id"], &answer["meta"]["status"]), (&json!("own"), &json!("success")));
+}
+
+#[tokio::test]
+async fn equal_content_is_unchanged_and_other_content_a_patch() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.registered("owner").await;
+    let again = agent.asked(&registration("extractor")).await;
+    assert_eq!(again["result"]["status"], "unchanged", "{again}");
+    let mut other = registration("extractor");
+    other["params"]["description"] = "reads features".into();
+    let next = agent.asked(&other).await;
+    assert_eq!(
+        (&next["result"]["status"], &next["result"]["version"]),
+        (&json!("registered"), &json!("1.0.1")),
+        "{next}"
+    );
+}
+
+#[tokio::test]
+async fn agent_id_of_another_principal_is_taken() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let _owner = world.registered("owner").await;
+    let mut other = world.connect("other").await;
+    let answer = other.asked(&registration("extractor")).await;
+    assert_eq!(error(&answer), (-32003, "AGENT_ID_TAKEN"));
+    let beat = other.asked(&heartbeat("draining")).await;
+    assert_eq!(error(&beat), (-32000, "AGENT_NOT_FOUND"));
+    assert_eq!(world.mark().await, Value::Null);
+
+    let mut over_http = registration("extractor");
+    over_http["params"]["endpoint"] = "http://127.0.0.1:1/mcp".into();
+    let (status, text) = posted(&world.bench, Some("other"), over_http.to_string()).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{text}");
+}
+
+#[tokio::test]
+async fn endpoints_of_other_origins_are_rejected() {
+    let world = World::start(SelfRegistration::Accept).await;
+    for endpoint in [Value::Null, json!("http://169.254.169.254/mcp"), json!("http://127.0.0.1:2/")]
+    {
+        let mut over_http = registration("extractor");
+        over_http["params"]["endpoint"] = endpoint;
+        let (status, text) = posted(&world.bench, Some("owner"), over_http.to_string()).await;
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((status, error(&answer)), (StatusCode::OK, (-32602, "INVALID_PARAMS")));
+        assert_eq!(answer["error"]["data"]["pointer"], "/endpoint", "{text}");
+    }
+}
+
+#[tokio::test]
+async fn registrations_are_off_by_default() {
+    let world = World::start(SelfRegistration::default()).await;
+    let answer = world.connect("owner").await.asked(&registration("extractor")).await;
+    assert_eq!(error(&answer), (-32601, "METHOD_NOT_FOUND"));
+}
+
+#[tokio::test]
+async fn reviewed_registration_needs_approval_once_per_content() {
+    let world = World::start(SelfRegistration::Review).await;
+    let mut agent = world.connect("owner").await;
+    let denied = agent.asked(&registration("extractor")).await;
+    assert_eq!(error(&denied), (-32003, "APPROVAL_REQUIRED"), "{denied}");
+    let id = denied["error"]["data"]["error"]["details"]["approvalId"].as_str().unwrap();
+    let choice = Choice::Approve { standing: None };
+    world.bench.approvals.decide(id.parse().unwrap(), &choice).await.unwrap();
+    assert!(world.bench.gateway.views().now().catalog.is_empty(), "the gateway never acts itself");
+
+    let approved = agent.asked(&registration("extractor")).await;
+    assert_eq!(approved["result"]["version"], "1.0.0", "{approved}");
+    let mut other = registration("extractor");
+    other["params"]["description"] = "other".into();
+    assert_eq!(error(&agent.asked(&other).await), (-32003, "APPROVAL_REQUIRED"));
+}
+
+#[tokio::test]
+async fn disconnected_agent_is_unreachable_until_it_returns() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let agent = world.registered("owner").await;
+    assert_eq!(world.mark().await, Value::Null);
+    drop(agent);
+    let key = "server/extractor@1.0.0".parse().unwrap();
+    let (_, definitions) = world.bench.gateway.views().subscribe();
+    acceptable(|| !definitions.borrow().is_available(&key)).await;
+    assert_eq!(error(&world.called().await), (-32001, "UNREACHABLE"));
+    assert_eq!(world.mark().await, "unavailable");
+
+    let mut agent = world.registered("owner").await;
+    assert_eq!(world.mark().await, Value::Null);
+    let (called, _) = tokio::join!(world.called(), agent.echo());
+    assert_eq!(called["meta"]["status"], "success", "{called}");
+}
+
+#[tokio::test]
+async fn other_status_is_unavailable_at_once() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.registered("owner").await;
+    let beat = agent.asked(&heartbeat("maintenance")).await;
+    assert_eq!(beat["result"]["status"], "maintenance", "{beat}");
+    assert_eq!(error(&world.called().await), (-32001, "UNREACHABLE"));
+    agent.asked(&heartbeat("active")).await;
+    let (called, _) = tokio::join!(world.called(), agent.echo());
+    assert_eq!(called["meta"]["status"], "success", "{called}");
+}
+
+#[tokio::test]
+async fn heartbeat_flood_is_limited() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.registered("owner").await;
+    let mut limited = 0;
+    for _ in 0..50 {
+        let answer = agent.asked(&heartbeat("active")).await;
+        limited += u32::from(error(&answer).1 == "RATE_LIMITED");
+    }
+    assert!(limited > 0);
+}
+
+#[tokio::test]
+async fn only_errors_of_notifications_are_answered() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.registered("owner").await;
+    let mut silent = heartbeat("active");
+    silent.as_object_mut().unwrap().remove("id");
+    agent.send(&silent).await;
+    silent["params"]["agent_id"] = "unknown".into();
+    let answer = agent.asked(&silent).await;
+    assert_eq!((&answer["id"], error(&answer)), (&Value::Null, (-32000, "AGENT_NOT_FOUND")));
+}
+
+#[tokio::test]
+async fn execution_is_governed() {
+    let cedar = "forbid (principal, action, resource);";
+    let rules = json!({ "authorization": { "cedar": cedar } });
+    let world = World::start_with(SelfRegistration::Accept, PATIENT, vec![rules]).await;
+    let _agent = world.registered("owner").await;
+    assert_eq!(error(&world.called().await), (-32003, "UNAUTHORIZED"));
+}
+
+#[tokio::test]
+async fn hostile_registrations_are_rejected() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.connect("owner").await;
+    let many: Vec<_> = (0..10_000).map(|i| format!("f{i}")).collect();
+    let deep = format!("{}string{}", "list[".repeat(100), "]".repeat(100));
+    for (pointer, value) in [
+        ("/params/capabilities/tools", json!(many)),
+        ("/params/capabilities/tools", json!(["extract", "extract"])),
+        ("/params/capabilities/schema/extract/input", json!({ "a": deep })),
+        ("/params/capabilities/schema/extract/input", json!({ "a": "any" })),
+        ("/params/agent_id", json!("../etc")),
+        ("/params/agent_id", json!("a.b")),
+        ("/params/heartbeat_interval", json!(0)),
+    ] {
+        let mut hostile = registration("extractor");
+        *hostile.pointer_mut(pointer).unwrap() = value;
+        let answer = agent.asked(&hostile).await;
+        assert_eq!(error(&answer).0, -32602, "{pointer}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn too_large_frame_closes_the_connection() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.connect("owner").await;
+    agent.0.send(Sent::text("x".repeat(REQUEST_BYTES + 1))).await.unwrap();
+    // Unread bytes can reset the connection before the close frame arrives.
+    while let Some(Ok(message)) = agent.0.next().await {
+        if let Sent::Close(frame) = message {
+            assert_eq!(u16::from(frame.unwrap().code), 1009);
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn announced_size_of_frame_is_not_allocated() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.connect("owner").await;
+    // A text frame of 1 GiB, of which only the head is sent.
+    let head = [0x81, 0xff, 0, 0, 0, 0, 0x40, 0, 0, 0, 1, 2, 3, 4];
+    let stream = agent.0.get_mut();
+    stream.write_all(&head).await.unwrap();
+    let mut rest = Vec::new();
+    let read = timeout(Duration::from_secs(10), stream.read_to_end(&mut rest)).await;
+    assert!(read.is_ok(), "the connection stays open");
+}
+
+#[tokio::test]
+async fn binary_message_closes_the_connection() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.connect("owner").await;
+    agent.0.send(Sent::binary(vec![1])).await.unwrap();
+    assert_eq!(agent.closed().await, 1003);
+}
+
+#[tokio::test]
+async fn silent_peer_is_disconnected() {
+    let short = Duration::from_millis(50);
+    let pace = Pace { silence: short, ..PATIENT };
+    let world = World::start_with(SelfRegistration::Accept, pace, Vec::new()).await;
+    assert_eq!(world.connect("owner").await.closed().await, 1008);
+}
+
+#[tokio::test]
+async fn pings_keep_a_reading_peer_connected() {
+    let [ping, silence] = [Duration::from_millis(20), Duration::from_secs(5)];
+    let pace = Pace { ping, silence, ..PATIENT };
+    let world = World::start_with(SelfRegistration::Accept, pace, Vec::new()).await;
+    let mut agent = world.connect("owner").await;
+    let mut pings = 0;
+    while pings < 3 {
+        pings += u32::from(matches!(agent.0.next().await, Some(Ok(Sent::Ping(_)))));
+    }
+}
+
+#[tokio::test]
+async fn connections_are_limited_per_caller() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut open = Vec::new();
+    let rejected = loop {
+        match world.dial(&[("x-agent-name", "owner")]).await {
+            Ok(client) => open.push(client),
+            Err(error) => break error,
+        }
+        assert!(open.len() <= 16, "no limit");
+    };
+    let ClientError::Http(response) = rejected else { panic!("{rejected:?}") };
+    assert!([429, 503].contains(&response.status().as_u16()), "{response:?}");
+    open.clear();
+    acceptable_connection(&world).await;
+}
+
+/// Waits until a place is free again.
+async fn acceptable_connection(world: &World) {
+    while world.dial(&[("x-agent-name", "owner")]).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn foreign_origin_and_plain_request_open_no_socket() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let foreign = world.dial(&[("origin", "https://evil.example")]).await;
+    let Err(ClientError::Http(response)) = foreign else { panic!("the origin was accepted") };
+    assert_eq!(response.status(), StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn stop_of_the_gateway_closes_idle_connections() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let agent = world.registered("owner").await;
+    world.bench.gateway.close_streams();
+    assert_eq!(agent.closed().await, 1001);
+}
+
+/// A sink that accepts nothing.
+struct Stuck;
+
+impl Sink<Message> for Stuck {
+    type Error = ();
+
+    fn poll_ready(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), ()>> {
+        Poll::Pending
+    }
+
+    fn start_send(self: Pin<&mut Self>, _: Message) -> Result<(), ()> {
+        Err(())
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), ()>> {
+        Poll::Pending
+    }
+
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), ()>> {
+        Poll::Pending
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn peer_that_never_reads_is_disconnected() {
+    let (connection, queue) = AgentConnection::new();
+    connection.outgoing().send(Bytes::from_static(b"{}")).await.unwrap();
+    assert_eq!(write(&mut Stuck, queue, Pace::default()).await, End::NotReading);
+}

@@ -1,0 +1,288 @@
+//! Self-registration of data agents: the entities of a registration, their owner, and the place where
+//! they are stored: the registry, or a file of a gateway without one.
+//!
+//! The gateway owns the entities in the registry. `metadata.dataAgent` has the account that registered
+//! the agent, and only that account may register other content.
+
+mod content;
+mod local;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use agent_rpc::registration::Registration;
+use registry_core::{
+    Catalog, Document, Entity, Key, Kind, LifecycleState, Name, Record, Version,
+    version::ReleaseChange,
+};
+use registry_follow::{RegistrationBatch, RegistrationClient, RegistrationError};
+use serde_json::{Map, Value};
+use tokio::sync::{Mutex, MutexGuard};
+
+use self::content::documents;
+pub(crate) use self::content::{digest_of, functions};
+pub use self::local::{LocalAgents, LocalRegistrations};
+
+/// The member of `metadata` of a data agent's server.
+const MARKER: &str = "dataAgent";
+/// Maximum data agents of one account.
+const AGENTS_PER_ACCOUNT: usize = 100;
+
+/// `agents.selfRegistration`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SelfRegistration {
+    /// Registrations are rejected.
+    #[default]
+    Off,
+    /// A registration needs an approval.
+    Review,
+    /// Registrations are stored.
+    Accept,
+}
+
+/// The settings of data agents.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DataAgentSettings {
+    /// Whether data agents register themselves.
+    pub registration: SelfRegistration,
+    /// The origins that the endpoint of a registration may have. Empty: none.
+    pub endpoints: Vec<String>,
+}
+
+impl DataAgentSettings {
+    /// Whether the gateway may call an endpoint.
+    pub(crate) fn allows(&self, endpoint: &str) -> bool {
+        origin_of(endpoint).is_some_and(|origin| self.endpoints.contains(&origin))
+    }
+}
+
+/// The scheme and the authority of a URL without credentials.
+fn origin_of(url: &str) -> Option<String> {
+    let uri: http::Uri = url.parse().ok()?;
+    let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
+    let is_plain = matches!(scheme, "http" | "https") && !authority.as_str().contains('@');
+    is_plain.then(|| format!("{scheme}://{authority}"))
+}
+
+/// Stores registrations.
+#[derive(Debug)]
+pub struct Registrations {
+    store: Store,
+    /// Serializes registrations.
+    turn: Mutex<()>,
+}
+
+#[derive(Debug)]
+enum Store {
+    Registry(RegistrationClient),
+    Local(LocalRegistrations),
+    /// The source of the catalog takes no registrations.
+    None,
+}
+
+/// Why a registration is rejected or not stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotRegistered {
+    /// Another account or an owner of the registry has the name.
+    #[error("the {kind} name `{name}` is taken by another owner; use another agent_id")]
+    Taken { kind: Kind, name: Name },
+    #[error("the registration of `{0}` was retired; ask its owner in the registry to restore it")]
+    Retired(Name),
+    #[error(
+        "the account has {AGENTS_PER_ACCOUNT} data agents; retire one of them, or use another account"
+    )]
+    TooMany,
+    /// The rules of the registry reject the entities.
+    #[error("the registry rejects the registration: {0}")]
+    Invalid(String),
+    #[error("the registration cannot be stored now: {0}; register again later")]
+    Unavailable(String),
+    #[error(
+        "the source of the catalog takes no registrations; follow a registry (grpc://), or start with \
+         --mcp-servers"
+    )]
+    NoStore,
+}
+
+/// The result of comparing a registration with the catalog.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Planned {
+    /// The content is registered.
+    Unchanged(Key),
+    /// A new version of the server, and the key of the last one.
+    Version { server: Key, last: Option<Key> },
+}
+
+/// A registration of an account.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Submission<'a> {
+    pub(crate) registration: &'a Registration,
+    /// The identity of the account.
+    pub(crate) owner: &'a str,
+    /// The account for the message of the commit.
+    pub(crate) account: &'a str,
+}
+
+impl Registrations {
+    /// Stores registrations in a registry.
+    pub fn in_registry(client: RegistrationClient) -> Self {
+        Self::with(Store::Registry(client))
+    }
+
+    /// Stores registrations in a file.
+    pub fn local(store: LocalRegistrations) -> Self {
+        Self::with(Store::Local(store))
+    }
+
+    /// Rejects registrations.
+    pub fn none() -> Self {
+        Self::with(Store::None)
+    }
+
+    fn with(store: Store) -> Self {
+        Self { store, turn: Mutex::default() }
+    }
+
+    /// Waits until no other registration is compared or stored.
+    pub(crate) async fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
+    /// Stores a new version.
+    pub(crate) async fn store(
+        &self,
+        submission: Submission<'_>,
+        catalog: &Catalog,
+        (server, last): (&Key, Option<&Key>),
+    ) -> Result<(), NotRegistered> {
+        let documents = documents(submission, &server.version);
+        match &self.store {
+            Store::None => Err(NotRegistered::NoStore),
+            Store::Local(store) => store.put(&server.name, documents).await,
+            Store::Registry(client) => {
+                let parsed = documents.parse()?;
+                let retired = removed_tools(catalog, last, &parsed);
+                let Submission { registration, account, .. } = submission;
+                let agent = registration.agent_id.as_str();
+                let batch = RegistrationBatch {
+                    documents: &parsed,
+                    retired: &retired,
+                    message: format!("register the data agent {agent} of {account}"),
+                };
+                client.apply(batch).await.map_err(|failure| match failure {
+                    RegistrationError::Rejected(why) => NotRegistered::Invalid(why),
+                    RegistrationError::Unavailable(why) => NotRegistered::Unavailable(why),
+                })
+            }
+        }
+    }
+}
+
+/// Compares a registration with the catalog.
+pub(crate) fn plan(
+    catalog: &Catalog,
+    submission: Submission<'_>,
+) -> Result<Planned, NotRegistered> {
+    let Submission { registration, owner, .. } = submission;
+    let name = registration.agent_id.name();
+    let taken = |kind: Kind, name: &Name| NotRegistered::Taken { kind, name: name.clone() };
+    for function in &registration.functions {
+        let is_foreign = |(_, record): (&Key, &Arc<Record>)| {
+            let tool = record.document.entity().as_tool();
+            tool.and_then(|tool| tool.source())
+                .is_none_or(|source| source.server_key().name != *name)
+        };
+        if catalog.versions(Kind::Tool, &function.tool).any(is_foreign) {
+            return Err(taken(Kind::Tool, &function.tool));
+        }
+    }
+    let Some((last, record)) = catalog.versions(Kind::Server, name).last() else {
+        if catalog.versions(Kind::Agent, name).next().is_some() {
+            return Err(taken(Kind::Agent, name));
+        }
+        if agents_of(catalog, owner) >= AGENTS_PER_ACCOUNT {
+            return Err(NotRegistered::TooMany);
+        }
+        let version = Version::parse("1.0.0").map_err(|e| NotRegistered::Invalid(e.to_string()))?;
+        let server = Key::new(Kind::Server, name.clone(), version);
+        return Ok(Planned::Version { server, last: None });
+    };
+    let marker = marker(record).ok_or_else(|| taken(Kind::Server, name))?;
+    if marker.get("owner").and_then(Value::as_str) != Some(owner) {
+        return Err(taken(Kind::Server, name));
+    }
+    if !record.is_usable() {
+        return Err(NotRegistered::Retired(name.clone()));
+    }
+    let content = digest_of(registration).to_string();
+    if marker.get("content").and_then(Value::as_str) == Some(&content) {
+        return Ok(Planned::Unchanged(last.clone()));
+    }
+    let version = last.version.next(ReleaseChange::Editorial);
+    let version =
+        version.ok_or_else(|| NotRegistered::Invalid("no higher version exists".to_owned()))?;
+    let server = Key::new(Kind::Server, name.clone(), version);
+    Ok(Planned::Version { server, last: Some(last.clone()) })
+}
+
+/// Whether an account registered this data agent.
+pub(crate) fn is_owner(catalog: &Catalog, agent: &Name, owner: &str) -> bool {
+    let last = catalog.versions(Kind::Server, agent).last();
+    let marker = last.and_then(|(_, record)| marker(record));
+    marker.is_some_and(|marker| marker.get("owner").and_then(Value::as_str) == Some(owner))
+}
+
+/// The registered data agents, and their endpoints if the gateway may call them.
+pub(crate) fn data_agents(
+    catalog: &Catalog,
+    settings: &DataAgentSettings,
+) -> BTreeMap<Name, Option<String>> {
+    let mut agents = BTreeMap::new();
+    if settings.registration == SelfRegistration::Off {
+        return agents;
+    }
+    for (key, record) in catalog.of_kind(Kind::Server).filter(|(_, it)| it.is_usable()) {
+        let Some(marker) = marker(record) else { continue };
+        let endpoint = marker.get("endpoint").and_then(Value::as_str);
+        match endpoint {
+            // A later version may have another endpoint, or none.
+            Some(endpoint) if !settings.allows(endpoint) => agents.remove(&key.name),
+            endpoint => agents.insert(key.name.clone(), endpoint.map(str::to_owned)),
+        };
+    }
+    agents
+}
+
+/// The number of data agents that an account registered.
+fn agents_of(catalog: &Catalog, owner: &str) -> usize {
+    let servers = catalog.of_kind(Kind::Server);
+    let own = servers.filter(|(_, record)| {
+        let owned = marker(record).and_then(|marker| marker.get("owner"));
+        owned.and_then(Value::as_str) == Some(owner)
+    });
+    own.map(|(key, _)| &key.name).collect::<BTreeSet<_>>().len()
+}
+
+/// The tools of the last version that a new one does not have.
+fn removed_tools(catalog: &Catalog, last: Option<&Key>, new: &[Document]) -> Vec<Key> {
+    let record = last.and_then(|last| catalog.find(last));
+    let Some(Entity::Server(server)) = record.map(|record| record.document.entity()) else {
+        return Vec::new();
+    };
+    let is_kept = |name: &Name| {
+        new.iter().any(|document| document.key().kind == Kind::Tool && document.key().name == *name)
+    };
+    let removed = server.provides.iter().filter(|provided| !is_kept(&provided.tool));
+    let removed = removed.flat_map(|provided| catalog.versions(Kind::Tool, &provided.tool));
+    let usable = removed.filter(|(_, record)| record.lifecycle.state != LifecycleState::Retired);
+    usable.map(|(key, _)| key.clone()).collect()
+}
+
+fn marker(record: &Record) -> Option<&Map<String, Value>> {
+    let Entity::Server(server) = record.document.entity() else { return None };
+    server.metadata.as_ref()?.get(MARKER)?.as_object()
+}

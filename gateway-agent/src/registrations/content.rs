@@ -1,0 +1,121 @@
+//! The entities of a registration: a server with a tool per function, and an agent.
+//!
+//! All entities of a registration have the same version.
+
+use agent_rpc::registration::{Function, Registration};
+use registry_core::{Digest, Document, Kind, Version};
+use registry_import::Draft;
+use serde_json::{Map, Value, json, value::RawValue};
+
+use super::{MARKER, NotRegistered, Submission};
+
+/// The documents of a registration.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Documents(pub(super) Draft);
+
+impl Documents {
+    /// Parses the documents by the rules of their kinds.
+    pub(super) fn parse(&self) -> Result<Vec<Document>, NotRegistered> {
+        let kinds = [Kind::Server, Kind::Tool, Kind::Agent];
+        let documents = kinds
+            .into_iter()
+            .flat_map(|kind| self.0.documents(kind).iter().map(move |it| (kind, it)));
+        let parsed = documents.map(|(kind, document)| {
+            Document::parse(kind, document).map_err(|found| {
+                let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+                NotRegistered::Invalid(found.join("; "))
+            })
+        });
+        parsed.collect()
+    }
+}
+
+/// The digest of the content. The owner and the version do not count.
+pub(crate) fn digest_of(registration: &Registration) -> Digest {
+    let parts = json!([
+        marker(registration),
+        registration.description,
+        registration.functions.iter().map(function).collect::<Vec<_>>(),
+    ]);
+    Digest::compute(parts.to_string().as_bytes())
+}
+
+/// The functions as a page of `tools/list`.
+pub(crate) fn functions(registration: &Registration) -> Option<Box<RawValue>> {
+    let tools: Vec<_> = registration.functions.iter().map(function).collect();
+    serde_json::value::to_raw_value(&json!({ "tools": tools })).ok()
+}
+
+/// The documents of a version.
+pub(super) fn documents(submission: Submission<'_>, version: &Version) -> Documents {
+    let Submission { registration, owner, .. } = submission;
+    let (name, version) = (registration.agent_id.as_str(), version.to_string());
+    let mut marker = marker(registration);
+    marker.insert("owner".to_owned(), owner.into());
+    marker.insert("content".to_owned(), digest_of(registration).to_string().into());
+    let provides = registration.functions.iter();
+    let provides: Vec<_> =
+        provides.map(|it| json!({ "tool": it.tool.as_str(), "version": version })).collect();
+    let mut server = json!({
+        "name": name, "version": version, "provides": provides, "metadata": { MARKER: marker },
+    });
+    let mut agent = json!({
+        "name": name, "version": version, "url": url(registration), "protocolVersion": "0.3.0",
+        "description": registration.description.as_deref().unwrap_or(name),
+        "defaultInputModes": ["application/json"], "defaultOutputModes": ["application/json"],
+        "capabilities": {}, "skills": registration.functions.iter().map(skill).collect::<Vec<_>>(),
+    });
+    agent["metadata"] = json!({ MARKER: { "owner": owner } });
+    if let Some(description) = &registration.description {
+        server["description"] = description.as_str().into();
+    }
+    let tools = registration.functions.iter().map(|it| {
+        let mut tool = function(it);
+        tool["name"] = it.tool.as_str().into();
+        tool["version"] = version.as_str().into();
+        tool["source"] = json!({ "server": name, "serverVersion": version, "tool": it.name });
+        tool
+    });
+    let tools = tools.collect();
+    Documents(Draft { servers: vec![server], tools, agents: vec![agent], ..Draft::default() })
+}
+
+/// The members of a registration that no other member of an entity has.
+fn marker(registration: &Registration) -> Map<String, Value> {
+    let mut marker = Map::new();
+    let heartbeat = registration.heartbeat_interval.as_secs_f64();
+    marker.insert("heartbeatSeconds".to_owned(), heartbeat.into());
+    if !registration.resources.is_empty() {
+        marker.insert("resources".to_owned(), json!(registration.resources));
+    }
+    if !registration.constraints.sent.is_empty() {
+        marker.insert("constraints".to_owned(), registration.constraints.sent.clone().into());
+    }
+    if let Some(endpoint) = &registration.endpoint {
+        marker.insert("endpoint".to_owned(), endpoint.as_str().into());
+    }
+    marker
+}
+
+/// A function as a tool of its server.
+fn function(function: &Function) -> Value {
+    let mut tool = json!({ "name": function.name, "inputSchema": function.input_schema() });
+    if let Some(description) = &function.description {
+        tool["description"] = description.as_str().into();
+    }
+    if let Some(output) = function.output_schema() {
+        tool["outputSchema"] = output;
+    }
+    tool
+}
+
+fn skill(function: &Function) -> Value {
+    let description = function.description.as_deref().unwrap_or(&function.name);
+    json!({ "id": function.name, "name": function.name, "description": description, "tags": [] })
+}
+
+/// The endpoint, or a name for an agent that has only a connection.
+fn url(registration: &Registration) -> String {
+    let named = || format!("urn:agentgateway:data-agent:{}", registration.agent_id.as_str());
+    registration.endpoint.clone().unwrap_or_else(named)
+}

@@ -1,0 +1,96 @@
+//! The registrations of a gateway without a registry: a registry file in the data directory, which
+//! `registryctl apply` accepts. The discovery of MCP servers adds them to its catalog.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, ErrorKind},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use atomic_file::{Access, parent_directory};
+use registry_core::{Kind, Name, document::parse_json};
+use registry_import::Draft;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::{NotRegistered, content::Documents};
+use crate::files::read_text;
+
+/// Maximum size of the file, in bytes.
+const FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// The documents of each data agent.
+pub type LocalAgents = Arc<BTreeMap<Name, Draft>>;
+
+/// The registrations in a file.
+#[derive(Debug)]
+pub struct LocalRegistrations {
+    file: PathBuf,
+    agents: watch::Sender<LocalAgents>,
+}
+
+impl LocalRegistrations {
+    /// Opens a file. A missing one has no registrations.
+    pub fn open(file: PathBuf) -> io::Result<Self> {
+        let agents = match read_text(&file, FILE_BYTES) {
+            Ok(text) => read(&text)?,
+            Err(e) if e.kind() == ErrorKind::NotFound => BTreeMap::new(),
+            Err(e) => return Err(e),
+        };
+        Ok(Self { file, agents: watch::channel(Arc::new(agents)).0 })
+    }
+
+    /// Subscribes to the registrations.
+    pub fn subscribe(&self) -> watch::Receiver<LocalAgents> {
+        self.agents.subscribe()
+    }
+
+    /// Replaces the documents of an agent. They are on disk before the catalog has them.
+    pub(super) async fn put(&self, name: &Name, documents: Documents) -> Result<(), NotRegistered> {
+        documents.parse()?;
+        let mut agents = BTreeMap::clone(&self.agents.borrow());
+        agents.insert(name.clone(), documents.0);
+        let (file, bytes) = (self.file.clone(), write(&agents));
+        let writing = tokio::task::spawn_blocking(move || {
+            std::fs::create_dir_all(parent_directory(&file))?;
+            atomic_file::replace(&file, &bytes, Access::Default)
+        });
+        let written = writing.await.unwrap_or_else(|e| Err(io::Error::other(e)));
+        written.map_err(|e| NotRegistered::Unavailable(format!("{}: {e}", self.file.display())))?;
+        self.agents.send_replace(Arc::new(agents));
+        Ok(())
+    }
+}
+
+fn write(agents: &BTreeMap<Name, Draft>) -> Vec<u8> {
+    let mut all = Draft::default();
+    for draft in agents.values() {
+        all.servers.extend_from_slice(&draft.servers);
+        all.tools.extend_from_slice(&draft.tools);
+        all.agents.extend_from_slice(&draft.agents);
+    }
+    all.write()
+}
+
+fn read(text: &str) -> io::Result<BTreeMap<Name, Draft>> {
+    let invalid = |problem: String| io::Error::new(ErrorKind::InvalidData, problem);
+    let file = parse_json(text.as_bytes()).map_err(|e| invalid(e.to_string()))?;
+    let mut agents = BTreeMap::<Name, Draft>::new();
+    for (section, owner) in [("servers", "/name"), ("tools", "/source/server"), ("agents", "/name")]
+    {
+        for document in file[section].as_array().into_iter().flatten() {
+            let name = document.pointer(owner).and_then(Value::as_str).unwrap_or_default();
+            let name = Name::parse(Kind::Server, name)
+                .map_err(|e| invalid(format!("{section}: the owner `{name}`: {e}")))?;
+            let draft = agents.entry(name).or_default();
+            let documents = match section {
+                "servers" => &mut draft.servers,
+                "tools" => &mut draft.tools,
+                _ => &mut draft.agents,
+            };
+            documents.push(document.clone());
+        }
+    }
+    Ok(agents)
+}

@@ -1,0 +1,161 @@
+//! Registrations, compared with catalogs.
+
+use agent_rpc::registration::Registration;
+use serde_json::{Value, json, value::RawValue};
+
+use super::*;
+use crate::testing::{Registered, catalog, registered, tool};
+
+fn registration(agent_id: &str, functions: &Value) -> Registration {
+    let names: Vec<_> = functions.as_object().unwrap().keys().collect();
+    let params = json!({ "agent_id": agent_id,
+        "capabilities": { "tools": names, "schema": functions, "resources": ["ohlcv"],
+            "constraints": { "timeout": 5, "memory": "128MB" } } });
+    let raw = RawValue::from_string(params.to_string()).unwrap();
+    Registration::read(Some(&raw)).unwrap()
+}
+
+fn extractor() -> Registration {
+    let extract =
+        json!({ "input": { "symbol": "string" }, "output": { "features": "list[float]" } });
+    registration("extractor", &json!({ "extract": extract }))
+}
+
+fn submission<'a>(registration: &'a Registration, owner: &'a str) -> Submission<'a> {
+    Submission { registration, owner, account: "issuer subject" }
+}
+
+/// The entities of a version that an account registered.
+fn entities(registration: &Registration, owner: &str, version: &str) -> Vec<Registered> {
+    let documents = documents(submission(registration, owner), &Version::parse(version).unwrap());
+    let kinds = [Kind::Server, Kind::Tool, Kind::Agent];
+    let all = kinds.into_iter().flat_map(|kind| {
+        documents.0.documents(kind).iter().map(move |it| registered(kind, it.clone()))
+    });
+    all.collect()
+}
+
+#[test]
+fn first_registration_has_valid_entities() {
+    let extractor = extractor();
+    let planned = plan(&catalog(1, Vec::new()), submission(&extractor, "o")).unwrap();
+    let Planned::Version { server, last: None } = planned else { panic!("{planned:?}") };
+    assert_eq!(server.to_string(), "server/extractor@1.0.0");
+    let documents = documents(submission(&extractor, "o"), &server.version);
+    let keys: Vec<_> =
+        documents.parse().unwrap().iter().map(|document| document.key().to_string()).collect();
+    assert_eq!(
+        keys,
+        ["server/extractor@1.0.0", "tool/extractor.extract@1.0.0", "agent/extractor@1.0.0"]
+    );
+    let tool = &documents.0.tools[0];
+    assert_eq!(tool["inputSchema"]["properties"], json!({ "symbol": { "type": "string" } }));
+    let kept = &documents.0.servers[0]["metadata"][MARKER];
+    assert_eq!(
+        (&kept["constraints"]["memory"], &kept["resources"]),
+        (&json!("128MB"), &json!(["ohlcv"]))
+    );
+}
+
+#[test]
+fn equal_content_is_unchanged_and_other_is_next_patch() {
+    let extractor = extractor();
+    let catalog = catalog(1, entities(&extractor, "o", "1.0.0"));
+    let unchanged = plan(&catalog, submission(&extractor, "o")).unwrap();
+    assert_eq!(unchanged, Planned::Unchanged("server/extractor@1.0.0".parse().unwrap()));
+
+    let other = json!({ "input": { "symbol": "string", "interval": "optional[string]" } });
+    let other = registration("extractor", &json!({ "extract": other }));
+    let planned = plan(&catalog, submission(&other, "o")).unwrap();
+    let (server, last) = ("server/extractor@1.0.1".parse().unwrap(), unchanged_key());
+    assert_eq!(planned, Planned::Version { server, last: Some(last) });
+}
+
+fn unchanged_key() -> Key {
+    "server/extractor@1.0.0".parse().unwrap()
+}
+
+#[test]
+fn names_of_other_owners_are_taken() {
+    let extractor = extractor();
+    let own = catalog(1, entities(&extractor, "o", "1.0.0"));
+    let refused = plan(&own, submission(&extractor, "another")).unwrap_err();
+    assert!(matches!(refused, NotRegistered::Taken { kind: Kind::Server, .. }), "{refused}");
+
+    let by_hand = catalog(
+        1,
+        vec![registered(
+            Kind::Server,
+            json!({
+        "name": "extractor", "version": "1.0.0", "provides": [] }),
+        )],
+    );
+    let refused = plan(&by_hand, submission(&extractor, "o")).unwrap_err();
+    assert!(matches!(refused, NotRegistered::Taken { kind: Kind::Server, .. }), "{refused}");
+
+    let tool = catalog(1, vec![tool("extractor.extract", "1.0.0", json!({}))]);
+    let refused = plan(&tool, submission(&extractor, "o")).unwrap_err();
+    assert!(matches!(refused, NotRegistered::Taken { kind: Kind::Tool, .. }), "{refused}");
+}
+
+#[test]
+fn retired_registration_is_not_restored() {
+    let extractor = extractor();
+    let retired = entities(&extractor, "o", "1.0.0").into_iter().map(Registered::retired);
+    let catalog = catalog(1, retired.collect());
+    let refused = plan(&catalog, submission(&extractor, "o")).unwrap_err();
+    assert!(matches!(refused, NotRegistered::Retired(_)), "{refused}");
+    let settings =
+        DataAgentSettings { registration: SelfRegistration::Accept, endpoints: Vec::new() };
+    assert!(data_agents(&catalog, &settings).is_empty());
+}
+
+#[test]
+fn removed_functions_are_retired() {
+    let both = json!({ "a": { "input": {} }, "b": { "input": {} } });
+    let both = registration("extractor", &both);
+    let catalog = catalog(1, entities(&both, "o", "1.0.0"));
+    let one = registration("extractor", &json!({ "a": { "input": {} } }));
+    let version = Version::parse("1.0.1").unwrap();
+    let new = documents(submission(&one, "o"), &version).parse().unwrap();
+    let removed = removed_tools(&catalog, Some(&unchanged_key()), &new);
+    assert_eq!(removed, ["tool/extractor.b@1.0.0".parse().unwrap()]);
+}
+
+#[test]
+fn endpoints_match_by_exact_origin() {
+    let settings = DataAgentSettings {
+        registration: SelfRegistration::Accept,
+        endpoints: vec!["https://a.example".to_owned(), "http://127.0.0.1:9000".to_owned()],
+    };
+    for (endpoint, is_allowed) in [
+        ("https://a.example/mcp", true),
+        ("http://127.0.0.1:9000/rpc?x=1", true),
+        ("https://a.example:443/mcp", false),
+        ("http://a.example/mcp", false),
+        ("https://a.example.evil/mcp", false),
+        ("https://a.example@evil/mcp", false),
+        ("https://user@a.example/mcp", false),
+        ("file:///etc/passwd", false),
+        ("a.example", false),
+    ] {
+        assert_eq!(settings.allows(endpoint), is_allowed, "{endpoint}");
+    }
+}
+
+#[tokio::test]
+async fn local_registrations_survive_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("agents.json");
+    let extractor = extractor();
+    let documents = documents(submission(&extractor, "o"), &Version::parse("1.0.0").unwrap());
+    let store = LocalRegistrations::open(file.clone()).unwrap();
+    let name = extractor.agent_id.name();
+    store.put(name, documents.clone()).await.unwrap();
+    let opened = LocalRegistrations::open(file.clone()).unwrap();
+    let agents = opened.subscribe().borrow().clone();
+    assert_eq!(agents.keys().collect::<Vec<_>>(), [name]);
+    assert_eq!(agents[name].tools[0]["name"], "extractor.extract");
+    std::fs::write(&file, "[").unwrap();
+    assert!(LocalRegistrations::open(file).is_err());
+}
