@@ -24,7 +24,8 @@ async fn execute_is_governed() {
 #[tokio::test]
 async fn input_and_result_are_inspected() {
     for direction in ["arguments", "results"] {
-        let rules = policy("inspect", json!({ "inspection": { direction: { "contact": "block" } } }));
+        let rules =
+            policy("inspect", json!({ "inspection": { direction: { "contact": "block" } } }));
         let bench = start([rules]).await;
         let answer = called(&bench, "echo", r#"{"n":1,"to":"ann@example.com"}"#).await;
         let error = &answer["error"];
