@@ -299,8 +299,9 @@ const LAYERS: &[Layers] = &[
         order: "
             clock files batched_file logging metric_table origin random tls_metrics capacity
             workers buffers trace identity seal
-            findings startup catalog_verifier cache freshness feed sync source contract governance
-            inspection spending approvals registrations usage view health audit pipeline ingress
+            findings startup catalog_verifier cache freshness feed registrations sync source contract
+            governance
+            inspection spending approvals usage view health audit pipeline ingress
             mcp a2a agent_rpc bridge admin config check server stdio
         ",
     },

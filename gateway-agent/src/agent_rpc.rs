@@ -60,7 +60,7 @@ const TASK_ID: &str = "task_id";
 /// The member with the time of the caller's request.
 const TIMESTAMP: &str = "timestamp";
 
-/// The members of `meta` that agents receive, besides the id of the task.
+/// The other members of `meta` for agents.
 #[derive(Deserialize)]
 struct Meta<'a> {
     #[serde(borrow, default)]

@@ -130,7 +130,7 @@ async fn upgrade(surface: &AgentRpc, request: Request) -> Result<Response, Refus
     for name in ["traceparent", "tracestate", "baggage"] {
         parts.headers.remove(name);
     }
-    let held = parts.extensions.remove::<UpgradeSlot>().and_then(|slot| slot.hold());
+    let held = parts.extensions.remove::<UpgradeSlot>().and_then(UpgradeSlot::hold);
     let most_bytes = gateway.settings().request_bytes;
     let socket = Socket { parts, pace: surface.pace, place, held };
     let upgrade = upgrade.read_buffer_size(READ_BUFFER).write_buffer_size(0);

@@ -79,3 +79,11 @@ fn accounts_of_one_person_are_not_distinct() {
     assert_eq!(service.check_distinct(&ann), Ok(()));
     assert_eq!(service.check_distinct(&account("service-2", None)), Ok(()));
 }
+
+#[test]
+fn registration_is_known_by_its_resource() {
+    let mut binding = binding("a", rule());
+    assert!(!binding.is_registration());
+    binding.resource = format!("{}extractor", Binding::REGISTRATION);
+    assert!(binding.is_registration());
+}

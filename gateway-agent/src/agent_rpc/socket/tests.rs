@@ -421,7 +421,7 @@ async fn announced_size_of_frame_is_not_allocated() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let world = World::start(SelfRegistration::Accept).await;
     let mut agent = world.connect("owner").await;
-    // A text frame of 1 GiB, of which only the head is sent.
+    // The head of a text frame of 1 GiB.
     let head = [0x81, 0xff, 0, 0, 0, 0, 0x40, 0, 0, 0, 1, 2, 3, 4];
     let stream = agent.0.get_mut();
     stream.write_all(&head).await.unwrap();
