@@ -35,6 +35,7 @@ mod validate;
 
 use std::sync::Arc;
 
+pub(crate) use self::approval::{sealed_for, withdraw as withdraw_approval};
 use self::{admit::Governed, moment::Moment, send::send};
 pub(crate) use self::{
     agent::{ComparedTask, PushAddress},
@@ -51,7 +52,6 @@ pub(crate) use self::{
     streams::EventStreamPlace,
     task::TaskOwner,
 };
-pub(crate) use self::approval::{sealed_for, withdraw as withdraw_approval};
 pub use self::{
     error::{Error, PolicyDenial},
     gateway::{Gateway, GatewayParts},
