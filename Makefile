@@ -31,7 +31,7 @@ test: lint ## all tests: lints, unit, property, store conformance, acceptance wi
 	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(TEST_THREADS)) $(CARGO) test --workspace --no-fail-fast
 
 browser-test: ## test the pages in Chromium (needs npm and Debian's chromium, or CHROMIUM=PATH)
-	$(CARGO) test --package registry-server --test server --no-run
+	$(CARGO) test --workspace --test server --no-run
 	cd tests/browser && npm ci --no-audit --no-fund && CARGO="$(CARGO)" npm test
 
 lint: ## formatting, clippy, and proto/ (needs npm)

@@ -191,13 +191,13 @@ fn references_inside_files_need_no_lock() {
     let requirements = r#"{ "schemas": { "SearchQuery": "~1.0" } }"#;
     let project = Project::new(Registry::start(), requirements);
     assert!(project.lock(&[]).success());
-    let (mine, user) = (project.path("mine.json"), project.path("user.json"));
+    let (mine, other) = (project.path("mine.json"), project.path("other.json"));
     fs::write(&mine, TOOL).expect("written");
     project.registry.apply_file(&mine);
     let refers = r##"{ "schemaVersion": "2.0",
-        "schemas": [{ "name": "User", "version": "1.0.0", "schema": { "$ref": "#Mine:1.0.0" } }] }"##;
-    fs::write(&user, refers).expect("written");
-    let alone = ["apply", "-f", text(&user), "--locked", "--dry-run"];
+        "schemas": [{ "name": "Mineral", "version": "1.0.0", "schema": { "$ref": "#Mine:1.0.0" } }] }"##;
+    fs::write(&other, refers).expect("written");
+    let alone = ["apply", "-f", text(&other), "--locked", "--dry-run"];
     let missing = project.run(&alone, &[]);
     assert!(missing.code == 1 && missing.has_code("lock-missing"), "{missing:?}");
     let both = project.run(&alone, &["-f", text(&mine)]);

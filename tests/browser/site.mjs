@@ -33,7 +33,7 @@ export async function startRegistry() {
   });
   const url = `http://localhost:${await listen(forwarder)}`;
   const cargo = process.env.CARGO ?? "cargo";
-  const command = ["test", "--quiet", "--package", "registry-server", "--test", "server"];
+  const command = ["test", "--quiet", "--workspace", "--test", "server"];
   const options = ["--", "--ignored", "--exact", "--nocapture", TEST];
   const stdio = ["pipe", "pipe", "inherit"];
   const server = spawn(cargo, [...command, ...options], { cwd: ROOT, stdio });

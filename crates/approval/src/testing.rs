@@ -38,6 +38,7 @@ pub(crate) fn decider(subject: &str) -> Decider {
         team: None,
         is_approver: true,
         sign_in: SignIn::Oidc,
+        lacks_person: false,
     }
 }
 

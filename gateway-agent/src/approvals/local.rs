@@ -102,6 +102,7 @@ impl LocalApprovals {
             team: None,
             is_approver: true,
             sign_in: SignIn::Token,
+            lacks_person: false,
         };
         let review =
             Review { decider: &decider, choice, current: &current, is_batch: false, grants: 0 };

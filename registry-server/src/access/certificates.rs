@@ -60,6 +60,7 @@ impl Certificates {
             method: Method::Certificate,
             subject: None,
             person: None,
+            lacks_person: false,
             address,
             until: Some(until),
         })

@@ -61,6 +61,8 @@ pub struct Principal {
     pub subject: Option<Arc<str>>,
     /// Human behind the account, if the identity provider names one.
     pub person: Option<Arc<str>>,
+    /// Whether a claim must name the human, but does not.
+    pub lacks_person: bool,
     /// Client address.
     pub address: Option<SocketAddr>,
     /// Expiry of the credential; `None` if only revocation ends it.
@@ -82,7 +84,8 @@ impl Principal {
         let name: Arc<str> = name.into();
         let (roles, scopes, team) = (Roles::NONE, Scopes::default(), name.clone());
         let (subject, person, address, until) = (None, None, None, None);
-        Self { name, team, roles, scopes, method, subject, person, address, until }
+        let lacks_person = false;
+        Self { name, team, roles, scopes, method, subject, person, lacks_person, address, until }
     }
 
     /// Key of the rate limit.

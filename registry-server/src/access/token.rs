@@ -131,6 +131,7 @@ impl TryFrom<StoredToken> for Token {
             method: Method::Token(Arc::from(id)),
             subject: None,
             person: None,
+            lacks_person: false,
             address: None,
             until: expires_at,
         };

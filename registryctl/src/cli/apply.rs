@@ -26,7 +26,7 @@ pub(crate) struct ApplyArgs {
 pub(crate) struct ApplyPolicy {
     #[command(flatten)]
     pub(crate) prune: PruneArgs,
-    /// Reject references to entities outside of the files that differ from the lock file
+    /// Reject references outside of the files that differ from the lock file
     #[arg(long, help_heading = "Lock")]
     pub(crate) locked: bool,
     /// The lock file for --locked

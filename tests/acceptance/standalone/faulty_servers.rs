@@ -19,7 +19,7 @@ async fn faulty_servers_are_reported_and_others_served() {
         ("think", npm("sequential-thinking", &[])),
     ]);
     let standalone = Standalone::start(&file, &[]);
-    assert!(standalone.has("sequentialthinking").await, "{}", standalone.log());
+    eventually("the server is discovered", || standalone.has("sequentialthinking")).await;
     for expected in [
         "/mcpServers/unset/env/KEY: the environment variable `NO_SUCH_VARIABLE` is not set; set it",
         "/mcpServers/neither: the server has neither `command` nor `url`; add one",
@@ -90,7 +90,7 @@ async fn server_failing_at_start_is_not_restarted() {
     let failing = json!({ "command": "sh", "args": ["-c", "exit 3"], "autoStart": false });
     let file = mcp_servers([("failing", failing), ("good", listing(&dir, &json!([tool("good")])))]);
     let standalone = Standalone::start(&file, &["--log", "info"]);
-    assert!(standalone.has("good").await);
+    eventually("the server is discovered", || standalone.has("good")).await;
     eventually("the visit is over", || async {
         let log = standalone.log();
         log.lines().any(|line| line.ends_with(" target.server=server/failing@*"))

@@ -11,7 +11,7 @@ use super::{Standalone, mcp_servers, npm, pypi};
 async fn one_apply_moves_discovered_servers_to_a_registry() {
     let file = mcp_servers([("time", pypi("mcp_server_time"))]);
     let mut standalone = Standalone::start(&file, &[]);
-    assert!(standalone.has("convert_time").await);
+    eventually("the server is discovered", || standalone.has("convert_time")).await;
     let content = fs::read_to_string(standalone.registry_file()).expect("the registry file");
     let content: Value = serde_json::from_str(&content).expect("JSON");
     assert_eq!(content["servers"][0]["metadata"]["managedBy"], "discovered");

@@ -38,6 +38,8 @@ pub struct Decider {
     pub is_approver: bool,
     /// The authentication.
     pub sign_in: SignIn,
+    /// Whether the identity provider must name the human behind the account, but does not.
+    pub lacks_person: bool,
 }
 
 /// The catalog at the time of a decision.
@@ -120,6 +122,12 @@ pub enum Ineligible {
         "the policy demands different people; sign in with an identity provider or a certificate"
     )]
     Token,
+    /// The identity provider does not name the person.
+    #[error(
+        "the policy demands different people, but the token of the account lacks the claim of \
+         `--oidc-person-claim`"
+    )]
+    Unnamed,
     /// The person may be the caller.
     #[error("the policy demands another person than the caller: {0}")]
     Caller(Indistinct),
@@ -307,6 +315,9 @@ impl Request {
         check_selected(demand, decider)?;
         if needs_people(demand) && decider.sign_in == SignIn::Token {
             return Err(Ineligible::Token);
+        }
+        if needs_people(demand) && decider.lacks_person {
+            return Err(Ineligible::Unnamed);
         }
         if demand.rule.four_eyes {
             let caller = &self.binding.caller;

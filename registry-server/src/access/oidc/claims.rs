@@ -44,6 +44,7 @@ impl Claims {
         claims: &Value,
         address: Option<SocketAddr>,
     ) -> Result<Principal, String> {
+        let person = self.person.as_ref().and_then(|person| identity(find(claims, person)));
         let name = find(claims, &self.name).and_then(Value::as_str);
         let name =
             valid_name(&self.name, name.ok_or(format!("the claim `{}` is missing", self.name))?)?;
@@ -54,7 +55,8 @@ impl Claims {
             scopes: Scopes::default(),
             method: Method::Oidc(self.issuer.clone()),
             subject: identity(find(claims, "sub")),
-            person: self.person.as_ref().and_then(|person| identity(find(claims, person))),
+            lacks_person: self.person.is_some() && person.is_none(),
+            person,
             address,
             until: None,
         })
@@ -162,6 +164,7 @@ mod tests {
     fn account_and_human_are_read_from_their_claims() {
         let read = |claims_of: &Value| {
             let principal = claims(&[]).principal(claims_of, None).unwrap();
+            assert_eq!(principal.lacks_person, principal.person.is_none());
             (principal.subject, principal.person)
         };
         let token = json!({"email": "ann@x", "sub": "a|1", "employee": "17"});

@@ -125,6 +125,7 @@ impl Viewer {
                 team: Some(principal.team.to_string()),
                 is_approver: principal.roles.intersects(APPROVERS),
                 sign_in,
+                lacks_person: principal.lacks_person,
             },
             is_governor: principal.roles.intersects(GOVERNORS),
         }

@@ -87,6 +87,14 @@ fn four_eyes_reject_tokens_and_owners() {
 }
 
 #[test]
+fn account_without_its_person_approves_only_where_accounts_count() {
+    let unnamed = Decider { lacks_person: true, principal: account("bob", None), ..decider("bob") };
+    assert_eq!(refusal(four_eyes(), &unnamed), Some(Ineligible::Unnamed));
+    assert_eq!(refusal(quorum(2), &unnamed), Some(Ineligible::Unnamed));
+    assert_eq!(refusal(rule(), &unnamed), None);
+}
+
+#[test]
 fn quorum_counts_people_once() {
     let first = approved(quorum(2));
     assert_eq!(first.state, State::Pending);
