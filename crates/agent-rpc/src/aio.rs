@@ -85,6 +85,11 @@ pub enum Operation<'a> {
         /// The arguments: an object.
         args: Option<&'a RawValue>,
     },
+    /// A method of a module that the module does not have. Its answer lists the others.
+    Unknown {
+        /// The method, such as `tools.delete`.
+        method: String,
+    },
 }
 
 /// A method of AIO after `agent::`.
@@ -101,6 +106,7 @@ enum Method<'a> {
     StartSampling,
     StepSampling,
     Named(&'a str),
+    Unknown(&'a str),
 }
 
 const METHODS: [(&str, Method<'static>); 10] = [
@@ -149,7 +155,7 @@ fn split(address: &str) -> Result<(Name, Method<'_>), Failure> {
         return Ok((agent, *method));
     }
     match rest.split_once('.') {
-        Some((module, _)) if MODULES.contains(&module) => Err(Failure::method_not_found(address)),
+        Some((module, _)) if MODULES.contains(&module) => Ok((agent, Method::Unknown(rest))),
         _ => Ok((agent, Method::Named(rest))),
     }
 }
@@ -196,6 +202,7 @@ impl<'a> Operation<'a> {
                 }
                 Self::Named { name: name.to_owned(), args: params }
             }
+            Method::Unknown(method) => Self::Unknown { method: method.to_owned() },
         })
     }
 
@@ -213,6 +220,7 @@ impl<'a> Operation<'a> {
             Self::StartSampling { .. } => "sampling.start",
             Self::StepSampling { .. } => "sampling.step",
             Self::Named { name, .. } => name,
+            Self::Unknown { method } => method,
         }
     }
 }
@@ -271,10 +279,18 @@ mod tests {
             ("<namespace>::help", "INVALID_ADDRESS"),
             ("a/b/c::help", "INVALID_ADDRESS"),
             ("a::he\u{0}lp", "INVALID_ADDRESS"),
-            ("a::tools.delete", "METHOD_NOT_FOUND"),
-            ("a::sampling.", "METHOD_NOT_FOUND"),
         ] {
             assert_eq!(read(method, "{}"), Err(reason.to_owned()), "{method:?}");
+        }
+        assert_eq!(Reason::InvalidAddress.code(), -32600);
+    }
+
+    #[test]
+    fn unknown_methods_of_modules_are_no_names() {
+        for method in ["tools.delete", "sampling.", "prompts.list.all"] {
+            let call = Call::read(&format!("a::{method}"), None).unwrap();
+            assert!(matches!(call.operation, Operation::Unknown { .. }), "{method}: {call:?}");
+            assert_eq!(call.operation.name(), method);
         }
     }
 
@@ -309,9 +325,10 @@ mod tests {
                 }
                 Ok((found, method)) => {
                     prop_assert_eq!(found.as_str(), agent);
-                    prop_assert!(METHODS.contains(&(name.as_str(), method)));
+                    let is_known = METHODS.contains(&(name.as_str(), method));
+                    prop_assert!(is_known || method == Method::Unknown(&name));
                 }
-                Err(failure) => prop_assert!(failure.is(Reason::MethodNotFound)),
+                Err(failure) => prop_assert!(false, "{}", failure),
             }
         }
 

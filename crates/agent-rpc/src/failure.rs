@@ -99,12 +99,12 @@ impl Reason {
     pub fn code(self) -> i64 {
         match self {
             Self::ParseError => code::PARSE_ERROR,
-            Self::InvalidRequest | Self::TooLarge | Self::Batch | Self::IdInUse => {
-                code::INVALID_REQUEST
-            }
-            Self::MethodNotFound | Self::InvalidAddress | Self::FunctionNotFound => {
-                code::METHOD_NOT_FOUND
-            }
+            Self::InvalidRequest
+            | Self::TooLarge
+            | Self::Batch
+            | Self::IdInUse
+            | Self::InvalidAddress => code::INVALID_REQUEST,
+            Self::MethodNotFound | Self::FunctionNotFound => code::METHOD_NOT_FOUND,
             Self::InvalidParams => code::INVALID_PARAMS,
             Self::Internal => code::INTERNAL_ERROR,
             Self::ToolError | Self::AgentNotFound => AGENT_ERROR,
