@@ -10,7 +10,7 @@ mod tests;
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use agent_rpc::{
-    Failure, Reason, Request as Rpc,
+    Failure, Request as Rpc,
     envelope::Reply,
     execute::{Execute, Execution, METHOD},
     heartbeat, registration,
@@ -27,7 +27,7 @@ use bytes::Bytes;
 use gateway_protocol::{
     content,
     jsonrpc::{Id, Limits, Object},
-    mcp::{Era, Param, RawResult, ResultType},
+    mcp::{Era, Param, RawResult},
 };
 use http::{
     HeaderValue, Method,
@@ -185,15 +185,8 @@ impl Executed<'_> {
 /// a result.
 fn result(result: &RawResult) -> Result<Cow<'_, str>, Failure> {
     let members = Object::parse(&result.result).unwrap_or_default();
-    if result.is_error {
-        let text = content::first_text(&members);
-        let text = text.unwrap_or_else(|| "the tool failed without a message".to_owned());
-        return Err(Failure::new(Reason::ToolError, text));
-    }
-    if result.result_type == ResultType::InputRequired {
-        let text =
-            "the tool requires input, which agent.execute does not support; call it over MCP";
-        return Err(Failure::new(Reason::ToolError, text));
+    if let Some(failure) = failure::of_result(result, &members, METHOD) {
+        return Err(failure);
     }
     Ok(match content::structured(&members) {
         Some(structured) => structured.get().into(),

@@ -2,8 +2,13 @@
 
 use agent_rpc::{Failure, Reason, envelope::Reply, execute::Execute};
 use axum::response::Response;
+use bytes::Bytes;
 use gateway_policy::Denial;
-use gateway_protocol::jsonrpc::Id;
+use gateway_protocol::{
+    content,
+    jsonrpc::{Id, Object},
+    mcp::{RawResult, ResultType},
+};
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
@@ -55,9 +60,14 @@ impl Refusal {
 
     /// The response.
     pub(super) fn respond(self, id: Option<Id<'_>>) -> Response {
-        let Self { failure, status, headers, .. } = self;
         let reply = Reply { id, trace_id: None, execution: None };
-        let mut response = respond(reply.failure(&failure));
+        self.respond_with(|failure| reply.failure(failure))
+    }
+
+    /// The response with another form of the error.
+    pub(super) fn respond_with(self, body: impl FnOnce(&Failure) -> Bytes) -> Response {
+        let Self { failure, status, headers, .. } = self;
+        let mut response = respond(body(&failure));
         *response.status_mut() = status;
         response.headers_mut().extend(headers);
         response
@@ -72,36 +82,55 @@ pub(super) fn of_call(
     error: &Error,
 ) -> Failure {
     let (agent_id, function) = (call.agent_id.as_str(), &*call.function);
-    let tool = format!("{agent_id}.{function}");
+    let failure = of_tool(&format!("{agent_id}.{function}"), error, "/input");
+    // A function that the caller may not use has the error of an unknown one.
+    if failure.is(Reason::FunctionNotFound) {
+        if Directory::of(gateway, caller).has_function_of(agent_id) {
+            return Failure::function_not_found(agent_id, function);
+        }
+        return Failure::agent_not_found(agent_id);
+    }
+    // Denials have the data of `tools/call`.
+    if failure.data.is_empty() { failure.with("agent_id", agent_id) } else { failure }
+}
+
+/// The error of a call of a tool. `input` is the pointer of its arguments in the request.
+pub(super) fn of_tool(tool: &str, error: &Error, input: &str) -> Failure {
+    let message = message::for_caller(tool, error);
+    let invalid = |pointer: &str| {
+        let pointer = format!("{input}{pointer}");
+        Failure::new(Reason::InvalidParams, &*message).with("pointer", pointer)
+    };
     let reason = match error {
         Error::Policy(denial) => return denied(denial),
         Error::Denied(Denial::Quarantined | Denial::Stale(_)) | Error::NoCatalog => {
             Reason::Unreachable
         }
-        // A function that the caller may not use has the error of an unknown one.
-        Error::Denied(_) if Directory::of(gateway, caller).has_function_of(agent_id) => {
-            return Failure::function_not_found(agent_id, function);
-        }
-        Error::Denied(_) => return Failure::agent_not_found(agent_id),
+        Error::Denied(_) => Reason::FunctionNotFound,
         Error::InvalidInput { violations } => {
-            let first = violations.first().map_or("", |violation| violation.pointer.as_str());
-            return invalid_input(first, &message::for_caller(&tool, error));
+            return invalid(violations.first().map_or("", |first| first.pointer.as_str()));
         }
-        Error::HiddenField { pointer } => {
-            return invalid_input(pointer, &message::for_caller(&tool, error));
-        }
-        Error::Arguments(_) | Error::UnknownPlaceholder { .. } => {
-            return invalid_input("", &message::for_caller(&tool, error));
-        }
+        Error::HiddenField { pointer } => return invalid(pointer),
+        Error::Arguments(_) | Error::UnknownPlaceholder { .. } => return invalid(""),
         Error::Upstream(error) => of_upstream(error),
         _ => Reason::ToolError,
     };
-    Failure::new(reason, message::for_caller(&tool, error)).with("agent_id", agent_id)
+    Failure::new(reason, message)
 }
 
-/// `InvalidParams` with a pointer into the input.
-fn invalid_input(pointer: &str, message: &str) -> Failure {
-    Failure::new(Reason::InvalidParams, message).with("pointer", format!("/input{pointer}"))
+/// The failure that a result reports, or a question that the method cannot forward.
+pub(super) fn of_result(result: &RawResult, members: &Object<'_>, method: &str) -> Option<Failure> {
+    if result.is_error {
+        let text = content::first_text(members);
+        let text = text.unwrap_or_else(|| "the tool failed without a message".to_owned());
+        return Some(Failure::new(Reason::ToolError, text));
+    }
+    let asks = result.result_type == ResultType::InputRequired;
+    asks.then(|| {
+        let text =
+            format!("the tool requires input, which {method} does not support; call it over MCP");
+        Failure::new(Reason::ToolError, text)
+    })
 }
 
 fn of_upstream(error: &gateway_upstream::Error) -> Reason {
