@@ -106,6 +106,8 @@ pub struct Config {
     pub push: Option<PushSettings>,
     /// The `agents` section: the bridges between MCP and A2A.
     pub agents: AgentBridges,
+    /// `traceValues`: whether execution graphs have the values of calls.
+    pub trace_values: bool,
     /// The admin listener. `None`: there is none.
     pub admin: Option<AdminConfig>,
     /// The `tracing` section.
@@ -172,6 +174,7 @@ impl Config {
             a2a_url: self.a2a_url.clone(),
             push: self.push,
             agents: self.agents,
+            trace_values: self.trace_values,
             own_policy: self.args.approve.map(Approve::policy),
             hops: self.hops,
             request_bytes: self.request_bytes,

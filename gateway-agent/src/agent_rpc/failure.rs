@@ -53,6 +53,11 @@ impl Refusal {
         }
     }
 
+    /// An error with this status.
+    pub(super) fn of_failure(failure: Failure, status: StatusCode, metric: &'static str) -> Self {
+        Self { failure, status, headers: HeaderMap::new(), metric }
+    }
+
     /// The error of a caller without the scopes of a tool.
     pub(super) fn of_scopes(refusal: AuthenticationError) -> Self {
         IngressError::from(refusal).into()

@@ -133,6 +133,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let denials = denials(&root);
     let (a2a_url, push) = a2a(&root);
     let agents = agents(&root);
+    let trace_values = root.switch("traceValues", false);
     let allowed_origins = root.parsed("allowedOrigins", origins::origin);
     let allowed_hosts = root.parsed("allowedHosts", origins::host);
     root.finish();
@@ -162,6 +163,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         a2a_url,
         push,
         agents,
+        trace_values,
         admin,
         tracing,
     })

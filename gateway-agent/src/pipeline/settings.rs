@@ -25,6 +25,8 @@ pub struct Settings {
     pub push: Option<PushSettings>,
     /// The bridges between MCP and A2A.
     pub agents: AgentBridges,
+    /// Whether execution graphs have the values of calls (`traceValues`), or only digests.
+    pub trace_values: bool,
     /// The policy of `--approve`.
     pub own_policy: Option<Arc<Document>>,
     /// Maximum number of gateways that a message of A2A passes (`limits.hops`).
