@@ -1,9 +1,11 @@
-//! The surface of data agents: `POST /rpc` with `agent.execute`.
+//! The surface of data agents and AIO: `POST /rpc`, and `GET /traces/{trace_id}`.
 //!
 //! A function of an agent is the tool `{agent_id}.{function}`. A closed connection cancels its call.
 //! Errors of JSON-RPC have the status 200, as in specifications of JSON-RPC over HTTP.
 
+mod aio;
 mod failure;
+mod graph;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +23,7 @@ use axum::{
     body::Body,
     extract::{Request, State},
     response::Response,
-    routing::post,
+    routing::{get, post},
 };
 use bytes::Bytes;
 use gateway_protocol::{
@@ -36,7 +38,11 @@ use http::{
 };
 use serde_json::value::to_raw_value;
 
-use self::failure::Refusal;
+pub(crate) use self::graph::Graphs;
+use self::{
+    aio::{AioRequest, AioState},
+    failure::Refusal,
+};
 use crate::{
     audit::{self, CallRecord, REQUEST_ID},
     buffers,
@@ -57,25 +63,33 @@ const TASK_ID: &str = "task_id";
 #[derive(Debug, Clone)]
 pub(crate) struct AgentRpc {
     gateway: GatewayHandle,
+    aio: Arc<AioState>,
 }
 
 impl AgentRpc {
     /// Creates the surface of a gateway.
     pub(crate) fn new(gateway: GatewayHandle) -> Self {
-        Self { gateway }
+        Self { gateway, aio: Arc::default() }
+    }
+
+    /// The execution graphs of all callers.
+    pub(crate) fn graphs(&self) -> Arc<Graphs> {
+        Arc::clone(&self.aio.graphs)
     }
 
     /// The routes of the surface.
     pub(crate) fn router(&self) -> Router {
         let exposed = [WWW_AUTHENTICATE, RETRY_AFTER, REQUEST_ID];
-        let cors = ingress::cors(self.gateway.clone(), &[Method::POST], &exposed);
-        Router::new().route(PATH, post(receive)).with_state(self.clone()).layer(cors)
+        let cors = ingress::cors(self.gateway.clone(), &[Method::GET, Method::POST], &exposed);
+        let routes =
+            Router::new().route(PATH, post(receive)).route(graph::ROUTE, get(graph::receive));
+        routes.with_state(self.clone()).layer(cors)
     }
 }
 
 async fn receive(State(surface): State<AgentRpc>, request: Request) -> Response {
     match read(&surface.gateway, request).await {
-        Ok(complete) => Box::pin(serve(complete)).await,
+        Ok(complete) => Box::pin(serve(&surface.aio, complete)).await,
         Err(refusal) => {
             audit::count_rejection(refusal.metric);
             refusal.respond(None)
@@ -93,13 +107,24 @@ async fn read(gateway: &GatewayHandle, request: Request) -> Result<CompleteReque
 }
 
 /// Serves a request with its whole body.
-async fn serve(complete: CompleteRequest) -> Response {
+async fn serve(aio: &AioState, complete: CompleteRequest) -> Response {
     let CompleteRequest { gateway, parts, body, buffered } = complete;
     let limits = Limits::with_max_bytes(gateway.settings().request_bytes);
     let response = match Rpc::read(&body, limits) {
         Ok(Rpc { id, call: Call::Execute(call), .. }) => {
             let executed = Executed { gateway: &gateway, parts: &parts, id, bytes: body.len() };
             Box::pin(executed.execute(call)).await
+        }
+        Ok(Rpc { id, trace_id, call: Call::Aio(call) }) => {
+            let request = AioRequest {
+                gateway: &gateway,
+                parts: &parts,
+                buffered: &buffered,
+                id,
+                trace_id: trace_id.as_deref(),
+                bytes: body.len(),
+            };
+            Box::pin(aio::serve(aio, request, call)).await
         }
         Ok(Rpc { id, call, .. }) => {
             audit::count_rejection("unknown-method");

@@ -27,6 +27,8 @@ const URI_CHARACTERS: usize = 2_048;
 pub struct Call<'a> {
     /// The agent.
     pub agent: Name,
+    /// All parameters as sent.
+    pub params: Option<&'a RawValue>,
     /// The operation.
     pub operation: Operation<'a>,
 }
@@ -132,7 +134,7 @@ impl<'a> Call<'a> {
     /// Reads a method and its parameters.
     pub fn read(method: &str, params: Option<&'a RawValue>) -> Result<Self, Failure> {
         let (agent, method) = split(method)?;
-        Ok(Self { agent, operation: Operation::read(method, params)? })
+        Ok(Self { agent, params, operation: Operation::read(method, params)? })
     }
 }
 
@@ -209,6 +211,15 @@ impl<'a> Operation<'a> {
     /// The name in execution graphs: the method without the agent.
     pub fn name(&self) -> &str {
         match self {
+            Self::Named { name, .. } => name,
+            Self::Unknown { method } => method,
+            _ => self.event(),
+        }
+    }
+
+    /// The name in audit events, of which callers choose no part.
+    pub fn event(&self) -> &'static str {
+        match self {
             Self::Help => "help",
             Self::Input { .. } => "input",
             Self::ListTools => "tools.list",
@@ -219,8 +230,7 @@ impl<'a> Operation<'a> {
             Self::GetPrompt { .. } => "prompts.get",
             Self::StartSampling { .. } => "sampling.start",
             Self::StepSampling { .. } => "sampling.step",
-            Self::Named { name, .. } => name,
-            Self::Unknown { method } => method,
+            Self::Named { .. } | Self::Unknown { .. } => "call",
         }
     }
 }

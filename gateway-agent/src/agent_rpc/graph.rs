@@ -86,7 +86,8 @@ struct Trace {
 /// The trace of a request.
 #[derive(Debug, Clone)]
 pub(super) struct RequestTrace {
-    owner: Option<TaskOwner>,
+    /// The principal. `None`: the caller has no identity.
+    pub(super) owner: Option<TaskOwner>,
     /// The id of the trace, which the gateway generates if the caller has none.
     pub(super) id: Arc<str>,
     /// Whether the caller sent the id.
