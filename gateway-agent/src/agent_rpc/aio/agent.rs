@@ -47,7 +47,10 @@ pub(super) struct AddressedAgent<'a> {
     tools: Vec<Arc<ServedTool>>,
     /// The server of MCP, if the caller can see it.
     pub(super) server: Option<VisibleServer>,
-    /// The registered agent with the skills in the caller's lists.
+    /// The registered agent with all skills that the caller may address. The pipeline decides about
+    /// their calls.
+    reachable: Option<Agent>,
+    /// The same with the skills in the caller's lists.
     skilled: Option<Agent>,
     /// Whether an agent is registered under the name.
     is_agent: bool,
@@ -57,7 +60,8 @@ impl<'a> AddressedAgent<'a> {
     /// Finds what the caller may use of an agent now.
     pub(super) fn find(gateway: &'a Gateway, caller: &Authentication, name: &'a Name) -> Self {
         let directory = Directory::of(gateway, caller);
-        let skilled = directory.find(name, None).and_then(|agent| directory.listed(agent));
+        let reachable = directory.find(name, None);
+        let skilled = reachable.clone().and_then(|agent| directory.listed(agent));
         let snapshot = gateway.views().now();
         let identity = gateway.identify(&snapshot, &caller.claim, caller.client.clone());
         let view = gateway.view(&snapshot, &identity);
@@ -74,6 +78,7 @@ impl<'a> AddressedAgent<'a> {
             name,
             tools,
             server: server.cloned(),
+            reachable: reachable.and_then(|agent| agent.agent()),
             skilled: skilled.and_then(|agent| agent.agent()),
             is_agent: !snapshot.catalog.preferred_versions(Kind::Agent, name).is_empty(),
             view,
@@ -147,13 +152,13 @@ impl<'a> AddressedAgent<'a> {
 
     /// A skill, and whether it takes text instead of data.
     pub(super) fn skill(&self, id: &str) -> Option<(&Skill, bool)> {
-        let agent = self.skilled.as_ref()?;
+        let agent = self.reachable.as_ref()?;
         agent.skill(id).map(|skill| (skill, skill.takes_text(agent)))
     }
 
     /// The first skill that accepts a kind of values, else the first one.
     pub(super) fn skill_for(&self, modality: Modality) -> Option<&Skill> {
-        let agent = self.skilled.as_ref()?;
+        let agent = self.reachable.as_ref()?;
         let accepts = |skill: &&Skill| {
             modes(agent, skill).iter().any(|mode| Modality::of_mode(mode).contains(&modality))
         };

@@ -1,7 +1,5 @@
 //! Calls of tools, resources and prompts.
 
-use std::borrow::Cow;
-
 use a2a::ErrorKind;
 use agent_rpc::{Failure, Reason, help::AgentType, media::Media};
 use gateway_policy::Denial;
@@ -9,7 +7,6 @@ use gateway_protocol::{
     content,
     jsonrpc::Object,
     mcp::{Method, Param, RawResult},
-    naming,
 };
 use gateway_upstream::Error as UpstreamError;
 use registry_core::entity::Exposure;
@@ -21,7 +18,6 @@ use serde_json::{
 use super::{Invoked, Rejection, Serving, values};
 use crate::{
     agent_rpc::failure,
-    mcp::render::result::renamed,
     pipeline::{Error, FeatureSubject, Output, Target, ToolCall},
     view::ServedTool,
 };
@@ -103,14 +99,8 @@ impl Serving<'_> {
         let Some(server) = server else {
             return Err(self.unknown_feature("resources.get", "/id", uri));
         };
-        let (prefix, _) = agent.snapshot.definitions.interfaces().resolve(uri);
-        // Lists have the caller's URI; the server's own URI is accepted, too.
-        let known = if prefix == server.prefix.as_str() {
-            Some(Cow::Borrowed(uri))
-        } else {
-            server.prefix.uri(uri)
-        };
-        let Some(known) = known else {
+        let interfaces = agent.snapshot.definitions.interfaces();
+        let Some(known) = interfaces.known(&server.prefix, uri) else {
             return Err(self.unknown_feature("resources.get", "/id", uri));
         };
         let subject = FeatureSubject::Resource((&*known).into());
@@ -128,12 +118,7 @@ impl Serving<'_> {
         let Some(server) = server.filter(|server| server.exposes(Exposure::Prompts)) else {
             return Err(self.unknown_feature("prompts.get", "/name", name));
         };
-        let (prefix, _) = naming::prompt(name);
-        let known = if prefix == server.prefix.as_str() {
-            name.to_owned()
-        } else {
-            server.prefix.prompt(name)
-        };
+        let known = server.prefix.prompt(name);
         let value = args.map(ToOwned::to_owned);
         let params = value.map(|value| Param { name: "arguments".into(), value });
         let subject = FeatureSubject::Prompt(known.into());
@@ -159,7 +144,7 @@ impl Serving<'_> {
         self.checked(result)
     }
 
-    /// The result with the caller's names, whose memory is reserved for its conversion.
+    /// The result, whose memory is reserved for its conversion.
     fn result(
         &self,
         output: Result<Output, Error>,
@@ -167,9 +152,9 @@ impl Serving<'_> {
     ) -> Result<RawResult, Rejection> {
         let outcome = output.and_then(Output::into_result);
         let outcome = outcome.map_err(|error| self.failed(name, error, pointer))?;
-        let result = renamed(&outcome).unwrap_or(outcome.result);
-        self.reserve(content::tree_bytes(result.result.get()))?;
-        Ok(result)
+        // Names stay those of the server: the agent selects it, so callers need no prefix.
+        self.reserve(content::tree_bytes(outcome.result.result.get()))?;
+        Ok(outcome.result)
     }
 
     /// The result, unless it reports a failure or asks for input.

@@ -1,7 +1,11 @@
 //! Lists and `help`: what the caller's lists of MCP have of one agent.
 
 use agent_rpc::help::Resource;
-use gateway_protocol::jsonrpc::{Object, ObjectWriter, read_string};
+use gateway_protocol::{
+    jsonrpc::{Object, ObjectWriter, read_string},
+    naming::{self, Interfaces},
+};
+use gateway_upstream::renamed;
 use serde_json::value::RawValue;
 
 use super::{Rejection, Serving, out_of_memory};
@@ -37,7 +41,8 @@ impl Serving<'_> {
         if !self.agent.modules().prompts {
             return Err(self.unknown_method("prompts.list").into());
         }
-        let prompts = self.entries(List::Prompts).await?;
+        let entries = self.entries(List::Prompts).await?;
+        let prompts: Vec<_> = entries.iter().filter_map(|entry| prompt(entry)).collect();
         Ok(format!(r#"{{"prompts":[{}]}}"#, prompts.join(",")))
     }
 
@@ -47,7 +52,9 @@ impl Serving<'_> {
             return Err(self.unknown_method("resources.list").into());
         }
         let entries = self.entries(List::Resources).await?;
-        let resources: Vec<_> = entries.iter().filter_map(|entry| resource(entry)).collect();
+        let interfaces = self.agent.snapshot.definitions.interfaces();
+        let resource = |entry: &String| resource(interfaces, entry);
+        let resources: Vec<_> = entries.iter().filter_map(resource).collect();
         let mut result = ObjectWriter::with_capacity(64 * resources.len());
         // Texts always serialize.
         result.raw("resources", &serde_json::to_string(&resources).unwrap_or_default());
@@ -67,11 +74,22 @@ impl Serving<'_> {
     }
 }
 
-/// A resource of MCP as an item of AIO.
-fn resource(entry: &str) -> Option<Resource> {
+/// A prompt under the name that its server gives it.
+fn prompt(entry: &str) -> Option<String> {
+    let raw: &RawValue = serde_json::from_str(entry).ok()?;
+    let members = Object::parse(raw).ok()?;
+    let known = members.find("name").and_then(read_string)?;
+    let own = renamed(&members, "name", naming::prompt(&known).1)?;
+    Some(own.get().to_owned())
+}
+
+/// A resource of MCP as an item of AIO, with the URI that its server gives it.
+fn resource(interfaces: &Interfaces, entry: &str) -> Option<Resource> {
     let raw: &RawValue = serde_json::from_str(entry).ok()?;
     let members = Object::parse(raw).ok()?;
     let text = |name: &str| members.find(name).and_then(read_string);
     let title = text("title").or_else(|| text("name")).unwrap_or_default();
-    Some(Resource::new(&text("uri")?, &title, text("mimeType").as_deref()))
+    let known = text("uri")?;
+    let (_, own) = interfaces.resolve(&known);
+    Some(Resource::new(&own, &title, text("mimeType").as_deref()))
 }

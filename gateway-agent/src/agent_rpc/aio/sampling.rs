@@ -14,7 +14,7 @@ use serde_json::{Value, json, value::to_raw_value};
 use super::{
     Rejection, Serving,
     sessions::{NoSession, RunningStep, SessionState},
-    skills::{Conversation, SkillAnswer},
+    skills::{Conversation, Sent, SkillAnswer},
     values,
 };
 
@@ -34,7 +34,7 @@ impl Serving<'_> {
     pub(super) async fn start_sampling(&mut self, input: &Media) -> Result<String, Rejection> {
         let agent = self.agent;
         let turn = if let Some(skill) = agent.skill_for(input.modality()) {
-            let sent = self.send(&skill.id, input.to_a2a(), Conversation::default());
+            let sent = self.send(Sent::of_input(&skill.id, input), Conversation::default());
             turn_of_skill(&skill.id, Box::pin(sent).await?)
         } else if let Some(tool) = agent.sampling_tool() {
             let name = tool.listed_name().as_str();
@@ -77,7 +77,7 @@ impl Serving<'_> {
     ) -> Result<Turn, Rejection> {
         match (&step.state, input) {
             (SessionState::Skill { skill, conversation }, Some(input)) => {
-                let sent = self.send(skill, input.to_a2a(), conversation.clone());
+                let sent = self.send(Sent::of_input(skill, input), conversation.clone());
                 Ok(turn_of_skill(skill, Box::pin(sent).await?))
             }
             (

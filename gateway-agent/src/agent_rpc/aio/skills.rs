@@ -18,8 +18,10 @@ use serde_json::{Map, Value, json, value::RawValue};
 use uuid::Uuid;
 
 use super::{Invoked, Rejection, Serving, TRACE_ID};
-use crate::pipeline::{AgentCall, Output, PushRole, RequestedAgent, Target};
+use crate::pipeline::{AgentCall, Error, Output, PushRole, RequestedAgent, Target};
 
+/// The pointer of the data of a message with one part.
+const DATA: &str = "/message/parts/0/data";
 /// Maximum bytes of an agent's text in an error.
 const TEXT_BYTES: usize = 1_024;
 
@@ -29,6 +31,21 @@ pub(super) struct Conversation {
     pub(super) context: Option<String>,
     /// The task that has not ended.
     pub(super) task: Option<String>,
+}
+
+/// A message with one part.
+pub(super) struct Sent<'a> {
+    pub(super) skill: &'a str,
+    part: Value,
+    /// The pointer of its data in the parameters.
+    pointer: &'a str,
+}
+
+impl<'a> Sent<'a> {
+    /// The message with a value of AIO.
+    pub(super) fn of_input(skill: &'a str, input: &Media) -> Self {
+        Self { skill, part: input.to_a2a(), pointer: "/input/value" }
+    }
 }
 
 /// The answer of an agent.
@@ -65,8 +82,8 @@ impl Serving<'_> {
             let data: Value = serde_json::from_str(data).unwrap_or_default();
             json!({ "data": data, "mediaType": "application/json" })
         };
-        let answer = Box::pin(self.send(skill, part, Conversation::default())).await?;
-        answer.completed()
+        let sent = Sent { skill, part, pointer: "" };
+        Box::pin(self.send(sent, Conversation::default())).await?.completed()
     }
 
     /// `agent::input` for a skill.
@@ -75,15 +92,14 @@ impl Serving<'_> {
         skill: &str,
         input: &Media,
     ) -> Result<String, Rejection> {
-        let sent = self.send(skill, input.to_a2a(), Conversation::default());
-        Box::pin(sent).await?.completed()
+        let sent = Sent::of_input(skill, input);
+        Box::pin(self.send(sent, Conversation::default())).await?.completed()
     }
 
     /// Sends a message with one part.
     pub(super) async fn send(
         &mut self,
-        skill: &str,
-        part: Value,
+        Sent { skill, part, pointer }: Sent<'_>,
         Conversation { context, task }: Conversation,
     ) -> Result<SkillAnswer, Rejection> {
         let mut message = json!({
@@ -101,20 +117,21 @@ impl Serving<'_> {
         if self.trace.is_named {
             params.insert("metadata".to_owned(), json!({ TRACE_ID: &*self.trace.id }));
         }
-        Box::pin(self.operation(Operation::SendMessage, params)).await
+        Box::pin(self.operation(Operation::SendMessage, params, pointer)).await
     }
 
     /// Requests a task with the caller's id.
     pub(super) async fn poll(&mut self, task: &str) -> Result<SkillAnswer, Rejection> {
         let mut params = Map::new();
         params.insert("id".to_owned(), task.into());
-        Box::pin(self.operation(Operation::GetTask, params)).await
+        Box::pin(self.operation(Operation::GetTask, params, "")).await
     }
 
     async fn operation(
         &mut self,
         operation: Operation,
         params: Map<String, Value>,
+        pointer: &str,
     ) -> Result<SkillAnswer, Rejection> {
         let name = self.agent.name;
         let call = AgentCall {
@@ -128,7 +145,7 @@ impl Serving<'_> {
         let (target, name) = (Target::Agent(call), name.as_str());
         let output = Box::pin(self.invoke(Invoked { target, params: Vec::new(), name })).await;
         let answer = output.and_then(Output::into_agent_result);
-        let answer = answer.map_err(|error| self.failed(name, error, "/input"))?;
+        let answer = answer.map_err(|error| self.failed(name, in_data(error), pointer))?;
         self.reserve(content::value_bytes(&answer))?;
         Ok(SkillAnswer::of(&answer))
     }
@@ -194,6 +211,18 @@ impl SkillAnswer {
         }
         Ok(json!({ "output": self.outputs }).to_string())
     }
+}
+
+/// An error whose pointers are those in the data of the only part.
+fn in_data(mut error: Error) -> Error {
+    if let Error::InvalidInput { violations } = &mut error {
+        for violation in violations {
+            if let Some(rest) = violation.pointer.strip_prefix(DATA) {
+                violation.pointer = rest.to_owned();
+            }
+        }
+    }
+    error
 }
 
 /// The parts of a message or an artifact.

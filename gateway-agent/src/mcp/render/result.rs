@@ -161,7 +161,7 @@ pub(crate) fn task(outcome: &OperationResult) -> String {
 }
 
 /// The result with the caller's URIs and task ids, if any differ.
-pub(crate) fn renamed(outcome: &OperationResult) -> Option<RawResult> {
+fn renamed(outcome: &OperationResult) -> Option<RawResult> {
     let result = &outcome.result;
     let known = CallerNames { resources: outcome.names.as_ref(), tasks: outcome.tasks.as_ref() };
     let changed = names::renamed(&result.result, known)?;
