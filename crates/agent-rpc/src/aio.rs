@@ -217,7 +217,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// The name in audit events, of which callers choose no part.
+    /// The name in audit events. Callers cannot choose a part of it.
     pub fn event(&self) -> &'static str {
         match self {
             Self::Help => "help",

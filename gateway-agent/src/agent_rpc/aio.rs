@@ -147,7 +147,7 @@ pub(super) async fn serve(state: &AioState, request: AioRequest<'_>, call: Call<
         record: None,
     };
     let answer = Box::pin(serving.answer(call.operation)).await;
-    let (status, output) = match &answer {
+    let (status, output): (_, Option<Cow<'_, str>>) = match &answer {
         Ok(result) => (Status::Ok, Some(result.into())),
         Err(Rejection::Failed(failure)) => {
             (Status::Error, Some(Cow::Owned(failure.to_value().to_string())))

@@ -1,4 +1,4 @@
-//! What a caller may use of an agent.
+//! The parts of an agent that its caller may use.
 //!
 //! A name is that of a registered agent, of a registered server of MCP, or of both: a data agent is
 //! registered as both. The agent [`GATEWAY`] has the composed tools.
@@ -57,7 +57,7 @@ pub(super) struct AddressedAgent<'a> {
 }
 
 impl<'a> AddressedAgent<'a> {
-    /// Finds what the caller may use of an agent now.
+    /// Finds an agent as its caller sees it now.
     pub(super) fn find(gateway: &'a Gateway, caller: &Authentication, name: &'a Name) -> Self {
         let directory = Directory::of(gateway, caller);
         let reachable = directory.find(name, None);

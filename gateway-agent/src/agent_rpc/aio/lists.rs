@@ -1,4 +1,4 @@
-//! Lists and `help`: what the caller's lists of MCP have of one agent.
+//! Lists and `help`: the entries of the caller's lists of MCP that belong to one agent.
 
 use agent_rpc::help::Resource;
 use gateway_protocol::{

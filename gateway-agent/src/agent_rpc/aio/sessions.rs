@@ -34,7 +34,7 @@ struct Entry {
     state: Option<SessionState>,
 }
 
-/// What continues a session.
+/// The state that continues a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SessionState {
     /// The conversation with a skill.
