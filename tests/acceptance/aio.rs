@@ -104,7 +104,7 @@ async fn trace_of_agents_and_composition_is_one_graph() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_of_a_server_are_called_by_its_name() {
+async fn tools_are_called_by_name_of_server() {
     let scene = Scene::start().await;
     let tools = scene.called(1, "task-service::tools.list", json!({})).await;
     let names: Vec<_> =

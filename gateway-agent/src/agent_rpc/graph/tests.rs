@@ -112,7 +112,7 @@ async fn all_memory_is_limited() {
 }
 
 #[test]
-fn w3c_trace_is_that_of_one_principal_and_id() {
+fn w3c_trace_belongs_to_principal_and_id() {
     let id = |name: &str, trace_id: &str| trace(name, trace_id).w3c();
     assert!(id("a", "t").is_some());
     assert_eq!(id("a", "t"), id("a", "t"));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::harness::AioBench;
 use crate::{
-    mcp::tests::harness::Setup,
+    mcp::tests::{audit::Log, harness::Setup},
     testing::{Registered, policy},
 };
 
@@ -141,4 +141,26 @@ async fn message_has_the_callers_trace_id() {
     let sent = bench.writer.seen("SendMessage");
     assert_eq!(sent[0].body["params"]["metadata"]["trace_id"], "t");
     assert!(sent[1].body["params"]["metadata"].get("trace_id").is_none());
+}
+
+#[tokio::test]
+async fn audit_event_has_method_and_trace() {
+    let bench = AioBench::start([]).await;
+    let (log, _guard) = Log::start();
+    bench.called("t", 1, CALL, area(json!({}))).await;
+    bench.called("t", 2, CALL, json!({ "tool": "absent" })).await;
+    bench.called("t", 3, "writer::draft", json!({ "text": "tea" })).await;
+    let events: Vec<_> = log
+        .events()
+        .into_iter()
+        .map(|event| ["event", "tool", "client_trace", "outcome"].map(|name| event[name].clone()))
+        .collect();
+    assert_eq!(
+        events,
+        [
+            ["tools.call", "math_agent.calculate_area", "t", "ok"].map(Value::from),
+            ["tools.call", "absent", "t", "denied"].map(Value::from),
+            ["call", "writer/draft", "t", "ok"].map(Value::from),
+        ]
+    );
 }
