@@ -6,6 +6,7 @@
 pub(crate) mod approvals;
 pub(crate) mod budgets;
 pub(crate) mod contracts;
+pub(crate) mod graphs;
 pub(crate) mod sagas;
 pub(crate) mod targets;
 pub(crate) mod traces;

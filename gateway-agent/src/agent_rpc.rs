@@ -1,10 +1,12 @@
-//! The surface of data agents: `POST /rpc`, and the same methods over a WebSocket at `GET /rpc`; and
-//! the orchestrator.
+//! The surface of data agents and AIO: `POST /rpc`, the methods of data agents over a WebSocket at
+//! `GET /rpc`, and `GET /traces/{trace_id}`; and the orchestrator.
 //!
 //! A function of an agent is the tool `{agent_id}.{function}`. A closed connection cancels its call.
 //! Errors of JSON-RPC have the status 200, as in specifications of JSON-RPC over HTTP.
 
+mod aio;
 mod failure;
+mod graph;
 mod orchestrator;
 mod peer;
 mod registering;
@@ -25,7 +27,7 @@ use axum::{
     body::Body,
     extract::{Request, State},
     response::Response,
-    routing::post,
+    routing::{get, post},
 };
 use bytes::Bytes;
 use gateway_protocol::{
@@ -41,7 +43,13 @@ use http::{
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use self::{failure::Refusal, peer::Peer, socket::Pace};
+pub(crate) use self::graph::Graphs;
+use self::{
+    aio::{AioRequest, AioState},
+    failure::Refusal,
+    peer::Peer,
+    socket::Pace,
+};
 use crate::{
     audit::{self, CallRecord, REQUEST_ID},
     buffers,
@@ -72,12 +80,18 @@ struct Meta<'a> {
 pub(crate) struct AgentRpc {
     gateway: GatewayHandle,
     pace: Pace,
+    aio: Arc<AioState>,
 }
 
 impl AgentRpc {
     /// Creates the surface of a gateway.
     pub(crate) fn new(gateway: GatewayHandle) -> Self {
-        Self { gateway, pace: Pace::default() }
+        Self { gateway, pace: Pace::default(), aio: Arc::default() }
+    }
+
+    /// The execution graphs of all callers.
+    pub(crate) fn graphs(&self) -> Arc<Graphs> {
+        Arc::clone(&self.aio.graphs)
     }
 
     /// The routes of the surface.
@@ -85,14 +99,15 @@ impl AgentRpc {
         let exposed = [WWW_AUTHENTICATE, RETRY_AFTER, REQUEST_ID];
         let cors = ingress::cors(self.gateway.clone(), &[Method::GET, Method::POST], &exposed);
         let methods = post(receive).get(socket::open);
-        let routes = Router::new().route(PATH, methods).merge(orchestrator::routes());
+        let graphs = Router::new().route(graph::ROUTE, get(graph::receive));
+        let routes = Router::new().route(PATH, methods).merge(graphs).merge(orchestrator::routes());
         routes.with_state(self.clone()).layer(cors)
     }
 }
 
 async fn receive(State(surface): State<AgentRpc>, request: Request) -> Response {
     match read(&surface.gateway, request).await {
-        Ok(complete) => Box::pin(serve(complete)).await,
+        Ok(complete) => Box::pin(serve(&surface.aio, complete)).await,
         Err(refusal) => {
             audit::count_rejection(refusal.metric);
             refusal.respond(None)
@@ -110,10 +125,21 @@ async fn read(gateway: &GatewayHandle, request: Request) -> Result<CompleteReque
 }
 
 /// Serves a request with its whole body.
-async fn serve(complete: CompleteRequest) -> Response {
+async fn serve(aio: &AioState, complete: CompleteRequest) -> Response {
     let CompleteRequest { gateway, parts, body, buffered } = complete;
     let limits = Limits::with_max_bytes(gateway.settings().request_bytes);
     let response = match Rpc::read(&body, limits) {
+        Ok(Rpc { id, trace_id, call: Call::Aio(call) }) => {
+            let request = AioRequest {
+                gateway: &gateway,
+                parts: &parts,
+                buffered: &buffered,
+                id,
+                trace_id: trace_id.as_deref(),
+                bytes: body.len(),
+            };
+            Box::pin(aio::serve(aio, request, call)).await
+        }
         Ok(Rpc { id, call, .. }) => {
             let bytes = body.len();
             let received = Received { gateway: &gateway, parts: &parts, peer: None, id, bytes };

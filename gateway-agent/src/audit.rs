@@ -74,6 +74,8 @@ pub struct CallRecord {
     /// The `X-Request-Id` of the HTTP request.
     request_id: Option<Box<str>>,
     span: Span,
+    /// The caller's own id of the trace.
+    client_trace: Option<Box<str>>,
     started: Instant,
     era: Era,
     revision: Revision,
@@ -133,6 +135,7 @@ impl CallRecord {
             event,
             request_id: None,
             span,
+            client_trace: None,
             started: Instant::now(),
             era,
             revision: Revision::default(),
@@ -172,6 +175,13 @@ impl CallRecord {
     pub fn of_request(mut self, headers: &HeaderMap) -> Self {
         let id = headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
         self.request_id = id.map(Into::into);
+        self
+    }
+
+    /// Adds the caller's own id of the trace.
+    #[must_use]
+    pub(crate) fn of_client_trace(mut self, id: &str) -> Self {
+        self.client_trace = Some(id.into());
         self
     }
 
@@ -288,6 +298,11 @@ impl CallRecord {
     /// Adds a charge; a negative one corrects an earlier charge.
     pub fn charge(&mut self, amount: Amount) {
         self.charged = Some(self.charged.unwrap_or_default().saturating_add(amount));
+    }
+
+    /// The charges of all rounds. `None`: the call has no price.
+    pub(crate) fn charged(&self) -> Option<Amount> {
+        self.charged
     }
 
     /// Sets the id of the approval that the call used, needs or was denied.
@@ -431,6 +446,7 @@ impl CallRecord {
             target: &self.tool,
             agent: agent.map(|key| format!("{}@{}", key.name, key.version)),
             server: self.server().map(|key| format!("{}@{}", name_of(key), key.version)),
+            client_trace: self.client_trace.as_deref().map(|trace| self.shown(trace)),
             outcome: self.outcome.as_str(),
             is_failure: !matches!(self.outcome, CallOutcome::Ok),
             revision: self.revision.0,
@@ -450,6 +466,7 @@ impl CallRecord {
         let caller = self.caller.as_ref();
         let agent = caller.and_then(Caller::agent);
         let client = caller.and_then(Caller::client);
+        let client_trace = self.client_trace.as_deref().map(|trace| self.shown(trace));
         let (claimed, name, version) = (
             caller.and_then(Caller::claimed).map(|claimed| self.shown(claimed)),
             client.map(|client| self.shown(&client.name)),
@@ -466,6 +483,7 @@ impl CallRecord {
             request_id = self.request_id.as_deref(),
             trace_id = %context.trace,
             span_id = %context.span,
+            client_trace = client_trace.as_deref(),
             agent = agent.map(|key| tracing::field::display(&key.name)),
             agent_version = agent.map(|key| tracing::field::display(&key.version)),
             claimed_agent = claimed.as_deref(),

@@ -109,6 +109,8 @@ pub struct Config {
     pub agents: AgentBridges,
     /// `agents.selfRegistration` and `agents.endpoints`.
     pub data_agents: DataAgentSettings,
+    /// `traceValues`: whether execution graphs have the values of calls.
+    pub trace_values: bool,
     /// The admin listener. `None`: there is none.
     pub admin: Option<AdminConfig>,
     /// The `tracing` section.
@@ -183,6 +185,7 @@ impl Config {
             push: self.push,
             agents: self.agents,
             data_agents: self.data_agents.clone(),
+            trace_values: self.trace_values,
             own_policy: self.args.approve.map(Approve::policy),
             hops: self.hops,
             request_bytes: self.request_bytes,

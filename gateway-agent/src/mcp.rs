@@ -48,8 +48,12 @@ use http::{
 use tower_http::cors::CorsLayer;
 
 pub use self::rejection::Rejection;
+pub(crate) use self::{
+    feature::{FeatureList, List},
+    incoming::META_VERSION,
+    legacy::LAST_EVENT_HEADER,
+};
 use self::{held_requests::HeldRequests, incoming::Incoming, replay::Replays, session::Sessions};
-pub(crate) use self::{incoming::META_VERSION, legacy::LAST_EVENT_HEADER};
 use crate::{
     audit::{self, REQUEST_ID},
     buffers,

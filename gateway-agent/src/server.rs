@@ -248,6 +248,7 @@ pub async fn run(
     let draining = health.draining.clone();
     let lanes = Arc::new(WorkerRuntimes::start().map_err(Error::Lanes)?);
     let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams), &reporting);
+    let admin = admin.merge(admin::graphs::router(surfaces.graphs()));
     let (probes, admin_probes) = (health::router(health.clone()), health::admin_router(health));
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, admin_probes)).await?;
     let callers = layers::with_layers(surfaces.router().merge(probes));

@@ -10,6 +10,7 @@ mod ring;
 pub mod settings;
 
 use std::{
+    borrow::Cow,
     hash::{BuildHasher as _, RandomState},
     num::{NonZeroU64, NonZeroU128},
     sync::{
@@ -47,6 +48,8 @@ pub struct SpanRecord {
     pub(crate) name: Box<str>,
     pub(crate) agent: Option<Box<str>>,
     pub(crate) server: Option<Box<str>>,
+    /// The caller's own id of the trace.
+    pub(crate) client_trace: Option<Box<str>>,
     pub(crate) start_us: u64,
     pub(crate) duration_us: u64,
     pub(crate) outcome: &'static str,
@@ -65,6 +68,8 @@ pub struct SpanSummary<'a> {
     pub agent: Option<String>,
     /// The registered server.
     pub server: Option<String>,
+    /// The caller's own id of the trace.
+    pub client_trace: Option<Cow<'a, str>>,
     /// The outcome, as in the audit.
     pub outcome: &'static str,
     /// Whether the outcome is a failure.
@@ -121,11 +126,17 @@ impl Tracer {
 
     /// Starts the span of a request. An invalid parent is ignored and starts a new trace.
     pub fn begin(self: &Arc<Self>, caller: &TraceContext) -> Span {
+        self.begin_in(None, caller)
+    }
+
+    /// Starts the span of a request. Without a parent it belongs to `trace`, else to a new trace.
+    pub fn begin_in(self: &Arc<Self>, trace: Option<TraceId>, caller: &TraceContext) -> Span {
         let parent = caller.parent.as_deref().and_then(Parent::parse);
         let span = self.new_span();
-        let context = match parent {
-            Some(parent) => parent.with_span(span),
-            None => self.new_trace(span),
+        let context = match (parent, trace) {
+            (Some(parent), _) => parent.with_span(span),
+            (None, Some(trace)) => Parent::new(trace, span, self.samples(trace)),
+            (None, None) => self.new_trace(span),
         };
         let (started, parent) = (Instant::now(), parent.map(|parent| parent.span));
         Span { tracer: Arc::clone(self), context, parent, started, onward: None }
@@ -133,9 +144,15 @@ impl Tracer {
 
     fn new_trace(&self, span: SpanId) -> Parent {
         let (high, low) = (self.new_id(), self.new_id());
-        let trace = NonZeroU128::from(low) | u128::from(high.get()) << 64;
-        let is_sampled = self.export.as_ref().is_some_and(|export| export.samples(low.get()));
-        Parent::new(trace.into(), span, is_sampled)
+        let trace = TraceId::from(NonZeroU128::from(low) | u128::from(high.get()) << 64);
+        Parent::new(trace, span, self.samples(trace))
+    }
+
+    /// Whether a trace that starts here is exported. The lower half of its id decides.
+    fn samples(&self, trace: TraceId) -> bool {
+        let [.., a, b, c, d, e, f, g, h] = trace.as_u128().to_be_bytes();
+        let low = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        self.export.as_ref().is_some_and(|export| export.samples(low))
     }
 
     fn new_span(&self) -> SpanId {
@@ -268,6 +285,7 @@ impl Span {
             name: format!("{} {}", summary.method, summary.target).into(),
             agent: summary.agent.as_deref().map(Box::from),
             server: summary.server.as_deref().map(Box::from),
+            client_trace: summary.client_trace.as_deref().map(Box::from),
             start_us: self.tracer.unix_us(started),
             duration_us: whole_us(took),
             outcome: summary.outcome,

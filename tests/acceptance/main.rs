@@ -3,6 +3,7 @@
 mod a2a;
 mod access;
 mod agents;
+mod aio;
 mod api;
 mod audit;
 mod bridge;

@@ -5,11 +5,12 @@ use crate::{assert_same, scan};
 const FIELDS: &[(&str, &str)] = &[
     (
         "event",
-        "the method: `tools/call`, `resources/subscribe`; `composition/step` for a step; for `subscriptions/listen` one event per resource, and `tasks/get` for each poll of a task; for A2A the method of 1.0, such as `SendMessage`",
+        "the method: `tools/call`, `resources/subscribe`; `composition/step` for a step; for `subscriptions/listen` one event per resource, and `tasks/get` for each poll of a task; for A2A the method of 1.0, such as `SendMessage`; for AIO the method without the agent, such as `tools.call`, or `call` for a name of a tool or skill",
     ),
     ("request_id", "`X-Request-Id` of the request, or a new id"),
     ("trace_id", "trace of the call"),
     ("span_id", "span of the call at the gateway"),
+    ("client_trace", "`trace_id` of a call of AIO, also a generated one"),
     ("agent", "name of the registered agent"),
     ("agent_version", "its version"),
     ("claimed_agent", "agent that the request names, if it cannot be used"),

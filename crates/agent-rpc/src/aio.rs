@@ -27,6 +27,8 @@ const URI_CHARACTERS: usize = 2_048;
 pub struct Call<'a> {
     /// The agent.
     pub agent: Name,
+    /// All parameters as sent.
+    pub params: Option<&'a RawValue>,
     /// The operation.
     pub operation: Operation<'a>,
 }
@@ -85,6 +87,11 @@ pub enum Operation<'a> {
         /// The arguments: an object.
         args: Option<&'a RawValue>,
     },
+    /// A method of a module that the module does not have. Its answer lists the others.
+    Unknown {
+        /// The method, such as `tools.delete`.
+        method: String,
+    },
 }
 
 /// A method of AIO after `agent::`.
@@ -101,6 +108,7 @@ enum Method<'a> {
     StartSampling,
     StepSampling,
     Named(&'a str),
+    Unknown(&'a str),
 }
 
 const METHODS: [(&str, Method<'static>); 10] = [
@@ -126,7 +134,7 @@ impl<'a> Call<'a> {
     /// Reads a method and its parameters.
     pub fn read(method: &str, params: Option<&'a RawValue>) -> Result<Self, Failure> {
         let (agent, method) = split(method)?;
-        Ok(Self { agent, operation: Operation::read(method, params)? })
+        Ok(Self { agent, params, operation: Operation::read(method, params)? })
     }
 }
 
@@ -149,7 +157,7 @@ fn split(address: &str) -> Result<(Name, Method<'_>), Failure> {
         return Ok((agent, *method));
     }
     match rest.split_once('.') {
-        Some((module, _)) if MODULES.contains(&module) => Err(Failure::method_not_found(address)),
+        Some((module, _)) if MODULES.contains(&module) => Ok((agent, Method::Unknown(rest))),
         _ => Ok((agent, Method::Named(rest))),
     }
 }
@@ -196,11 +204,21 @@ impl<'a> Operation<'a> {
                 }
                 Self::Named { name: name.to_owned(), args: params }
             }
+            Method::Unknown(method) => Self::Unknown { method: method.to_owned() },
         })
     }
 
     /// The name in execution graphs: the method without the agent.
     pub fn name(&self) -> &str {
+        match self {
+            Self::Named { name, .. } => name,
+            Self::Unknown { method } => method,
+            _ => self.event(),
+        }
+    }
+
+    /// The name in audit events. Callers cannot choose a part of it.
+    pub fn event(&self) -> &'static str {
         match self {
             Self::Help => "help",
             Self::Input { .. } => "input",
@@ -212,7 +230,7 @@ impl<'a> Operation<'a> {
             Self::GetPrompt { .. } => "prompts.get",
             Self::StartSampling { .. } => "sampling.start",
             Self::StepSampling { .. } => "sampling.step",
-            Self::Named { name, .. } => name,
+            Self::Named { .. } | Self::Unknown { .. } => "call",
         }
     }
 }
@@ -271,10 +289,18 @@ mod tests {
             ("<namespace>::help", "INVALID_ADDRESS"),
             ("a/b/c::help", "INVALID_ADDRESS"),
             ("a::he\u{0}lp", "INVALID_ADDRESS"),
-            ("a::tools.delete", "METHOD_NOT_FOUND"),
-            ("a::sampling.", "METHOD_NOT_FOUND"),
         ] {
             assert_eq!(read(method, "{}"), Err(reason.to_owned()), "{method:?}");
+        }
+        assert_eq!(Reason::InvalidAddress.code(), -32600);
+    }
+
+    #[test]
+    fn unknown_methods_of_modules_are_no_names() {
+        for method in ["tools.delete", "sampling.", "prompts.list.all"] {
+            let call = Call::read(&format!("a::{method}"), None).unwrap();
+            assert!(matches!(call.operation, Operation::Unknown { .. }), "{method}: {call:?}");
+            assert_eq!(call.operation.name(), method);
         }
     }
 
@@ -309,9 +335,10 @@ mod tests {
                 }
                 Ok((found, method)) => {
                     prop_assert_eq!(found.as_str(), agent);
-                    prop_assert!(METHODS.contains(&(name.as_str(), method)));
+                    let is_known = METHODS.contains(&(name.as_str(), method));
+                    prop_assert!(is_known || method == Method::Unknown(&name));
                 }
-                Err(failure) => prop_assert!(failure.is(Reason::MethodNotFound)),
+                Err(failure) => prop_assert!(false, "{}", failure),
             }
         }
 

@@ -32,6 +32,8 @@ pub enum Reason {
     Batch,
     /// The id was used before in the trace.
     IdInUse,
+    /// The trace is unknown to this caller.
+    TraceNotFound,
     /// The method is unknown.
     MethodNotFound,
     /// The method is not `agent::method` or `agent::module.method`.
@@ -56,12 +58,13 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ParseError,
         Self::InvalidRequest,
         Self::TooLarge,
         Self::Batch,
         Self::IdInUse,
+        Self::TraceNotFound,
         Self::MethodNotFound,
         Self::InvalidAddress,
         Self::FunctionNotFound,
@@ -82,6 +85,7 @@ impl Reason {
             Self::TooLarge => "TOO_LARGE",
             Self::Batch => "BATCH",
             Self::IdInUse => "ID_IN_USE",
+            Self::TraceNotFound => "TRACE_NOT_FOUND",
             Self::MethodNotFound => "METHOD_NOT_FOUND",
             Self::InvalidAddress => "INVALID_ADDRESS",
             Self::FunctionNotFound => "FUNCTION_NOT_FOUND",
@@ -99,13 +103,13 @@ impl Reason {
     pub fn code(self) -> i64 {
         match self {
             Self::ParseError => code::PARSE_ERROR,
-            Self::InvalidRequest | Self::TooLarge | Self::Batch | Self::IdInUse => {
-                code::INVALID_REQUEST
-            }
-            Self::MethodNotFound | Self::InvalidAddress | Self::FunctionNotFound => {
-                code::METHOD_NOT_FOUND
-            }
-            Self::InvalidParams => code::INVALID_PARAMS,
+            Self::InvalidRequest
+            | Self::TooLarge
+            | Self::Batch
+            | Self::IdInUse
+            | Self::InvalidAddress => code::INVALID_REQUEST,
+            Self::MethodNotFound | Self::FunctionNotFound => code::METHOD_NOT_FOUND,
+            Self::InvalidParams | Self::TraceNotFound => code::INVALID_PARAMS,
             Self::Internal => code::INTERNAL_ERROR,
             Self::ToolError | Self::AgentNotFound => AGENT_ERROR,
             Self::Timeout | Self::Unreachable => NO_ANSWER,
@@ -166,6 +170,15 @@ impl Failure {
             format!("the agent `{agent}` has no function `{function}`"),
         )
         .with("agent_id", agent)
+    }
+
+    /// `TraceNotFound`, also for traces of other callers.
+    pub fn trace_not_found(trace_id: &str) -> Self {
+        let trace = shown(trace_id);
+        let message = format!(
+            "the trace `{trace}` is unknown: another caller started it, or its graph has expired"
+        );
+        Self::new(Reason::TraceNotFound, message).with("trace_id", trace)
     }
 
     /// `IdInUse`.

@@ -1,8 +1,8 @@
 //! Execution graphs: the calls of a trace.
 
-use registry_core::Amount;
+use registry_core::{Amount, Digest, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::{json, value::RawValue};
 
 /// The calls of a trace.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -11,13 +11,21 @@ pub struct Graph {
     pub trace_id: String,
     /// The calls in the order of their starts.
     pub calls: Vec<Call>,
+    /// The number of calls that the graph does not contain, because it has reached its limit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub omitted_calls: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A call of a trace.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Call {
-    /// The id of the request: JSON text of a string or an integer. With the id of the trace it
-    /// identifies the call: `trace_id#id`.
+    /// The id of the request: JSON text of a string or an integer, or `null` if it has none. With the
+    /// id of the trace it identifies the call: `trace_id#id`.
     pub id: Box<RawValue>,
     /// The agent.
     pub agent: String,
@@ -31,7 +39,7 @@ pub struct Call {
     pub kind: Option<String>,
     /// The parameters, or their digest and size.
     pub input: Box<RawValue>,
-    /// The result, or its digest and size.
+    /// The result or the error, or their digest and size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Box<RawValue>>,
     /// The status. The example of the specification has a call without it.
@@ -40,6 +48,12 @@ pub struct Call {
     /// The price of the call as a decimal text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Amount>,
+    /// The start of the call. Graphs of several gateways are merged by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<Timestamp>,
+    /// The duration of the call, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// The status of a call.
@@ -52,4 +66,25 @@ pub enum Status {
     Error,
     /// The call is running.
     Pending,
+}
+
+/// The digest and the size of a value that a graph does not contain.
+pub fn summary(value: &str) -> Box<RawValue> {
+    let digest = Digest::compute(value.as_bytes()).to_string();
+    let summary = json!({ "bytes": value.len(), "digest": digest });
+    // An object with a text and a number always serializes.
+    serde_json::value::to_raw_value(&summary).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summary_has_digest_and_size() {
+        insta::assert_snapshot!(
+            summary("{}").get(),
+            @r#"{"bytes":2,"digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"}"#
+        );
+    }
 }

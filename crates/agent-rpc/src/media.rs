@@ -87,6 +87,18 @@ impl Modality {
         }
     }
 
+    /// The kinds of values that agents with this media type accept.
+    pub fn of_mode(media_type: &str) -> &'static [Self] {
+        match media_type.split('/').next().map(str::trim) {
+            Some("*") => &Self::ALL,
+            Some("text") => &[Self::Text],
+            Some("image") => &[Self::Image],
+            Some("audio") => &[Self::Audio],
+            Some("video") => &[Self::Video],
+            _ => &[Self::File],
+        }
+    }
+
     /// The media type of a URL, whose content is unknown.
     fn wildcard(self) -> Option<&'static str> {
         match self {
@@ -310,6 +322,22 @@ impl Media {
     }
 }
 
+/// The values of content blocks of MCP. A block of another kind becomes a file with its JSON.
+pub fn values_of_mcp<'a>(blocks: impl IntoIterator<Item = &'a Value>) -> Vec<Value> {
+    let value = |block: &Value| value_or_json(Media::of_mcp(block), block);
+    blocks.into_iter().map(value).collect()
+}
+
+/// The values of parts of A2A 1.0. A part of another kind becomes a file with its JSON.
+pub fn values_of_a2a<'a>(parts: impl IntoIterator<Item = &'a Value>) -> Vec<Value> {
+    let value = |part: &Value| value_or_json(Media::of_a2a(part), part);
+    parts.into_iter().map(value).collect()
+}
+
+fn value_or_json(media: Option<Media>, original: &Value) -> Value {
+    media.unwrap_or_else(|| Media::Json(original.clone())).to_value()
+}
+
 /// Whether a text is `type/subtype` without parameters.
 fn is_media_type(text: &str) -> bool {
     let is_token = |part: &str| {
@@ -396,6 +424,27 @@ mod tests {
             value("file", json!([7]))
         );
         assert_eq!(Media::of_a2a(&json!({})), None);
+    }
+
+    #[test]
+    fn unknown_content_becomes_file() {
+        let blocks = [json!({ "type": "text", "text": "hi" }), json!({ "type": "smell", "n": 1 })];
+        let expected = [value("text", "hi"), value("file", blocks[1].clone())];
+        assert_eq!(values_of_mcp(&blocks), expected);
+        let parts = [json!({ "text": "hi" }), json!({ "smell": 1 })];
+        assert_eq!(values_of_a2a(&parts), [value("text", "hi"), value("file", parts[1].clone())]);
+    }
+
+    #[test]
+    fn media_types_are_kinds_of_values() {
+        for (mode, expected) in [
+            ("text/plain", &[Modality::Text][..]),
+            ("image/*", &[Modality::Image]),
+            ("application/json", &[Modality::File]),
+            ("*/*", &Modality::ALL),
+        ] {
+            assert_eq!(Modality::of_mode(mode), expected, "{mode}");
+        }
     }
 
     fn values() -> impl Strategy<Value = Value> {

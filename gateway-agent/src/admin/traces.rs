@@ -40,6 +40,8 @@ struct SpanView<'a> {
     agent: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_trace: Option<&'a str>,
     start_unix_us: u64,
     duration_us: u64,
     outcome: &'static str,
@@ -58,6 +60,7 @@ impl<'a> SpanView<'a> {
             name: &record.name,
             agent: record.agent.as_deref(),
             server: record.server.as_deref(),
+            client_trace: record.client_trace.as_deref(),
             start_unix_us: record.start_us,
             duration_us: record.duration_us,
             outcome: record.outcome,

@@ -61,6 +61,16 @@ impl Refusal {
         }
     }
 
+    /// An error with this status.
+    pub(super) fn of_failure(failure: Failure, status: StatusCode, metric: &'static str) -> Self {
+        Self { failure, status, headers: HeaderMap::new(), metric }
+    }
+
+    /// The error without its status.
+    pub(super) fn into_failure(self) -> Failure {
+        self.failure
+    }
+
     /// The error of a caller without the scopes of a tool.
     pub(super) fn of_scopes(refusal: AuthenticationError) -> Self {
         IngressError::from(refusal).into()

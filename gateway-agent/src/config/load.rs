@@ -135,6 +135,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let (a2a_url, push) = a2a(&root);
     let source = registry.as_ref().map(|registry| &registry.source.address);
     let (agents, data_agents) = agents(&root, source);
+    let trace_values = root.switch("traceValues", false);
     let allowed_origins = root.parsed("allowedOrigins", origins::origin);
     let allowed_hosts = root.parsed("allowedHosts", origins::host);
     root.finish();
@@ -165,6 +166,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         push,
         agents,
         data_agents,
+        trace_values,
         admin,
         tracing,
     })

@@ -3,6 +3,7 @@
 //! Lists come from the gateway's cache of the servers that the caller can use. All other requests
 //! are forwarded to the server with the prefix of the name.
 
+mod entries;
 mod listing;
 
 use std::{borrow::Cow, sync::Arc};
@@ -15,6 +16,7 @@ use gateway_protocol::{
 use gateway_upstream::ClientChannel;
 use tokio::time::Instant;
 
+pub(crate) use self::entries::FeatureList;
 use self::listing::Listing;
 use super::{
     Endpoint, Rejection, capabilities,
@@ -41,7 +43,7 @@ pub(super) enum Feature {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum List {
+pub(crate) enum List {
     Prompts,
     Resources,
     Templates,

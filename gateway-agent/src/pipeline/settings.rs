@@ -29,6 +29,8 @@ pub struct Settings {
     pub agents: AgentBridges,
     /// The registration of data agents.
     pub data_agents: DataAgentSettings,
+    /// Whether execution graphs have the values of calls (`traceValues`), or only digests.
+    pub trace_values: bool,
     /// The policy of `--approve`.
     pub own_policy: Option<Arc<Document>>,
     /// Maximum number of gateways that a message of A2A passes (`limits.hops`).

@@ -35,6 +35,8 @@ fn span(record: &SpanRecord) -> Value {
     ];
     attributes.extend(record.agent.as_deref().map(|agent| text("gateway.agent", agent)));
     attributes.extend(record.server.as_deref().map(|server| text("gateway.server", server)));
+    let client_trace = record.client_trace.as_deref();
+    attributes.extend(client_trace.map(|trace| text("gateway.client_trace", trace)));
     let mut span = json!({
         "traceId": record.context.trace,
         "spanId": record.context.span,

@@ -86,7 +86,8 @@ impl Ring {
 
 impl SpanRecord {
     fn bytes(&self) -> usize {
-        let texts = [Some(&self.name), self.agent.as_ref(), self.server.as_ref()];
+        let Self { name, agent, server, client_trace, .. } = self;
+        let texts = [Some(name), agent.as_ref(), server.as_ref(), client_trace.as_ref()];
         size_of::<Self>() + texts.into_iter().flatten().map(|text| text.len()).sum::<usize>()
     }
 }

@@ -28,6 +28,11 @@ pub(super) struct Entry {
     pub(super) is_modern_only: bool,
 }
 
+/// The entry of a tool for clients of 2026-07-28, as JSON text.
+pub(crate) fn definition(served: &ServedTool) -> String {
+    render(served, Form::Modern).json
+}
+
 /// Renders a tool. Before 2026-07-28, output schemas must describe objects; strict clients reject
 /// a whole list with another one, so it is omitted.
 pub(super) fn render(served: &ServedTool, form: Form) -> Entry {

@@ -16,6 +16,7 @@ fn record(trace: u128, name: &str) -> Arc<SpanRecord> {
         name: name.into(),
         agent: None,
         server: None,
+        client_trace: None,
         start_us: 0,
         duration_us: 0,
         outcome: "ok",

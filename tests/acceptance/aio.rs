@@ -1,0 +1,144 @@
+//! AIO over HTTP with real servers and agents of the demo backend.
+
+use acceptance::{Backend, Gateway, GatewayOptions, root};
+use serde_json::{Value, json};
+
+const TRACE: &str = "AIO-TR-20250326-0001";
+
+struct Scene {
+    gateway: Gateway,
+    http: reqwest::Client,
+    _backend: Backend,
+}
+
+impl Scene {
+    async fn start() -> Self {
+        let backend = Backend::start();
+        let servers = backend.targets();
+        let agents = backend.agent_targets();
+        let agents = agents.strip_prefix("targets:\n").expect("a block of targets");
+        let gateway = Gateway::start(&GatewayOptions {
+            source: format!("file://{}", root().join("examples/registry-v2.json").display()),
+            targets: format!("{servers}{agents}"),
+            runtime: Some("{ inputValidation: deny, unknownCaller: allow }".to_owned()),
+            more: "admin: 127.0.0.1:0\n".to_owned(),
+        });
+        gateway.ready().await;
+        gateway.upstreams_up(14).await;
+        Self { gateway, http: reqwest::Client::new(), _backend: backend }
+    }
+
+    /// The answer to a body of `orchestrator-agent`.
+    async fn sent(&self, body: &Value) -> Value {
+        let request = self.http.post(format!("{}/rpc", self.gateway.url()));
+        let request = request
+            .header("content-type", "application/json")
+            .header("x-agent-name", "orchestrator-agent")
+            .body(body.to_string());
+        let answer = request.send().await.expect("the gateway answers");
+        assert_eq!(answer.status(), 200);
+        let text = answer.text().await.expect("a body");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    async fn called(&self, id: u32, method: &str, params: Value) -> Value {
+        let body = json!({ "jsonrpc": "2.0", "id": id, "trace_id": TRACE, "method": method,
+            "params": params });
+        let answer = self.sent(&body).await;
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        assert_eq!((&answer["id"], &answer["trace_id"]), (&json!(id), &json!(TRACE)));
+        answer["result"].clone()
+    }
+
+    /// The status and the graph of [`TRACE`] for a caller.
+    async fn graph(&self, caller: &str) -> (u16, Value) {
+        let request = self.http.get(format!("{}/traces/{TRACE}", self.gateway.url()));
+        let answer = request.header("x-agent-name", caller).send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        let text = answer.text().await.expect("a body");
+        (status, serde_json::from_str(&text).expect("JSON"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trace_of_agents_and_composition_is_one_graph() {
+    let scene = Scene::start().await;
+    let help = scene.called(1, "research-agent::help", json!({})).await;
+    assert_eq!((&help["type"], &help["mcp"]["sampling"]), (&json!("http"), &json!(true)), "{help}");
+    let found = scene.called(2, "research-agent::research_topic", json!({ "topic": "tea" })).await;
+    assert_eq!(found["output"][0]["type"], "file", "{found}");
+    let short = json!({ "input": { "type": "file", "value": { "content": "One. Two." } } });
+    let short = scene.called(3, "summarizer-agent::input", short).await;
+    assert_eq!(short["output"][0]["type"], "file", "{short}");
+    let both = json!({ "tool": "research_and_summarize", "args": { "topic": "tea" } });
+    let both = scene.called(4, "gateway::tools.call", both).await;
+    assert!(both["structuredContent"]["research"]["findings"].is_array(), "{both}");
+    let (status, graph) = scene.graph("orchestrator-agent").await;
+    assert_eq!((status, &graph["trace_id"]), (200, &json!(TRACE)), "{graph}");
+    let calls: Vec<_> = graph["calls"]
+        .as_array()
+        .expect("calls")
+        .iter()
+        .map(|call| {
+            let text = |name: &str| call[name].as_str().unwrap_or_default().to_owned();
+            (call["id"].clone(), text("agent"), text("method"), text("type"), text("status"))
+        })
+        .collect();
+    let call = |id: u32, agent: &str, method: &str, kind: &str| {
+        (json!(id), agent.to_owned(), method.to_owned(), kind.to_owned(), "ok".to_owned())
+    };
+    assert_eq!(
+        calls,
+        [
+            call(1, "research-agent", "help", "http"),
+            call(2, "research-agent", "research_topic", "http"),
+            call(3, "summarizer-agent", "input", "http"),
+            call(4, "gateway", "tools.call", "mcp"),
+        ]
+    );
+    assert_eq!(scene.graph("research-agent").await.0, 404);
+    let url = format!("{}/admin/graphs/{TRACE}", scene.gateway.admin_url());
+    let audited = reqwest::get(url).await.expect("an answer").text().await.expect("a body");
+    let audited: Value = serde_json::from_str(&audited).expect("JSON");
+    assert_eq!(audited["graphs"], json!([graph]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_are_called_by_name_of_server() {
+    let scene = Scene::start().await;
+    let tools = scene.called(1, "task-service::tools.list", json!({})).await;
+    let names: Vec<_> =
+        tools["tools"].as_array().expect("tools").iter().map(|t| &t["name"]).collect();
+    assert_eq!(names, ["create_task"], "only declared tools");
+    let task = json!({ "tool": "create_task", "args": { "title": "Buy tea" } });
+    let task = scene.called(2, "task-service::tools.call", task).await;
+    assert_eq!(task["content"][0]["type"], "text", "{task}");
+    let body = json!({ "id": 3, "method": "task-service::list_tasks" });
+    let refused = scene.sent(&body).await;
+    assert_eq!(refused["error"]["code"], -32601, "{refused}");
+    let methods = json!(["help", "tools.list", "tools.call"]);
+    assert_eq!(refused["error"]["data"]["available_methods"], methods);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_requests_are_rejected() {
+    let scene = Scene::start().await;
+    let long = "x".repeat(1024 * 1024);
+    for (body, code) in [
+        (json!({ "method": "task-service::help", "trace_id": long }), -32600),
+        (json!({ "method": "task-service::help", "trace_id": "a\u{7}" }), -32600),
+        (json!({ "method": "a::b::c" }), -32600),
+        (
+            json!({ "method": "research-agent::input",
+            "params": { "input": { "type": "image", "value": "%%%" } } }),
+            -32602,
+        ),
+    ] {
+        let refused = scene.sent(&body).await;
+        assert_eq!(refused["error"]["code"], code, "{refused}");
+    }
+    scene.called(1, "task-service::help", json!({})).await;
+    let again = json!({ "id": 1, "trace_id": TRACE, "method": "task-service::help" });
+    let refused = scene.sent(&again).await;
+    assert_eq!(refused["error"]["data"]["reason"], "ID_IN_USE", "{refused}");
+}
