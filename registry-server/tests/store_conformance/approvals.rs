@@ -63,6 +63,7 @@ async fn decide(store: &Store, id: RequestId, choice: &Choice, now: Timestamp) -
         team: None,
         is_approver: true,
         sign_in: SignIn::Token,
+        lacks_person: false,
     };
     let current = Current { owners: BTreeSet::new(), is_current: true };
     let change = |request: &Request, grants| {

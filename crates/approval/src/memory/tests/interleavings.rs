@@ -64,7 +64,13 @@ struct Account {
 /// owns its agent.
 fn accounts() -> Vec<Account> {
     let of = |principal, human, team: Option<&str>, sign_in| Account {
-        decider: Decider { principal, team: team.map(str::to_owned), is_approver: true, sign_in },
+        decider: Decider {
+            principal,
+            team: team.map(str::to_owned),
+            is_approver: true,
+            sign_in,
+            lacks_person: false,
+        },
         human,
     };
     let elsewhere = |subject: &str| Principal {
