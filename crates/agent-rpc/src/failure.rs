@@ -127,14 +127,14 @@ pub struct Failure {
     /// The value of `data.reason`.
     pub reason: Cow<'static, str>,
     /// The message for people.
-    pub message: String,
+    pub message: Box<str>,
     /// Other members of `data`.
     pub data: Map<String, Value>,
 }
 
 impl Failure {
     /// Creates an error.
-    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+    pub fn new(reason: Reason, message: impl Into<Box<str>>) -> Self {
         Self {
             code: reason.code(),
             reason: reason.as_str().into(),

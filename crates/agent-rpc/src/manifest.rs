@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::tool_name::provider_name;
 
-/// Maximum characters of a description in the API of OpenAI.
+/// Maximum characters of a description in the API of `OpenAI`.
 const OPENAI_CHARACTERS: usize = 1024;
 /// Maximum number of examples of a tool.
 const EXAMPLES: usize = 16;
@@ -20,7 +20,7 @@ const EXAMPLES: usize = 16;
 pub enum Format {
     /// The entries of `tools/list`.
     Mcp,
-    /// Functions of OpenAI, with JSON Schema.
+    /// Functions of `OpenAI`, with JSON Schema.
     OpenAi,
     /// Tools of Anthropic.
     Anthropic,
@@ -169,7 +169,7 @@ impl ManifestWriter {
     }
 }
 
-/// A description within the limit of OpenAI.
+/// A description within the limit of `OpenAI`.
 fn shortened(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(OPENAI_CHARACTERS) {
         text.truncate(end);

@@ -27,7 +27,7 @@ const RESOURCES: (usize, usize) = (limits::LIST_ITEMS, 256);
 /// Maximum bytes of the constraints that are kept.
 const CONSTRAINT_BYTES: usize = limits::TEXT_BYTES;
 /// The interval of heartbeats if a registration has none.
-const HEARTBEAT: Duration = Duration::from_secs(60);
+const HEARTBEAT: Duration = Duration::from_mins(1);
 /// The shortest interval of heartbeats.
 const SHORTEST_HEARTBEAT: Duration = Duration::from_secs(1);
 

@@ -40,13 +40,13 @@ fn answer(body: &str) -> Answer<'_> {
 }
 
 fn parsed(text: &[u8]) -> Value {
-    serde_json::from_slice(text).unwrap()
+    serde_json::from_slice(text).expect("JSON")
 }
 
 /// The text of `params` or `arguments`, for the spelling as a tool.
 fn params(body: &str) -> &RawValue {
-    let raw: &RawValue = serde_json::from_str(body.trim()).unwrap();
-    Object::parse(raw).unwrap().find("params").unwrap()
+    let raw: &RawValue = serde_json::from_str(body.trim()).expect("JSON");
+    Object::parse(raw).expect("an object").find("params").expect("parameters")
 }
 
 const EXECUTE: &str = seed!("execute_request");
@@ -64,14 +64,14 @@ fn execute_is_read_and_sent_to_agent() {
     let mut expected = parsed(EXECUTE.as_bytes());
     expected["jsonrpc"] = json!("2.0");
     expected["id"] = json!(7);
-    assert_eq!(parsed(&call.write(Id::parse("7").unwrap())), expected);
+    assert_eq!(parsed(&call.write(Id::parse("7").expect("a value"))), expected);
 }
 
 #[test]
 fn methods_are_read_as_tools() {
     for body in [EXECUTE, seed!("register_request"), seed!("heartbeat_request")] {
-        let method = parsed(body.as_bytes())["method"].as_str().unwrap().to_owned();
-        let as_tool = Call::read(&method, Some(params(body))).unwrap();
+        let method = parsed(body.as_bytes())["method"].as_str().expect("a value").to_owned();
+        let as_tool = Call::read(&method, Some(params(body))).expect("a value");
         assert_eq!(format!("{as_tool:?}"), format!("{:?}", request(body).call));
     }
     assert!(Call::read("agent.delete", None).unwrap_err().is(Reason::MethodNotFound));
@@ -109,7 +109,7 @@ fn register_is_read_with_schemas() {
     assert_eq!(read.agent_id.as_str(), "feature_extractor");
     assert_eq!(
         (read.heartbeat_interval, &*read.resources),
-        (Duration::from_secs(60), &["ohlcv_source".to_owned()][..])
+        (Duration::from_mins(1), &["ohlcv_source".to_owned()][..])
     );
     let [function] = read.functions.as_slice() else { panic!("{read:?}") };
     assert_eq!(function.tool.as_str(), "feature_extractor.extract_features");
@@ -129,15 +129,15 @@ fn register_is_read_with_schemas() {
 
 #[test]
 fn flat_registration_is_read() {
-    let raw: &RawValue = serde_json::from_str(seed!("register_flat").trim()).unwrap();
-    let read = Registration::read(Some(raw)).unwrap();
+    let raw: &RawValue = serde_json::from_str(seed!("register_flat").trim()).expect("a value");
+    let read = Registration::read(Some(raw)).expect("a value");
     assert_eq!(read.functions[0].tool.as_str(), "binance_agent.fetch_ohlcv");
     assert_eq!(read.constraints.timeout, Some(Duration::from_secs(5)));
     assert_eq!(read.constraints.memory_bytes, Some(128_000_000));
     assert_eq!(Value::Object(read.constraints.sent), json!({ "timeout": 5, "memory": "128MB" }));
     let lists =
         json!({ "type": "array", "items": { "type": "array", "items": { "type": "number" } } });
-    assert_eq!(read.functions[0].output_schema().unwrap()["properties"]["ohlcv"], lists);
+    assert_eq!(read.functions[0].output_schema().expect("a value")["properties"]["ohlcv"], lists);
 }
 
 #[test]
@@ -202,23 +202,23 @@ fn help_is_read_and_written() {
             r#""methods": [{"name": "add", "inputSchema": {"maximum": 1.10}}]"#,
         )
         .replace(r#""modalities": [...]"#, r#""modalities": ["text", "image"]"#);
-    let help: Help = serde_json::from_str(&filled).unwrap();
+    let help: Help = serde_json::from_str(&filled).expect("a value");
     assert_eq!(
         (help.kind, &*help.modalities),
         (AgentType::Mcp, &[Modality::Text, Modality::Image][..])
     );
     assert!(help.mcp.resources && help.mcp.prompts && help.mcp.tools && help.mcp.sampling);
-    let written = serde_json::to_string(&help).unwrap();
+    let written = serde_json::to_string(&help).expect("a value");
     insta::assert_snapshot!(written, @r#"{"type":"mcp","description":"","version":"","methods":[{"name":"add","description":"","inputSchema":{"maximum": 1.10}}],"modalities":["text","image"],"mcp":{"resources":true,"prompts":true,"tools":true,"sampling":true}}"#);
 }
 
 #[test]
 fn graph_is_read_and_written() {
     let filled = seed!("graph").replace("{...}", r#"{"n": 1.10}"#);
-    let graph: Graph = serde_json::from_str(&filled).unwrap();
+    let graph: Graph = serde_json::from_str(&filled).expect("a value");
     let statuses: Vec<_> = graph.calls.iter().map(|call| call.status).collect();
     assert_eq!(statuses, [Some(Status::Ok), None]);
-    let written = serde_json::to_string(&graph).unwrap();
+    let written = serde_json::to_string(&graph).expect("a value");
     assert_eq!(parsed(written.as_bytes()), parsed(filled.as_bytes()));
     assert!(written.contains(r#""output":{"n": 1.10}"#), "{written}");
 }
@@ -232,7 +232,7 @@ fn resources_list_is_read_and_written() {
     assert_eq!((id.map(Id::as_raw), trace_id.as_deref()), (Some("1"), Some("...")));
     assert_eq!(call.agent.as_str(), "agent");
     assert!(matches!(call.operation, Operation::ListResources), "{call:?}");
-    let result = answer(seed!("resources_list_response")).outcome.unwrap();
+    let result = answer(seed!("resources_list_response")).outcome.expect("a value");
     let item = Resource::new("doc-001", "Spec Sheet", Some("application/pdf"));
     assert_eq!(parsed(result.get().as_bytes()), json!({ "resources": [item] }));
 }
@@ -256,8 +256,10 @@ fn sampling_start_is_read() {
 #[test]
 fn execute_survives_its_writing() {
     let Call::Execute(call) = request(EXECUTE).call else { panic!() };
-    let sent = call.write(Id::parse("\"x\"").unwrap());
-    let Call::Execute(again) = Request::read(&sent, LIMITS).unwrap().call else { panic!() };
+    let sent = call.write(Id::parse("\"x\"").expect("a value"));
+    let Call::Execute(again) = Request::read(&sent, LIMITS).expect("a value").call else {
+        panic!()
+    };
     let Execute { agent_id, function, input, task_id, meta } = again;
     assert_eq!((agent_id, function, task_id), (call.agent_id, call.function, call.task_id));
     assert_eq!((input.get(), meta.get()), (call.input.get(), call.meta.get()));

@@ -89,7 +89,7 @@ impl Definitions {
     /// without a target counts as available.
     pub fn is_available(&self, server: &Key) -> bool {
         let is_available =
-            |target| self.is_target_available(target) && !self.stopped.contains(target);
+            |target: &TargetId| self.is_target_available(target) && !self.stopped.contains(target);
         self.route(server).is_none_or(|route| is_available(&route.target))
     }
 

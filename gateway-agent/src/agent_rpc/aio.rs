@@ -222,7 +222,7 @@ impl Serving<'_> {
     fn unknown_name(&mut self, name: &str, failure: Failure) -> Rejection {
         let mut record = self.record(name, &self.context().trace);
         pipeline::record_caller(self.gateway, self.caller, &mut record);
-        record.failed(CallOutcome::Denied, failure.message.clone(), Some(Denial::NoSuchTool));
+        record.failed(CallOutcome::Denied, failure.message.to_string(), Some(Denial::NoSuchTool));
         self.record = Some(record);
         failure.into()
     }

@@ -41,7 +41,7 @@ impl Received<'_> {
                 .of_request(&self.parts.headers);
         pipeline::record_caller(self.gateway, &caller, &mut record);
         if let Err(failure) = self.check_transport(registration) {
-            record.failed(CallOutcome::InvalidInput, failure.message.clone(), None);
+            record.failed(CallOutcome::InvalidInput, failure.message.to_string(), None);
             return Ok(self.failed(&failure));
         }
         let registering = pipeline::register_data_agent(self.gateway, &caller, registration);

@@ -144,9 +144,9 @@ impl Scene {
     async fn target(&self, server: &str) -> Value {
         let url = format!("{}/admin/targets", self.admin());
         let all = json_of(self.http.get(url)).await;
-        let targets = all["targets"].as_array().expect("a list").iter();
+        let mut targets = all["targets"].as_array().expect("a list").iter();
         let id = format!("server/{server}@*");
-        targets.cloned().find(|target| target["server"] == id.as_str()).expect("the target")
+        targets.find(|target| target["server"] == id.as_str()).cloned().expect("the target")
     }
 
     async fn metrics(&self) -> String {

@@ -145,7 +145,7 @@ fn rpc_error(failure: &Failure) -> RpcError {
     let data = failure.to_value();
     RpcError {
         code: failure.code,
-        message: failure.message.clone(),
+        message: failure.message.to_string(),
         // A value always serializes.
         data: to_raw_value(&data["data"]).ok(),
     }

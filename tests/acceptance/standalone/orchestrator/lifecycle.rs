@@ -106,7 +106,7 @@ async fn shutdown_ends_stubborn_servers_in_parallel() {
     let servers: Vec<_> = names
         .iter()
         .zip(&tools)
-        .map(|(name, tools)| Server { name: *name, tools: &tools[..], call })
+        .map(|(name, tools)| Server { name, tools: &tools[..], call })
         .collect();
     let mut scene = Scene::ready(&servers, &[]).await;
     for name in names {
