@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     Error, FeatureSubject, Gateway, Invocation, Target,
-    approval::{ApprovalOrder, Approved, ApprovedData, ContinuedRound},
+    approval::{ApprovalOrder, Approved, ContinuedRound},
     arguments::Arguments,
     error::PolicyDenial,
     inspect::{CallInspection, Inspecting},
@@ -218,24 +218,22 @@ impl Governed {
         &self,
         inspecting: Inspecting<'a>,
         inspection: &CallInspection,
-        data: OperationData<'_, '_>,
+        mut data: OperationData<'_, '_>,
         record: &mut CallRecord,
     ) -> Result<Admission<'a>, Error> {
         let Inspecting { gateway, call, moment } = inspecting;
-        let OperationData { mut arguments, rest, continues, continued } = data;
         let mut audit = Vec::new();
-        let mut decided = self.check_call(call, moment, arguments.as_deref_mut(), &mut audit);
+        let mut decided = self.check_call(call, moment, data.arguments.as_deref_mut(), &mut audit);
         if decided.is_ok() {
-            let (raw, log) = (arguments.as_deref().and_then(Arguments::raw), record.inspection());
-            let data = [raw, rest];
-            let found = inspection.check_arguments(inspecting, data, log, &mut audit).await?;
+            let raw = data.arguments.as_deref().and_then(Arguments::raw);
+            let (inspected, log) = ([raw, data.rest], record.inspection());
+            let found = inspection.check_arguments(inspecting, inspected, log, &mut audit).await?;
             decided = found.map_or(Ok(()), Err);
         }
         let mut demanded = Ok(None);
         if let Err(finding) = decided {
             demanded = Err(finding);
         } else if let Some(rules) = self.demanded_approvals(call, &mut audit) {
-            let data = ApprovedData { arguments: arguments.as_deref(), rest, continues, continued };
             let found = self.find_approval(inspecting, &rules, &data, record.agent());
             demanded = Box::pin(found).await?.map(Some);
         }
@@ -404,7 +402,7 @@ impl Governed {
         &self,
         inspecting: Inspecting<'_>,
         rules: &[ApprovalRule<'_>],
-        data: &ApprovedData<'_>,
+        data: &OperationData<'_, '_>,
         agent: Option<&Key>,
     ) -> Result<Result<Approved, Finding>, Error> {
         // Only tools and skills are called.
