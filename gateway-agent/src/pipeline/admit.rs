@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
-use a2a::Operation;
+use a2a::{Operation, extensions::Extensions};
 use gateway_policy::{AuthMethod, CallerIdentity, CountedRate, Denial, QuotaKey, Standing};
 use gateway_protocol::mcp::{Method, RawResult, ResultType};
 use gateway_upstream::ResendApproval;
@@ -59,6 +59,8 @@ pub(super) struct OperationData<'d, 'a> {
     pub(super) arguments: Option<&'d mut Arguments<'a>>,
     /// The other parameters of a request to an agent.
     pub(super) rest: Option<&'d RawValue>,
+    /// The extensions that a request to an agent activates.
+    pub(super) extensions: Option<&'d Extensions>,
     /// The tasks and the context that a message continues.
     pub(super) continues: ContinuedIds<'d>,
     /// The round of an approved call after a question of the server.

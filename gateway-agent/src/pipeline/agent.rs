@@ -128,8 +128,10 @@ impl<'a> Sending<'a> {
             Some(Ok(arguments)) => Some(arguments),
             _ => None,
         };
+        let extensions = Some(&self.agent_call()?.extensions);
         let rest = rest.as_deref();
-        self.start(OperationData { arguments, rest, continues, continued: None }, record).await
+        let data = OperationData { arguments, rest, extensions, continues, continued: None };
+        self.start(data, record).await
     }
 
     /// The request as the agent receives it, except for the restored placeholders.

@@ -118,7 +118,9 @@ impl ApprovalOrder<'_> {
         let given = match (data.arguments.as_deref().and_then(Arguments::given), data.rest) {
             (Some(arguments), None) => arguments.get().to_owned(),
             (None, None) => "{}".to_owned(),
-            (arguments, Some(rest)) => preview::of_message(arguments, rest, data.continues),
+            (arguments, Some(rest)) => {
+                preview::of_message(arguments, rest, (data.extensions, data.continues))
+            }
         };
         call.context.buffer(content::tree_bytes(&given)).map_err(exceeded)?;
         // Pointers of policies select arguments.
