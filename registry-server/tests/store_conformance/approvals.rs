@@ -18,12 +18,12 @@ use crate::Fixture;
 
 const APPROVE: Choice = Choice::Approve { standing: None };
 
-fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_millis(seconds * 1_000)
 }
 
 /// The conditions of a server that has just started.
-fn context(now: Timestamp) -> ApprovalContext {
+pub(crate) fn context(now: Timestamp) -> ApprovalContext {
     ApprovalContext { seen: SeenState { generation: 0, counter: 0 }, now }
 }
 
@@ -31,7 +31,7 @@ fn account(subject: &str) -> Principal {
     Principal { issuer: "registry".into(), subject: subject.into(), person: None }
 }
 
-fn wanted(id: u128, arguments: &str) -> Wanted {
+pub(crate) fn wanted(id: u128, arguments: &str) -> Wanted {
     let rule = Approval {
         expires_after: Some(Duration::from_hours(1)),
         standing_for: Some(Duration::from_hours(1)),
