@@ -124,6 +124,20 @@ async fn approved_message_keeps_its_configuration_and_extensions() {
 }
 
 #[tokio::test]
+async fn approved_message_has_no_baggage() {
+    let bench = bench().await;
+    let waiting = send(&bench, None).await;
+    decide(&bench, Choice::Approve { standing: None }).await;
+    let before = sent(&bench);
+    let mut repeated = rpc(Version::V1, "a", ("SendMessage", message("go")));
+    repeated.headers_mut().insert("baggage", "amount=9".parse().unwrap());
+    let task = bench.got(repeated).await.result()["task"].clone();
+    assert_ne!(task["id"], waiting["id"], "{task}");
+    assert!(sent(&bench) > before);
+    assert!(bench.agent.all_seen().iter().all(|seen| !seen.headers.contains_key("baggage")));
+}
+
+#[tokio::test]
 async fn waiting_task_is_read_and_canceled_by_its_caller() {
     let bench = bench().await;
     let waiting = send(&bench, None).await;
