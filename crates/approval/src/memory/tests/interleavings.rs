@@ -177,7 +177,7 @@ impl World {
         };
         Self {
             defect,
-            is_flooded: seed % 10 == 0,
+            is_flooded: seed.is_multiple_of(10),
             rule,
             now: 0,
             store: MemoryApprovals::new(),
