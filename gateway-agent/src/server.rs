@@ -375,7 +375,7 @@ struct Assembly {
     gateway: GatewayHandle,
 }
 
-/// The approvals of calls, in the store of the registry or in a file.
+/// The approvals of calls: in the store of the registry, or in a file or in memory.
 struct ApprovalStore {
     calls: Arc<CallApprovals>,
     /// Those of the gateway without a registry.
@@ -392,7 +392,11 @@ impl ApprovalStore {
         let failed = |source| Error::Approvals { path: path.clone(), source };
         let key = sealer.secrets(APPROVED_ARGUMENTS).into_iter().next();
         let key = key.ok_or_else(|| failed(std::io::Error::other("no random bytes available")))?;
-        let own = LocalApprovals::open(path, key, SpendingClock::System).map_err(failed)?;
+        // People decide at the admin address.
+        let own = match &config.admin {
+            Some(_) => LocalApprovals::open(path, key, SpendingClock::System).map_err(failed)?,
+            None => LocalApprovals::of_confirmations(key, SpendingClock::System),
+        };
         let own = Arc::new(own);
         let calls = CallApprovals::new(Arc::clone(&own) as Arc<dyn Approvals>, &config.name);
         Ok(Self { calls, own: Some(own) })

@@ -95,6 +95,7 @@ impl<'a> Sending<'a> {
             history_length: request.history_length(),
             ids: ids.of_answers(&agent, &skill),
             hidden: &hidden,
+            is_approved: admission.as_ref().is_some_and(SentAdmission::is_approved),
         };
         let mut progress = Progress::default();
         let result = Box::pin(exchange.run(permit, request, &mut progress, record)).await;
@@ -128,8 +129,10 @@ impl<'a> Sending<'a> {
             Some(Ok(arguments)) => Some(arguments),
             _ => None,
         };
+        let extensions = Some(&self.agent_call()?.extensions);
         let rest = rest.as_deref();
-        self.start(OperationData { arguments, rest, continues, continued: None }, record).await
+        let data = OperationData { arguments, rest, extensions, continues, continued: None };
+        self.start(data, record).await
     }
 
     /// The request as the agent receives it, except for the restored placeholders.
@@ -228,6 +231,8 @@ struct Exchange<'a> {
     ids: AnswerIds<'a>,
     /// The address of the agent.
     hidden: &'a Hidden,
+    /// Whether people have approved the message, who do not see `baggage`.
+    is_approved: bool,
 }
 
 impl<'a> Exchange<'a> {
@@ -245,7 +250,10 @@ impl<'a> Exchange<'a> {
             progress.observe(self.operation, event);
             return self.finish(event.clone(), call.context.buffered.as_deref(), record).await;
         }
-        let trace = record.onward(&call.context.trace);
+        let mut trace = record.onward(&call.context.trace);
+        if self.is_approved {
+            trace.baggage = None;
+        }
         let sent = AgentRequest {
             request: &mut request,
             extensions: &agent_call.extensions,

@@ -656,8 +656,16 @@ async fn pages_serve_browser_tests() {
     for id in 1..=4 {
         ids.push(site.request(id, |wanted| wanted.binding.agent = Some("a".repeat(100))).await);
     }
+    let hostile = "<img src=x onerror=window.ran=true><script>window.ran=true</script>";
+    let last = site.request(5, |wanted| {
+        wanted.binding.caller.subject = hostile.to_owned();
+        wanted.binding.agent = Some(hostile.to_owned());
+        wanted.preview = json!({ "arguments": hostile, "context": hostile }).to_string();
+    });
+    ids.push(last.await);
     let address = site.server.address;
-    println!("\n{}", json!({ "address": address.to_string(), "requests": ids }));
+    let served = json!({ "address": address.to_string(), "requests": ids, "hostile": hostile });
+    println!("\n{served}");
     tokio::task::spawn_blocking(read).await.unwrap().unwrap();
 }
 
