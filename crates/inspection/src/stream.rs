@@ -7,9 +7,12 @@ use crate::{detect::private_key, finding::Finding};
 const OPEN_BYTES: usize = 256;
 /// The longest run without spaces that is kept together: a JSON web token.
 const RUN_BYTES: usize = 16 << 10;
+/// The longest end of a text that has the beginning of a value and its context: a private key.
+pub const MAX_OPEN_BYTES: usize = private_key::MAX_BYTES + OPEN_BYTES;
 
 /// The length of the beginning of a text whose findings stay if further text follows. The findings are
-/// of this text, ordered by their start.
+/// of this text, ordered by their start. For a text whose values are replaced, the rest is the context
+/// of further text.
 pub fn settled_bytes(text: &str, findings: &[Finding]) -> usize {
     let most = text.len().saturating_sub(OPEN_BYTES);
     let most = private_key::open_start(text).map_or(most, |start| most.min(start));

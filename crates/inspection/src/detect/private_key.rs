@@ -12,7 +12,7 @@ pub(crate) static PRIVATE_KEY: Detector = Detector::new(
 );
 
 /// Maximum bytes of a key.
-const MAX_BYTES: usize = 32 << 10;
+pub(crate) const MAX_BYTES: usize = 32 << 10;
 const LABEL_BYTES: usize = 40;
 const BEGIN: &str = "-----BEGIN ";
 const DASHES: &str = "-----";

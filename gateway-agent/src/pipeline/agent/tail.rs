@@ -15,12 +15,16 @@ use std::{
 use a2a::{TaskState, hidden::Hidden, model::Event};
 use gateway_protocol::content;
 use gateway_upstream::AgentEvent;
+use inspection::{MAX_OPEN_BYTES, settled_bytes};
 use serde_json::Value;
 
 use crate::inspection::{Inspected, Inspection, OpenText, SettledText};
 
-/// The end of a sent text that is the context of the next one, in bytes.
-const CONTEXT_BYTES: usize = 256;
+/// The end of a sent text that can have the beginning of an address, in bytes.
+const ADDRESS_BYTES: usize = 256;
+/// Maximum contexts of a stream, in bytes. Most have 256 bytes; the beginnings of private keys and of
+/// runs without spaces are longer.
+const CONTEXTS_BYTES: usize = 512 << 10;
 /// Maximum text of events that are joined, in bytes.
 const JOINED_BYTES: usize = 64;
 /// Maximum memory of the events of a stream that wait behind the first ones of their artifacts, in
@@ -99,7 +103,8 @@ impl Tail {
         }
         if !overtakes(&event.event) {
             self.release_all(checks, &mut released);
-            self.remember_task(&event.event);
+            self.remember_task(&event.event, checks);
+            self.forget_oldest(checks, &mut released);
         }
         released.events.push(WaitingEvent::new(event));
         released
@@ -142,9 +147,7 @@ impl Tail {
         }
         run.release(false, checks, released);
         self.runs.push(run);
-        if self.runs.len() > MAX_ARTIFACTS {
-            self.runs.remove(0).release(true, checks, released);
-        }
+        self.forget_oldest(checks, released);
         let behind = self.runs.iter().flat_map(|run| run.waiting.iter().skip(1));
         if behind.map(|waiting| waiting.bytes).sum::<usize>() > WAITING_BYTES {
             self.release_all(checks, released);
@@ -157,25 +160,26 @@ impl Tail {
         }
     }
 
+    /// Releases and forgets the artifacts above the limits.
+    fn forget_oldest(&mut self, checks: TextChecks<'_>, released: &mut Released) {
+        let contexts = |runs: &[TextRun]| runs.iter().map(|run| run.sent).sum::<usize>();
+        while self.runs.len() > MAX_ARTIFACTS || contexts(&self.runs) > CONTEXTS_BYTES {
+            self.runs.remove(0).release(true, checks, released);
+        }
+    }
+
     /// Keeps the ends of the texts in a task. Nothing waits.
-    fn remember_task(&mut self, event: &Value) {
+    fn remember_task(&mut self, event: &Value, checks: TextChecks<'_>) {
         let artifacts = event.pointer("/task/artifacts").and_then(Value::as_array);
         let artifacts = artifacts.map(Vec::as_slice).unwrap_or_default();
         for artifact in &artifacts[artifacts.len().saturating_sub(MAX_ARTIFACTS)..] {
-            let mut text = String::new();
-            let parts = artifact.get("parts").and_then(Value::as_array);
-            for part in parts.into_iter().flatten().rev().map_while(text_of) {
-                text.insert_str(0, &part[context_start(part, part.len())..]);
-                if text.len() >= CONTEXT_BYTES {
-                    break;
-                }
-            }
+            let text = end_of_text(artifact);
             let (artifact, sent) = (hash_of(artifact), text.len());
             self.runs.retain(|run| run.artifact != artifact);
-            self.runs.push(TextRun { artifact, text, sent, ..TextRun::default() });
+            let mut run = TextRun { artifact, text, ..TextRun::default() };
+            run.keep_context(sent, checks);
+            self.runs.push(run);
         }
-        let excess = self.runs.len().saturating_sub(MAX_ARTIFACTS);
-        self.runs.drain(..excess);
     }
 }
 
@@ -206,14 +210,19 @@ impl TextRun {
         let open = self.hide(all, checks.hidden);
         let settled = self.settled(all, open, checks, released);
         if let Some(settled) = settled {
-            self.send(settled, released);
+            self.send(settled, checks, released);
         }
         let is_empty = self.waiting.is_empty();
         self.next_check = if is_empty { 0 } else { self.text.len() + self.text.len() / 16 };
     }
 
     /// Moves the events with settled texts to the released ones.
-    fn send(&mut self, SettledText { end, changed }: SettledText, released: &mut Released) {
+    fn send(
+        &mut self,
+        SettledText { end, changed }: SettledText,
+        checks: TextChecks<'_>,
+        released: &mut Released,
+    ) {
         let is_final = |waiting: &&WaitingEvent| waiting.end() <= end;
         let count = self.waiting.iter().take_while(is_final).count();
         let first = released.events.len();
@@ -231,8 +240,19 @@ impl TextRun {
         if let Some((_, last)) = last.and_then(|waiting| waiting.texts.last_mut()) {
             *last += changed.as_deref().unwrap_or_else(|| self.slice(at..end));
         }
-        let start = context_start(&self.text, end);
-        self.text.drain(..start);
+        self.keep_context(end, checks);
+    }
+
+    /// Keeps the end of the text up to a position, which is sent: the words around a value, and the
+    /// beginning of a value that further text can end.
+    fn keep_context(&mut self, end: usize, TextChecks { inspection, .. }: TextChecks<'_>) {
+        let sent = &self.text[..end];
+        let start = match inspection {
+            Some(_) => settled_bytes(sent, &[]),
+            None => sent.floor_char_boundary(end.saturating_sub(ADDRESS_BYTES)),
+        };
+        // Without the capacity of the sent text.
+        self.text = self.text.split_off(start);
         self.sent = end - start;
         for (_, end) in self.waiting.iter_mut().flat_map(|waiting| &mut waiting.ends) {
             *end -= start;
@@ -384,9 +404,20 @@ fn text_at(event: &mut Value, part: usize) -> Option<&mut Value> {
     event.pointer_mut(PARTS)?.get_mut(part)?.get_mut("text")
 }
 
-/// The start of the context before a position.
-fn context_start(text: &str, at: usize) -> usize {
-    text.floor_char_boundary(at.saturating_sub(CONTEXT_BYTES))
+/// The end of the text of an artifact, as long as the beginning of a value can be.
+fn end_of_text(artifact: &Value) -> String {
+    let parts = artifact.get("parts").and_then(Value::as_array);
+    let (mut texts, mut missing) = (Vec::new(), MAX_OPEN_BYTES);
+    for text in parts.into_iter().flatten().rev().map_while(text_of) {
+        let start = text.ceil_char_boundary(text.len().saturating_sub(missing));
+        missing -= text.len() - start;
+        texts.push(&text[start..]);
+        if start > 0 {
+            break;
+        }
+    }
+    texts.reverse();
+    texts.concat()
 }
 
 fn hash_of(artifact: &Value) -> u64 {

@@ -129,6 +129,21 @@ fn characters(text: &str) -> impl Iterator<Item = &str> {
     text.char_indices().map(|(at, char)| &text[at..at + char.len_utf8()])
 }
 
+/// A private key of 1,800 bytes and a JSON web token of 900 bytes.
+fn long_values() -> [String; 2] {
+    // Parts, so that scanners of source code find none.
+    let lines = "MIIEowIBAAKCAQEA0Z3VS5JJcds3xfnPh7TqUuN8aGb5LwYcD2RkVmXs91ZoEtF\n".repeat(26);
+    let key = format!("-----BEGIN {0} KEY-----\n{lines}-----END {0} KEY-----", "PRIVATE");
+    let (subject, signature) = ("YWFh".repeat(200), "Q2".repeat(22));
+    let token = format!("eyJ{}.eyJ{}{subject}.{signature}", "hbGciOiJIUzI1NiJ9", "zdWIiOiJ4");
+    [key, token]
+}
+
+/// The positions in the text of a value after its beginning, which is none alone.
+fn cuts(value: &str) -> impl Iterator<Item = usize> {
+    (40..value.len() - 40).step_by(13)
+}
+
 #[test]
 fn split_values_equal_the_redaction_of_the_whole() {
     let inspection = redacting();
@@ -263,11 +278,56 @@ fn artifacts_wait_for_their_own_texts() {
 #[test]
 fn text_after_a_task_is_inspected_with_sent_text() {
     let (start, end) = CARD.split_at(12);
-    let whole = || task(json!([{ "artifactId": "a", "parts": [{ "text": start }] }]));
+    let whole = |start: &str| task(json!([{ "artifactId": "a", "parts": [{ "text": start }] }]));
     let redacted = chunk("[redacted:financial] end", append());
-    assert_eq!(sent(vec![whole(), chunk(end, append())]), [whole(), redacted]);
+    assert_eq!(sent(vec![whole(start), chunk(end, append())]), [whole(start), redacted]);
     let clean = || chunk(" end", append());
-    assert_eq!(sent(vec![whole(), clean()]), [whole(), clean()], "unchanged text");
+    assert_eq!(sent(vec![whole(start), clean()]), [whole(start), clean()], "unchanged text");
+    let inspection = redacting();
+    for value in long_values() {
+        for at in cuts(&value) {
+            let (start, rest) = value.split_at(at);
+            let rest = chunk(&format!("{rest} end"), append());
+            let got = text(&sent_with(vec![whole(&format!("x {start}")), rest], &inspection));
+            assert_eq!(got, "[redacted:credential] end", "cut at {at}");
+        }
+    }
+    let parts: Vec<_> =
+        characters(&long_values()[0][..600]).map(|x| json!({ "text": x })).collect();
+    let rest = chunk(&long_values()[0][600..], append());
+    let got = sent(vec![task(json!([{ "artifactId": "a", "parts": parts }])), rest]);
+    assert_eq!(text(&got), "[redacted:credential]");
+}
+
+#[test]
+fn rest_of_a_sent_beginning_is_changed() {
+    let inspection = redacting();
+    for value in long_values() {
+        for at in cuts(&value) {
+            let (start, rest) = value.split_at(at);
+            let asks = status("TASK_STATE_INPUT_REQUIRED");
+            let rest = chunk(&format!("{rest} end"), append());
+            let events = vec![chunk(&format!("x {start}"), json!({})), asks, rest];
+            let sent = sent_with(events, &inspection);
+            let got = text(&sent[2..]);
+            assert!(got.starts_with("[redacted:credential]"), "cut at {at}: {got}");
+            assert!(got.ends_with("] end"), "cut at {at}: {got}");
+        }
+    }
+}
+
+#[test]
+fn contexts_have_limited_memory() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let begins = format!("{}{}", &long_values()[0][..100], "x".repeat(30 << 10));
+    let artifact = |id: usize| json!({ "artifactId": id, "parts": [{ "text": begins }] });
+    let artifacts: Vec<_> = (0..MAX_ARTIFACTS).map(artifact).collect();
+    let mut tail = Tail::default();
+    let event = task(artifacts.into());
+    tail.add(Some(AgentEvent { event, buffered: None }), checks);
+    assert!((CONTEXTS_BYTES / 2..=CONTEXTS_BYTES).contains(&tail.bytes()), "{}", tail.bytes());
 }
 
 #[test]
