@@ -345,6 +345,51 @@ fn other_parts_end_a_text() {
 }
 
 #[test]
+fn updates_without_content_continue_a_text() {
+    let (start, end) = CARD.split_at(12);
+    let with = |parts: Value| {
+        let mut update = chunk("", append());
+        update["artifactUpdate"]["artifact"]["parts"] = parts;
+        update
+    };
+    let mut without = with(json!(null));
+    without["artifactUpdate"]["artifact"] = json!({ "artifactId": "a", "metadata": { "n": 1 } });
+    let last = json!([{ "text": "", "metadata": { "n": 1 } }, { "text": null }]);
+    for empty in [with(json!([])), with(json!(null)), with(json!([{}])), with(last), without] {
+        let events = vec![chunk(start, json!({})), empty.clone(), chunk(end, append())];
+        let got = sent(events);
+        assert_eq!(text(&got), REDACTED, "{empty}");
+        assert_eq!(got[1], empty);
+    }
+    let null = with(json!([{ "text": null }]));
+    let events = vec![chunk(start, json!({})), null, chunk(end, append())];
+    assert_eq!(text(&sent(events)), REDACTED, "text of null");
+}
+
+#[test]
+fn updates_without_content_keep_their_place() {
+    let mut ends = chunk("", json!({ "append": true, "lastChunk": true }));
+    ends["artifactUpdate"]["artifact"]["parts"] = json!([]);
+    let events = || vec![chunk("one", json!({})), ends.clone()];
+    assert_eq!(sent(events()), events());
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let got = received(vec![ends.clone()], checks);
+    assert_eq!(got, [vec![ends], vec![]], "nothing waits");
+}
+
+#[test]
+fn value_can_end_within_a_waiting_event() {
+    let words = " words".repeat(300);
+    let text_of_key = format!("key: {}{words}", long_values()[0]);
+    let (first, rest) = text_of_key.split_at(10);
+    let (middle, last) = rest.split_at(5);
+    let events = vec![chunk(first, json!({})), chunk_of(&[middle, last], append())];
+    assert_eq!(text(&sent(events)), format!("key: [redacted:credential]{words}"));
+}
+
+#[test]
 fn address_that_spans_events_is_hidden() {
     let hidden = Hidden::new(&["http://agent.corp.example:8080".to_owned()], "agent.invalid");
     let checks = TextChecks { hidden: &hidden, inspection: None };
