@@ -27,8 +27,8 @@ const ADDRESS_BYTES: usize = 256;
 const CONTEXTS_BYTES: usize = 512 << 10;
 /// Maximum text of events that are joined, in bytes.
 const JOINED_BYTES: usize = 64;
-/// Maximum memory of the events of a stream that wait behind the first ones of their artifacts, in
-/// bytes. With more, all events are sent.
+/// Maximum memory of the events of a stream that wait, in bytes, except for the first one of the newest
+/// artifact. With more, those of the oldest artifacts are sent.
 const WAITING_BYTES: usize = 2 << 20;
 /// Maximum artifacts of a stream whose texts are kept.
 const MAX_ARTIFACTS: usize = 64;
@@ -141,9 +141,22 @@ impl Tail {
         released.events.extend(run.release(TextEnd::Open, checks, &mut released.found));
         self.runs.push(run);
         self.forget_oldest(checks, released);
-        let behind = self.runs.iter().flat_map(|run| run.waiting.iter().skip(1));
-        if behind.map(|waiting| waiting.bytes).sum::<usize>() > WAITING_BYTES {
-            self.release_all(checks, released);
+        self.release_oldest(checks, released);
+    }
+
+    /// Releases the oldest artifacts until the others have the allowed memory.
+    fn release_oldest(&mut self, checks: TextChecks<'_>, released: &mut Released) {
+        let bytes = |run: &TextRun| run.waiting.iter().map(|waiting| waiting.bytes).sum::<usize>();
+        let newest = self.runs.last().and_then(|run| run.waiting.front());
+        let newest = newest.map_or(0, |waiting| waiting.bytes);
+        let mut excess =
+            self.runs.iter().map(bytes).sum::<usize>().saturating_sub(newest + WAITING_BYTES);
+        for run in &mut self.runs {
+            if excess == 0 {
+                return;
+            }
+            excess = excess.saturating_sub(bytes(run));
+            released.events.extend(run.release(TextEnd::Final, checks, &mut released.found));
         }
     }
 

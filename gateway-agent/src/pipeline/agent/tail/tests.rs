@@ -244,6 +244,28 @@ fn waiting_events_have_limited_memory() {
 }
 
 #[test]
+fn waiting_artifacts_have_limited_memory() {
+    const BYTES: usize = 100_000;
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let artifact = |id: usize| {
+        let mut update = chunk("card 4539 5787", json!({ "metadata": "x".repeat(BYTES) }));
+        update["artifactUpdate"]["artifact"]["artifactId"] = id.into();
+        update
+    };
+    let received = received((0..MAX_ARTIFACTS).map(artifact).collect(), checks);
+    let mut waiting = 0;
+    for (at, events) in received[..MAX_ARTIFACTS].iter().enumerate() {
+        waiting += 1;
+        waiting -= events.len();
+        assert!(waiting * BYTES <= WAITING_BYTES + BYTES, "{waiting} events wait after {at}");
+    }
+    assert!(waiting * BYTES > WAITING_BYTES / 2, "the newest artifacts wait: {waiting}");
+    assert_eq!(received.concat(), (0..MAX_ARTIFACTS).map(artifact).collect::<Vec<_>>());
+}
+
+#[test]
 fn last_event_follows_waiting_text() {
     for state in ["COMPLETED", "FAILED", "INPUT_REQUIRED", "AUTH_REQUIRED"] {
         let last = || status(&format!("TASK_STATE_{state}"));
