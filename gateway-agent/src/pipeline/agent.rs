@@ -297,9 +297,13 @@ impl<'a> Exchange<'a> {
         let (mut ended, mut renewed, mut tail) = (None, None, Tail::default());
         let mut is_last = false;
         while !is_last {
-            let event = if ended.is_some() {
+            let event = if let Some(outcome) = &ended {
                 // The last event can still wait.
-                receiver.try_recv().ok()
+                match receiver.try_recv() {
+                    // The text that waits is incomplete. The task has all of it.
+                    Err(_) if outcome.is_err() => break,
+                    event => event.ok(),
+                }
             } else {
                 tokio::select! {
                     biased;

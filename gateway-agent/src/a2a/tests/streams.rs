@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 use tokio::{task::yield_now, time::timeout};
 
 use super::harness::{A2aBench, OWN_TASK, events, message, old_message, request, rpc};
-use crate::mcp::tests::relayed::acceptable;
+use crate::{
+    mcp::tests::relayed::acceptable,
+    testing::{Registered, policy},
+};
 
 pub(super) fn payloads(events: &[Value]) -> Vec<&str> {
     let name = |event: &Value| match event {
@@ -83,6 +86,22 @@ async fn streams_are_limited_per_caller_and_freed() {
         }
     };
     assert_eq!(timeout(Duration::from_secs(10), freed).await.unwrap(), 3);
+}
+
+fn inspects() -> Registered {
+    policy("inspect", json!({ "inspection": { "results": { "financial": "redact" } } }))
+}
+
+#[tokio::test]
+async fn broken_stream_drops_text_that_waits() {
+    let got = async |bench: A2aBench| {
+        let got = bench.rpc("a", "SendStreamingMessage", message("long")).await;
+        events(&got).into_iter().map(|event| event["result"].clone()).collect::<Vec<_>>()
+    };
+    let inspected = got(A2aBench::start([inspects()]).await).await;
+    assert_eq!(payloads(&inspected), ["task", "other"], "{inspected:?}");
+    let sent = got(A2aBench::start([]).await).await;
+    assert_eq!(payloads(&sent), ["task", "artifact", "other"], "{sent:?}");
 }
 
 #[tokio::test]
