@@ -16,8 +16,8 @@ use std::{
 use gateway_policy::QuotaKey;
 use inspection::{
     Classes, DigestKey, Encoding, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Overlap,
-    Part, Placeholder, Selection, each_string, find_placeholders, map_strings, redaction,
-    rewrite_json, rewrite_text, settled_bytes,
+    Part, Placeholder, Selection, complete_bytes, each_string, find_placeholders, map_strings,
+    redaction, rewrite_json, rewrite_text, settled_bytes,
 };
 use metrics::counter;
 use policy::{Direction, InspectionRules, Reason};
@@ -95,6 +95,8 @@ pub(crate) struct OpenText<'a> {
 pub(crate) enum TextEnd {
     /// Further text can follow.
     Open,
+    /// Further text is late.
+    Late,
     /// Nothing follows.
     Final,
 }
@@ -485,6 +487,7 @@ impl Inspection {
         }
         let most = match end {
             TextEnd::Open => settled_bytes(text, &found.list),
+            TextEnd::Late => complete_bytes(text, &found.list),
             TextEnd::Final => text.len(),
         };
         let Some(mut end) = cut(most) else { return (None, inspected) };

@@ -3,7 +3,8 @@
 //! address.
 //!
 //! Whole events wait, as the agent sent them. The texts of one artifact are inspected as one text. An
-//! event is sent when further text cannot change the findings in its texts.
+//! event is sent when further text cannot change the findings in its texts, or when further text is late
+//! and no incomplete value is at the end.
 
 use std::{
     collections::VecDeque,
@@ -39,6 +40,15 @@ const PARTS: &str = "/artifactUpdate/artifact/parts";
 pub(super) struct Tail {
     /// The latest one is the last.
     runs: Vec<TextRun>,
+}
+
+/// The next input of a stream.
+#[derive(Debug)]
+pub(super) enum StreamInput {
+    Event(AgentEvent),
+    /// The next event is late.
+    Timeout,
+    End,
 }
 
 /// The checks of texts. Without an inspection, only addresses are replaced.
@@ -92,29 +102,39 @@ impl Tail {
         self.runs.iter().map(|run| run.text.len()).sum()
     }
 
-    /// Adds an event, or the end of the stream. Returns the events to send.
-    pub(super) fn add(&mut self, event: Option<AgentEvent>, checks: TextChecks<'_>) -> Released {
+    /// Whether an event waits.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.runs.iter().any(|run| !run.waiting.is_empty())
+    }
+
+    /// Adds an input. Returns the events to send.
+    pub(super) fn add(&mut self, input: StreamInput, checks: TextChecks<'_>) -> Released {
         let mut released = Released::default();
-        let Some(event) = event else {
-            self.release_all(checks, &mut released);
-            return released;
-        };
+        match input {
+            StreamInput::Event(event) => self.add_event(event, checks, &mut released),
+            StreamInput::Timeout => self.release_all(TextEnd::Late, checks, &mut released),
+            StreamInput::End => self.release_all(TextEnd::Final, checks, &mut released),
+        }
+        released
+    }
+
+    fn add_event(&mut self, event: AgentEvent, checks: TextChecks<'_>, released: &mut Released) {
         if event.event.get("artifactUpdate").is_some_and(Value::is_object) {
-            self.add_artifact(event, checks, &mut released);
-            return released;
+            self.add_artifact(event, checks, released);
+            return;
         }
         if !overtakes(&event.event) {
-            self.release_all(checks, &mut released);
+            self.release_all(TextEnd::Final, checks, released);
             self.remember_task(&event.event, checks);
-            self.forget_oldest(checks, &mut released);
+            self.forget_oldest(checks, released);
         }
         released.events.push(WaitingEvent::new(event));
-        released
     }
 
     fn add_artifact(&mut self, event: AgentEvent, checks: TextChecks<'_>, released: &mut Released) {
         let update = &event.event["artifactUpdate"];
         let appends = update.get("append") == Some(&Value::Bool(true));
+        let is_last = update.get("lastChunk") == Some(&Value::Bool(true));
         let artifact = hash_of(&update["artifact"]);
         let parts = update["artifact"]["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
         let count = parts.len();
@@ -123,10 +143,6 @@ impl Tail {
         let known = self.runs.iter().position(|run| run.artifact == artifact);
         let known = known.map(|known| self.runs.remove(known));
         let mut run = known.unwrap_or_else(|| TextRun::of(artifact));
-        // An artifact with a last chunk waits for the next artifact.
-        for run in self.runs.iter_mut().filter(|run| run.has_ended()) {
-            released.events.extend(run.release(TextEnd::Final, checks, &mut released.found));
-        }
         let mut event = WaitingEvent::new(event);
         if !appends || first_end.is_some() {
             // The event ends the known text, and its last parts begin another one.
@@ -138,7 +154,8 @@ impl Tail {
         }
         run.push(event, begin..count);
         run.join_last();
-        released.events.extend(run.release(TextEnd::Open, checks, &mut released.found));
+        let end = if is_last { TextEnd::Final } else { TextEnd::Open };
+        released.events.extend(run.release(end, checks, &mut released.found));
         self.runs.push(run);
         self.forget_oldest(checks, released);
         self.release_oldest(checks, released);
@@ -160,9 +177,9 @@ impl Tail {
         }
     }
 
-    fn release_all(&mut self, checks: TextChecks<'_>, released: &mut Released) {
+    fn release_all(&mut self, end: TextEnd, checks: TextChecks<'_>, released: &mut Released) {
         for run in &mut self.runs {
-            released.events.extend(run.release(TextEnd::Final, checks, &mut released.found));
+            released.events.extend(run.release(end, checks, &mut released.found));
         }
     }
 
@@ -316,7 +333,7 @@ impl TextRun {
     /// make an address.
     fn hide(&mut self, end: TextEnd, hidden: &Hidden) -> usize {
         let open = |text: &str| match end {
-            TextEnd::Open => hidden.open_start(text),
+            TextEnd::Open | TextEnd::Late => hidden.open_start(text),
             TextEnd::Final => text.len(),
         };
         let most = open(&self.text);
@@ -336,12 +353,6 @@ impl TextRun {
             }
         }
         open(&self.text)
-    }
-
-    /// Whether the last event that waits has the last chunk.
-    fn has_ended(&self) -> bool {
-        let last = self.waiting.back().map(|last| &last.event.event["artifactUpdate"]["lastChunk"]);
-        last == Some(&Value::Bool(true))
     }
 
     /// Empty if the range ends before its start.

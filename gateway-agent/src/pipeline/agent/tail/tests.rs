@@ -74,12 +74,15 @@ fn task(artifacts: Value) -> Value {
     json!({ "task": task })
 }
 
-/// Sends events. Returns those that clients receive after each, and at the end.
+/// Sends events; null is a timeout. Returns those that clients receive after each, and at the end.
 fn received(events: Vec<Value>, checks: TextChecks<'_>) -> Vec<Vec<Value>> {
     let mut tail = Tail::default();
-    let events = events.into_iter().map(|event| Some(AgentEvent { event, buffered: None }));
-    let sent = events.chain([None]).map(|event| {
-        let released = tail.add(event, checks).events.into_iter().map(|waiting| {
+    let inputs = events.into_iter().map(|event| match event {
+        Value::Null => StreamInput::Timeout,
+        event => StreamInput::Event(AgentEvent { event, buffered: None }),
+    });
+    let sent = inputs.chain([StreamInput::End]).map(|input| {
+        let released = tail.add(input, checks).events.into_iter().map(|waiting| {
             let (AgentEvent { mut event, .. }, texts) = waiting.into_parts();
             put_texts(texts, &mut event);
             event
@@ -185,8 +188,6 @@ fn short_chunks_of_one_artifact_are_joined() {
     let last = json!({ "append": true, "lastChunk": true });
     let events = vec![chunk("one ", json!({})), chunk("two ", append()), chunk("three", last)];
     assert_eq!(sent(events), [chunk("one two three", json!({ "lastChunk": true }))]);
-    let events = vec![chunk("one", json!({ "lastChunk": true })), chunk("two", append())];
-    assert_eq!(sent(events), [chunk("onetwo", json!({}))]);
 }
 
 #[test]
@@ -288,13 +289,41 @@ fn artifacts_wait_for_their_own_texts() {
     ];
     let expected = [task(json!(null)), other("x", json!({})), chunk(REDACTED, json!({}))];
     assert_eq!(sent(events), expected);
-    let ended = || chunk("one", json!({ "lastChunk": true }));
+}
+
+#[test]
+fn last_chunk_is_sent_at_once() {
+    let (start, end) = CARD.split_at(12);
+    let ended = || chunk(start, json!({ "lastChunk": true }));
     let inspection = redacting();
     let hidden = Hidden::new(&[], "agent.invalid");
     let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
-    let events = vec![ended(), other("x", json!({}))];
-    let expected = [vec![], vec![ended()], vec![other("x", json!({}))]];
-    assert_eq!(received(events, checks), expected, "an ended artifact waits for the next one");
+    let received = received(vec![ended(), chunk(end, append())], checks);
+    let redacted = chunk("[redacted:financial] end", append());
+    assert_eq!(received, [vec![ended()], vec![], vec![redacted]], "a wrong chunk is inspected");
+}
+
+#[test]
+fn late_text_waits_only_for_an_incomplete_value() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&["http://agent.example".to_owned()], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let done = || chunk("step is done.", json!({}));
+    let late = Value::Null;
+    let got = received(vec![done(), late.clone()], checks);
+    assert_eq!(got, [vec![], vec![done()], vec![]]);
+    let key = format!("-----BEGIN {} KEY-----\n", "PRIVATE");
+    for open in
+        ["card 4539 5787", "mail jane.doe@ac", "see agent.ex", "{\"n\": \"4539 5787\"}", &key]
+    {
+        let got = received(vec![done(), other(open, json!({})), late.clone()], checks);
+        assert_eq!(got, [vec![], vec![], vec![done()], vec![other(open, json!({}))]], "{open}");
+    }
+    let (start, end) = CARD.split_at(12);
+    let events = vec![chunk(start, json!({})), late.clone(), chunk(end, append()), late];
+    let got = received(events, checks);
+    assert!(got[..3].concat().is_empty());
+    assert_eq!(text(&got[3]), REDACTED, "the text after a timeout is late, too");
 }
 
 #[test]
@@ -348,7 +377,7 @@ fn contexts_have_limited_memory() {
     let artifacts: Vec<_> = (0..MAX_ARTIFACTS).map(artifact).collect();
     let mut tail = Tail::default();
     let event = task(artifacts.into());
-    tail.add(Some(AgentEvent { event, buffered: None }), checks);
+    tail.add(StreamInput::Event(AgentEvent { event, buffered: None }), checks);
     assert!((CONTEXTS_BYTES / 2..=CONTEXTS_BYTES).contains(&tail.bytes()), "{}", tail.bytes());
 }
 
