@@ -120,7 +120,7 @@ mod tests {
     fn private_key_without_end_is_open() {
         // Parts, so that scanners of source code find no key.
         let header = format!("-----BEGIN {} KEY-----\nProc-Type: 4,ENCRYPTED\n\n", "PRIVATE");
-        let lines = "MIIEowIBAAKCAQEA0Z3VS5JJcds3xfn\n".repeat(40);
+        let lines = "> MIIEowIBAAKCAQEA0Z3VS5JJcds3xfnPh7TqUuN8aGb5LwYc\n".repeat(30);
         let key = format!("key: {header}{lines}");
         assert_eq!(settled(&key), "key: ");
         let rest = "x ".repeat(OPEN_BYTES);
@@ -128,5 +128,7 @@ mod tests {
         assert!(settled(&ended).len() > key.len());
         let too_long = format!("{header}{}", lines.repeat(40));
         assert!(settled(&too_long).len() > header.len());
+        let mention = format!("key: {} is the header. {rest}", header.lines().next().unwrap());
+        assert!(settled(&mention).len() > header.len(), "a sentence is no key");
     }
 }

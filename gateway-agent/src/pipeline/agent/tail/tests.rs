@@ -267,6 +267,17 @@ fn waiting_artifacts_have_limited_memory() {
 }
 
 #[test]
+fn sentence_about_keys_is_sent() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let header = format!("Explain: -----BEGIN {} KEY----- is the header. ", "PRIVATE");
+    let words = stream([header.as_str()].into_iter().chain(["some words "; 200]));
+    let received = received(words, checks);
+    assert!(text(&received[..100].concat()).len() > 100, "{received:?}");
+}
+
+#[test]
 fn last_event_follows_waiting_text() {
     for state in ["COMPLETED", "FAILED", "INPUT_REQUIRED", "AUTH_REQUIRED"] {
         let last = || status(&format!("TASK_STATE_{state}"));
