@@ -81,7 +81,8 @@ struct Message {
 struct Task {
     /// Name of the agent.
     name: String,
-    /// Id of the task.
+    /// Id of the task. It can begin with a hyphen.
+    #[arg(allow_hyphen_values = true)]
     id: String,
 }
 
