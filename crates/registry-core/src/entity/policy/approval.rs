@@ -58,7 +58,7 @@ pub enum ApprovalCondition {
     /// All.
     #[default]
     Always,
-    /// Calls that may change or delete data.
+    /// Calls that may perform destructive updates, or act in an open world.
     Destructive,
 }
 
