@@ -16,7 +16,10 @@ use approval::{
     ConfirmError, ConsumeError, Demand, OpenError, Outcome, Principal, RequestId, RequestStatus,
     SettleError, Settlement, State, StoreFuture, Wanted,
 };
-use registry_core::{Digest, entity::policy::Approval};
+use registry_core::{
+    Digest,
+    entity::policy::{Approval, Approver},
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{ApprovedRound, CallApprovals, LocalApprovals, NoApproval};
@@ -136,6 +139,16 @@ async fn damaged_file_is_named_and_kept() {
     let clock = SpendingClock::System;
     assert!(LocalApprovals::open(&disk.path, [7; 32], clock).is_err());
     assert_eq!(fs::read(&disk.path).unwrap(), b"{");
+}
+
+#[tokio::test]
+async fn call_that_operator_cannot_approve_is_rejected() {
+    let store = Disk::new().open();
+    let mut wanted = wanted(1, "a");
+    wanted.binding.demands[0].rule.approvers = vec![Approver::Team("finance".into())];
+    let refused = gate(&store).open(&wanted).await.unwrap_err();
+    insta::assert_snapshot!(refused, @"approvals are unavailable: policy/p@1.0.0 demands approvers that a gateway without a registry does not have: `team:NAME`, a quorum above one and `fourEyes` need a registry");
+    assert!(states(&store).await.is_empty(), "nothing waits");
 }
 
 #[tokio::test]

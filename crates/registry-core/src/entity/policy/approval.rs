@@ -98,6 +98,13 @@ impl Approval {
         self.approvers.contains(&Approver::Caller)
     }
 
+    /// Whether the operator of a gateway without a registry can decide: one approver without a team and
+    /// without a proven identity. A confirmation needs no operator.
+    pub fn is_decidable_by_operator(&self) -> bool {
+        let is_one = self.quorum == NonZeroU32::MIN && !self.four_eyes;
+        self.is_confirmation() || is_one && self.approvers.contains(&Approver::Role)
+    }
+
     pub(super) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let conditions = [ApprovalCondition::Always, ApprovalCondition::Destructive];
