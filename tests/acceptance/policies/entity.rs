@@ -309,7 +309,7 @@ fn revert_of_replacing_policy_version_is_rejected() {
     registry.run(&["retire", "policy/limit@1.1.1", "--yes"]);
     registry.run(&["revert", "2", "--yes"]);
     let shown = registry.run(&["get", "policy/limit@1.0.0"]);
-    let line = shown.lines().find(|line| line.starts_with("in force")).expect("a line");
+    let line = shown.lines().find(|line| line.starts_with("in ")).expect("a line");
     insta::assert_snapshot!(line, @"in force    no, the policy is off, because 1.1.1 is retired");
 }
 
