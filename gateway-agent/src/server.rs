@@ -653,9 +653,9 @@ impl RunningGateway {
         let (catalog, definitions) = (self.cache.subscribe(), upstreams.definitions());
         tokio::spawn(contracts.monitor(catalog, definitions, self.stop.clone()));
         let (catalog, definitions) = (self.cache.subscribe(), upstreams.definitions());
-        let has_registry = !config.registry.source.address.is_discovered();
+        let origin = config.registry.source.address.origin();
         let stop = self.stop.clone();
-        tokio::spawn(findings::monitor(catalog, definitions, has_registry, stop));
+        tokio::spawn(findings::monitor(catalog, definitions, origin, stop));
     }
 }
 

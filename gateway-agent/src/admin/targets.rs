@@ -15,7 +15,7 @@ use registry_core::Key;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::error_response;
+use super::{error_response, invalid_body};
 
 pub(crate) fn router(upstreams: Arc<Upstreams>) -> Router {
     Router::new()
@@ -89,7 +89,9 @@ async fn check(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response
         Some(true) => StatusCode::ACCEPTED.into_response(),
         Some(false) => error_response(
             StatusCode::CONFLICT,
-            &format!("the target of {server} is stopped; start it first"),
+            &format!(
+                "the target of {server} is drained; run `registryctl gateway undrain {server}`"
+            ),
         ),
         None => unknown(&upstreams, server),
     })
@@ -119,7 +121,7 @@ fn act(body: &[u8], act: impl FnOnce(&TargetId) -> Response) -> Response {
         Ok(TargetRequest { server }) => act(&server),
         Err(e) => error_response(
             StatusCode::BAD_REQUEST,
-            &format!("send {{\"server\": \"server/NAME@VERSION\"}}: {e}"),
+            &format!("send {{\"server\": \"server/NAME@VERSION\"}}: {}", invalid_body(&e)),
         ),
     }
 }

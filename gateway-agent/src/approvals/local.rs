@@ -218,6 +218,19 @@ fn damaged(error: &serde_json::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
+/// Refuses a call that the operator cannot decide about, which would wait until it expires.
+fn decidable(wanted: &Wanted) -> Result<(), ApprovalsError> {
+    let mut demands = wanted.binding.demands.iter();
+    let Some(demand) = demands.find(|demand| !demand.rule.is_decidable_by_operator()) else {
+        return Ok(());
+    };
+    Err(ApprovalsError::Unavailable(format!(
+        "policy/{} demands approvers that a gateway without a registry does not have: `team:NAME`, a \
+         quorum above one and `fourEyes` need a registry",
+        demand.policy
+    )))
+}
+
 /// The answer with the steps.
 type Answer<T, E> = (Result<T, E>, Vec<Transition>);
 
@@ -251,6 +264,9 @@ impl Approvals for LocalApprovals {
         let mut demands = wanted.binding.demands.iter();
         if self.path.is_none() && demands.any(|demand| !demand.rule.is_confirmation()) {
             let refused = ApprovalsError::Unavailable(UNDECIDABLE.to_owned());
+            return Box::pin(async move { Err(refused) });
+        }
+        if let Err(refused) = decidable(wanted) {
             return Box::pin(async move { Err(refused) });
         }
         Box::pin(self.change(|approvals, now| status_of(approvals.open(wanted.clone(), now), now)))

@@ -142,6 +142,16 @@ async fn damaged_file_is_named_and_kept() {
 }
 
 #[tokio::test]
+async fn call_that_operator_cannot_approve_is_rejected() {
+    let store = Disk::new().open();
+    let mut wanted = wanted(1, "a");
+    wanted.binding.demands[0].rule.approvers = vec![Approver::Team("finance".into())];
+    let refused = gate(&store).open(&wanted).await.unwrap_err();
+    insta::assert_snapshot!(refused, @"approvals are unavailable: policy/p@1.0.0 demands approvers that a gateway without a registry does not have: `team:NAME`, a quorum above one and `fourEyes` need a registry");
+    assert!(states(&store).await.is_empty(), "nothing waits");
+}
+
+#[tokio::test]
 async fn second_gateway_cannot_use_the_file() {
     let disk = Disk::new();
     let (first, second) = (disk.open(), disk.open());

@@ -537,6 +537,19 @@ async fn page_tells_that_arguments_are_hidden() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn governor_reads_why_arguments_are_absent() {
+    let site = Site::start().await;
+    let select = |wanted: &mut Wanted| wanted.binding.demands[0].rule.show = vec!["/amount".into()];
+    let id = site.request(1, select).await;
+    let (token, _) = create_token(&site.store, "gov", Role::Governor).await;
+    let mut browser = site.browser();
+    browser.post("/sign-in/token", &[("token", &token)]).await;
+    let shown = browser.get(&page(id)).await;
+    let has = |id: &str| shown.body.contains(&format!("id=\"{id}\""));
+    assert!(has("unseen-arguments") && !has("hidden-arguments"), "{}", shown.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn denial_needs_reason() {
     let site = Site::start().await;
     let id = site.request(1, |_| {}).await;
