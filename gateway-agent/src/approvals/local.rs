@@ -29,7 +29,7 @@ const ADMIN: &str = "gateway-admin";
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Why a call that people must approve is rejected, and the remedy.
-const UNDECIDABLE: &str = "people must decide about this call, and this gateway has no admin address \
+const NO_OPERATOR: &str = "people must decide about this call, and this gateway has no admin address \
                            (`admin`), as every gateway over stdio; start a gateway with one as a \
                            service, and connect with `stdio --gateway URL`";
 
@@ -218,10 +218,13 @@ fn damaged(error: &serde_json::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
-/// Refuses a call that the operator cannot decide about, which would wait until it expires.
-fn decidable(wanted: &Wanted) -> Result<(), ApprovalsError> {
-    let mut demands = wanted.binding.demands.iter();
-    let Some(demand) = demands.find(|demand| !demand.rule.is_decidable_by_operator()) else {
+/// Refuses a call that nobody can decide about, which would wait until it expires.
+fn decidable(wanted: &Wanted, has_operator: bool) -> Result<(), ApprovalsError> {
+    let demands = &wanted.binding.demands;
+    if !has_operator && demands.iter().any(|demand| !demand.rule.is_confirmation()) {
+        return Err(ApprovalsError::Unavailable(NO_OPERATOR.to_owned()));
+    }
+    let Some(demand) = demands.iter().find(|demand| !demand.rule.is_decidable_by_operator()) else {
         return Ok(());
     };
     Err(ApprovalsError::Unavailable(format!(
@@ -261,12 +264,7 @@ impl Approvals for LocalApprovals {
         _gateway: &'a str,
         wanted: &'a Wanted,
     ) -> ApprovalFuture<'a, RequestStatus, OpenError> {
-        let mut demands = wanted.binding.demands.iter();
-        if self.path.is_none() && demands.any(|demand| !demand.rule.is_confirmation()) {
-            let refused = ApprovalsError::Unavailable(UNDECIDABLE.to_owned());
-            return Box::pin(async move { Err(refused) });
-        }
-        if let Err(refused) = decidable(wanted) {
+        if let Err(refused) = decidable(wanted, self.path.is_some()) {
             return Box::pin(async move { Err(refused) });
         }
         Box::pin(self.change(|approvals, now| status_of(approvals.open(wanted.clone(), now), now)))

@@ -50,7 +50,7 @@ pub(super) async fn run(session: &Session, args: &GetArgs) -> Result<(), Failure
     let force = Force::fetch(&client, &key, args.as_of.at).await?;
     let content = content(&found)?;
     let mut record = RecordView::from(found);
-    record.in_force = force.as_ref().map(|force| matches!(force, Force::InForce));
+    record.in_force = force.as_ref().map(|force| matches!(force, Force::Yes));
     match screen.format {
         Format::Json => screen.json(&EntityView { record, other_versions }),
         Format::Table => {
@@ -63,7 +63,7 @@ pub(super) async fn run(session: &Session, args: &GetArgs) -> Result<(), Failure
 
 /// Whether a version of a policy is in force.
 enum Force {
-    InForce,
+    Yes,
     /// The highest release is in force.
     Other(String),
     /// The highest release is retired, so that the policy is off.
@@ -87,7 +87,7 @@ impl Force {
         Ok(Some(match highest {
             None => Self::NoRelease,
             Some(highest) if highest.lifecycle.state == "retired" => Self::Off(highest.key.version),
-            Some(highest) if highest.key.version == key.version.to_string() => Self::InForce,
+            Some(highest) if highest.key.version == key.version.to_string() => Self::Yes,
             Some(highest) => Self::Other(highest.key.version),
         }))
     }
@@ -96,7 +96,7 @@ impl Force {
 impl fmt::Display for Force {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InForce => write!(f, "yes"),
+            Self::Yes => write!(f, "yes"),
             Self::Other(version) => write!(f, "no, {version} is in force"),
             Self::Off(version) => {
                 write!(f, "no, the policy is off, because {version} is retired")
