@@ -78,6 +78,12 @@ pub fn guarded(routes: Router, config: &AdminConfig, listen: SocketAddr) -> Rout
         .layer(from_fn_with_state(Arc::new(Guard { origins, token }), check))
 }
 
+/// Why a body is invalid, without the position, because `registryctl` shows no body.
+fn invalid_body(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).to_owned()
+}
+
 /// An error response.
 pub fn error_response(status: StatusCode, message: &str) -> Response {
     (status, Json(json!({ "error": message }))).into_response()

@@ -20,7 +20,7 @@ pub struct CheckedCatalog {
     /// The findings about the policies of a plain registry file. Other catalogs were checked at
     /// registration.
     pub policies: Vec<Diagnostic>,
-    /// The findings about targets, tool names and the scope.
+    /// The findings about targets, tool names, the scope and approvals.
     pub routing: Vec<Finding>,
     /// The agents of `identity.apiKeys` without a usable version in the catalog: `agent/NAME` or
     /// `agent/NAME@VERSION`.
@@ -70,9 +70,9 @@ pub fn check(config: &Config) -> Result<CheckedCatalog, CheckError> {
         }
     };
     let routing: Routing = config.targets.iter().map(|target| target.server.clone()).collect();
-    let has_registry = !config.registry.source.address.is_discovered();
+    let origin = config.registry.source.address.origin();
     let unregistered_agents = unregistered_agents(&catalog, &config.authentication.api_keys);
-    let routing = findings::inspect(&catalog, &routing, has_registry);
+    let routing = findings::inspect(&catalog, &routing, origin);
     Ok(CheckedCatalog { policies, routing, unregistered_agents })
 }
 

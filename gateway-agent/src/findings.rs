@@ -1,6 +1,6 @@
-//! Findings about targets, tool names and the scope: names that several servers share, versions that
-//! use the target of a lower version, servers without a target, targets without a version, and roots
-//! that match nothing.
+//! Findings about targets, tool names, the scope and approvals: names that several servers share,
+//! versions that use the target of a lower version, servers without a target, targets without a version,
+//! roots that match nothing, and approvals that need a registry.
 //!
 //! The log, `--check` and the metric `gateway_routing_findings` report the same findings.
 
@@ -12,7 +12,9 @@ use std::{
 };
 
 use gateway_upstream::{Definitions, Routing, TargetId};
-use registry_core::{Catalog, Code, Key, Kind, Name, Version, scope::Root};
+use registry_core::{
+    Catalog, Code, Entity, Key, Kind, Name, Record, Version, entity::policy::Mode, scope::Root,
+};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -58,27 +60,45 @@ pub enum Finding {
         /// The roots.
         roots: BTreeSet<Root>,
     },
+    /// Policies in force that demand approvals, which the operator of this gateway cannot give.
+    UndecidableApprovals {
+        /// The policies.
+        policies: BTreeSet<Key>,
+    },
+}
+
+/// The origin of the catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A registry, where people decide about calls.
+    Registry,
+    /// A registry file, or its URL. The operator of the gateway decides about calls.
+    File,
+    /// The targets define the catalog.
+    Targets,
 }
 
 impl Finding {
     /// All codes, for metrics.
-    pub const CODES: [&str; 5] = [
+    pub const CODES: [&str; 6] = [
         Code::ToolNameShared.as_str(),
         "previous-target",
         "no-target",
         "target-unused",
         "scope-root-unmatched",
+        "approval-undecidable",
     ];
 
     /// The stable code, as in metrics.
     pub fn code(&self) -> &'static str {
-        let [shared, previous, none, unused, unmatched] = Self::CODES;
+        let [shared, previous, none, unused, unmatched, undecidable] = Self::CODES;
         match self {
             Self::SharedNames { .. } => shared,
             Self::PreviousTarget { .. } => previous,
             Self::NoTarget { .. } => none,
             Self::UnusedTarget { .. } => unused,
             Self::UnmatchedRoots { .. } => unmatched,
+            Self::UndecidableApprovals { .. } => undecidable,
         }
     }
 
@@ -88,13 +108,14 @@ impl Finding {
         !matches!(self, Self::NoTarget { .. } | Self::UnusedTarget { .. })
     }
 
-    /// The number of affected names, versions, targets or roots.
+    /// The number of affected names, versions, targets, roots or policies.
     fn count(&self) -> usize {
         match self {
             Self::SharedNames { tools, .. } => tools.len(),
             Self::PreviousTarget { .. } | Self::UnusedTarget { .. } => 1,
             Self::NoTarget { servers } => servers.len(),
             Self::UnmatchedRoots { roots } => roots.len(),
+            Self::UndecidableApprovals { policies } => policies.len(),
         }
     }
 }
@@ -143,6 +164,12 @@ impl fmt::Display for Finding {
                  `registry.scopeFile`, unless matching entities are registered later",
                 list(roots)
             ),
+            Self::UndecidableApprovals { policies } => write!(
+                f,
+                "calls that {} selects are rejected: `team:NAME`, a quorum above one and `fourEyes` \
+                 need a registry; add the approver `role:approver`, or follow a registry (`grpc://`)",
+                list(policies)
+            ),
         }
     }
 }
@@ -155,9 +182,9 @@ fn list<T: fmt::Display>(names: &BTreeSet<T>) -> String {
     }
 }
 
-/// Returns all findings about a catalog at a gateway with these targets. Without a registry, the targets
-/// define the catalog, and one without a version has not answered yet.
-pub fn inspect(catalog: &Catalog, routing: &Routing, has_registry: bool) -> Vec<Finding> {
+/// Returns all findings about a catalog at a gateway with these targets. If they define the catalog, one
+/// without a version has not answered yet.
+pub fn inspect(catalog: &Catalog, routing: &Routing, origin: Origin) -> Vec<Finding> {
     let mut found = shared_names(catalog, routing);
     let (mut served, mut without) = (BTreeSet::new(), BTreeSet::new());
     let mut used = BTreeSet::new();
@@ -189,14 +216,30 @@ pub fn inspect(catalog: &Catalog, routing: &Routing, has_registry: bool) -> Vec<
     if !without.is_empty() {
         found.push(Finding::NoTarget { servers: without });
     }
-    if has_registry {
+    if origin != Origin::Targets {
         found.extend(unused_targets(catalog, routing, &used));
     }
     let roots = catalog.scope().unmatched_roots(catalog);
     if !roots.is_empty() {
         found.push(Finding::UnmatchedRoots { roots });
     }
+    if origin != Origin::Registry {
+        found.extend(undecidable_approvals(catalog));
+    }
     found
+}
+
+fn undecidable_approvals(catalog: &Catalog) -> Option<Finding> {
+    let is_undecidable = |record: &&Arc<Record>| match record.document.entity() {
+        Entity::Policy(policy) => {
+            let approval = policy.approval.as_ref();
+            policy.mode == Mode::Enforce && approval.is_some_and(|a| !a.is_decidable_by_operator())
+        }
+        _ => false,
+    };
+    let policies = catalog.policies_in_force().filter(is_undecidable);
+    let policies: BTreeSet<_> = policies.map(|record| record.document.key().clone()).collect();
+    (!policies.is_empty()).then_some(Finding::UndecidableApprovals { policies })
 }
 
 /// The targets that serve no version in the catalog. `used` are those of usable versions.
@@ -260,15 +303,14 @@ fn shared_names(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
 pub async fn monitor(
     mut catalog: watch::Receiver<Arc<Catalog>>,
     mut definitions: watch::Receiver<Arc<Definitions>>,
-    has_registry: bool,
+    origin: Origin,
     stop: CancellationToken,
 ) {
     let mut known = BTreeSet::new();
     loop {
         let now = catalog.borrow_and_update().clone();
         let routing = definitions.borrow_and_update().routing().clone();
-        let inspected =
-            tokio::task::spawn_blocking(move || inspect(&now, &routing, has_registry)).await;
+        let inspected = tokio::task::spawn_blocking(move || inspect(&now, &routing, origin)).await;
         let found: BTreeSet<_> = inspected.unwrap_or_default().into_iter().collect();
         for finding in found.difference(&known) {
             let code = finding.code();
@@ -309,7 +351,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{Registered, catalog, server, tool};
+    use crate::testing::{Registered, catalog, policy, server, tool};
 
     fn tool_of(name: &str, version: &str, server: &str, server_version: &str) -> Registered {
         let source = json!({ "server": server, "serverVersion": server_version });
@@ -318,7 +360,7 @@ mod tests {
 
     fn found(entities: Vec<Registered>, targets: &[&str]) -> Vec<String> {
         let routing = targets.iter().map(|target| target.parse().unwrap()).collect();
-        let found = inspect(&catalog(1, entities), &routing, true);
+        let found = inspect(&catalog(1, entities), &routing, Origin::Registry);
         found.iter().map(|finding| format!("{}: {finding}", finding.code())).collect()
     }
 
@@ -369,11 +411,36 @@ mod tests {
         let scope = Scope::from_roots(&["server/a@*", "server/c@*", "tag:none"]).unwrap();
         let catalog = Catalog::clone(&catalog(1, vec![server("a", &["find"], &[])]));
         let routing = ["server/a@*"].iter().map(|target| target.parse().unwrap()).collect();
-        let found = inspect(&catalog.with_scope(scope.into()), &routing, true);
+        let found = inspect(&catalog.with_scope(scope.into()), &routing, Origin::Registry);
         let [Finding::UnmatchedRoots { roots }] = &found[..] else { panic!("{found:?}") };
         let roots: Vec<_> = roots.iter().map(ToString::to_string).collect();
         assert_eq!(roots, ["server/c@*", "tag:none"]);
         assert!(found[0].is_warning());
+    }
+
+    #[test]
+    fn approval_that_needs_a_registry_is_found() {
+        let found = |origin| {
+            let approvals = [
+                json!({}),
+                json!({ "approvers": ["caller"] }),
+                json!({ "approvers": ["team:finance"] }),
+                json!({ "quorum": 2 }),
+                json!({ "fourEyes": true }),
+                json!({ "approvers": ["role:approver", "team:finance"] }),
+            ];
+            let approvals = approvals.into_iter().enumerate();
+            let mut policies: Vec<_> = approvals
+                .map(|(i, approval)| policy(&format!("p{i}"), json!({ "approval": approval })))
+                .collect();
+            let members = json!({ "mode": "audit", "approval": { "quorum": 2 } });
+            policies.push(policy("audited", members));
+            inspect(&catalog(1, policies), &Routing::default(), origin)
+        };
+        assert!(found(Origin::Registry).is_empty());
+        let policies = ["p2", "p3", "p4"].map(|name| format!("policy/{name}@1.0.0"));
+        let policies = policies.iter().map(|key| key.parse().unwrap()).collect();
+        assert_eq!(found(Origin::File), [Finding::UndecidableApprovals { policies }]);
     }
 
     #[test]
@@ -402,7 +469,7 @@ mod tests {
     fn silent_target_without_registry_is_no_finding() {
         let routing = ["server/a@*", "server/b@*"].iter().map(|target| target.parse().unwrap());
         let catalog = catalog(1, vec![server("a", &["find"], &[])]);
-        assert!(inspect(&catalog, &routing.collect(), false).is_empty());
+        assert!(inspect(&catalog, &routing.collect(), Origin::Targets).is_empty());
     }
 
     #[test]

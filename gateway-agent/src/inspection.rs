@@ -16,8 +16,8 @@ use std::{
 use gateway_policy::QuotaKey;
 use inspection::{
     Classes, DigestKey, Encoding, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Overlap,
-    Part, Placeholder, Selection, each_string, find_placeholders, map_strings, redaction,
-    rewrite_json, rewrite_text, settled_bytes,
+    Part, Placeholder, Selection, complete_bytes, each_string, find_placeholders, map_strings,
+    redaction, rewrite_json, rewrite_text, settled_bytes,
 };
 use metrics::counter;
 use policy::{Direction, InspectionRules, Reason};
@@ -87,13 +87,23 @@ pub(crate) struct OpenText<'a> {
     pub(crate) text: &'a str,
     /// The end of what its receiver has, which is the context of the rest.
     pub(crate) sent: usize,
-    /// Whether nothing follows.
-    pub(crate) is_whole: bool,
+    pub(crate) end: TextEnd,
 }
 
-/// The findings of an open text up to a position.
+/// How a text ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TextEnd {
+    /// Further text can follow.
+    Open,
+    /// Further text is late.
+    Late,
+    /// Nothing follows.
+    Final,
+}
+
+/// A text with its findings up to a position.
 #[derive(Debug)]
-pub(crate) struct SettledText {
+pub(crate) struct CheckedText {
     /// The end of the inspected part: the position, or the end of the finding around it.
     pub(crate) end: usize,
     /// The part with replaced values, from the end of the sent text. `None`: it is unchanged.
@@ -456,13 +466,13 @@ impl Inspection {
 
     /// Inspects an open text up to a position whose findings stay if more text follows. `cut` selects
     /// the position, at most the given one. `None`: there is none.
-    pub(crate) fn settled(
+    pub(crate) fn open_text(
         &self,
         open: OpenText<'_>,
         place: &str,
         cut: impl FnOnce(usize) -> Option<usize>,
-    ) -> (Option<SettledText>, Inspected) {
-        let OpenText { text, sent, is_whole } = open;
+    ) -> (Option<CheckedText>, Inspected) {
+        let OpenText { text, sent, end } = open;
         let mut inspected = Inspected::default();
         // Only a text without a sent beginning can be a document. A JSON string is always readable.
         let found = self.find(|inspector| match sent {
@@ -472,10 +482,14 @@ impl Inspection {
         let mut found = found.unwrap_or_default();
         found.list.sort_by_key(|finding| finding.span.start);
         let is_document = found.list.iter().any(|finding| finding.inner.is_some());
-        if is_document && !is_whole {
+        if is_document && end != TextEnd::Final {
             return (None, inspected);
         }
-        let most = if is_whole { text.len() } else { settled_bytes(text, &found.list) };
+        let most = match end {
+            TextEnd::Open => settled_bytes(text, &found.list),
+            TextEnd::Late => complete_bytes(text, &found.list),
+            TextEnd::Final => text.len(),
+        };
         let Some(mut end) = cut(most) else { return (None, inspected) };
         let mut findings = Vec::new();
         for finding in &found.list {
@@ -507,7 +521,7 @@ impl Inspection {
                 inspected.violation = Some(finding);
             }
         }
-        (Some(SettledText { end, changed }), inspected)
+        (Some(CheckedText { end, changed }), inspected)
     }
 
     /// Whether enforced rules replace or block all values of each of these classes.

@@ -105,11 +105,15 @@ pub const METRICS: &[Metric] = &[
     Metric::counter("gateway_requests_rejected_total", "Requests rejected before routing")
         .labels(&[label("reason", "reason of the rejection")]),
     Metric::counter("gateway_response_bytes_total", "Size of tool call responses").labels(&[TOOL]),
-    Metric::gauge("gateway_routing_findings", "Findings about tool names, targets and the scope")
-        .labels(&[label(
-            "code",
-            "tool-name-shared, previous-target, no-target, target-unused, scope-root-unmatched",
-        )]),
+    Metric::gauge(
+        "gateway_routing_findings",
+        "Findings about tool names, targets, the scope and approvals",
+    )
+    .labels(&[label(
+        "code",
+        "tool-name-shared, previous-target, no-target, target-unused, scope-root-unmatched, \
+         approval-undecidable",
+    )]),
     Metric::counter("gateway_sagas_total", "Completed sagas")
         .labels(&[label("outcome", "end of the saga")]),
     Metric::counter(

@@ -261,8 +261,8 @@ pub(crate) fn data_agents(
 fn agents_of(catalog: &Catalog, owner: &str) -> usize {
     let servers = catalog.of_kind(Kind::Server);
     let own = servers.filter(|(_, record)| {
-        let owned = marker(record).and_then(|marker| marker.get("owner"));
-        owned.and_then(Value::as_str) == Some(owner)
+        let member = marker(record).and_then(|marker| marker.get("owner"));
+        member.and_then(Value::as_str) == Some(owner)
     });
     own.map(|(key, _)| &key.name).collect::<BTreeSet<_>>().len()
 }

@@ -396,7 +396,7 @@ struct Assembly {
     gateway: GatewayHandle,
 }
 
-/// The approvals of calls, in the store of the registry or in a file.
+/// The approvals of calls: in the store of the registry, or in a file or in memory.
 struct ApprovalStore {
     calls: Arc<CallApprovals>,
     /// Those of the gateway without a registry.
@@ -413,7 +413,11 @@ impl ApprovalStore {
         let failed = |source| Error::Approvals { path: path.clone(), source };
         let key = sealer.secrets(APPROVED_ARGUMENTS).into_iter().next();
         let key = key.ok_or_else(|| failed(std::io::Error::other("no random bytes available")))?;
-        let own = LocalApprovals::open(path, key, SpendingClock::System).map_err(failed)?;
+        // People decide at the admin address.
+        let own = match &config.admin {
+            Some(_) => LocalApprovals::open(path, key, SpendingClock::System).map_err(failed)?,
+            None => LocalApprovals::of_confirmations(key, SpendingClock::System),
+        };
         let own = Arc::new(own);
         let calls = CallApprovals::new(Arc::clone(&own) as Arc<dyn Approvals>, &config.name);
         Ok(Self { calls, own: Some(own) })
@@ -709,9 +713,9 @@ impl RunningGateway {
         let (catalog, definitions) = (self.cache.subscribe(), upstreams.definitions());
         tokio::spawn(contracts.monitor(catalog, definitions, self.stop.clone()));
         let (catalog, definitions) = (self.cache.subscribe(), upstreams.definitions());
-        let has_registry = !config.registry.source.address.is_discovered();
+        let origin = config.registry.source.address.origin();
         let stop = self.stop.clone();
-        tokio::spawn(findings::monitor(catalog, definitions, has_registry, stop));
+        tokio::spawn(findings::monitor(catalog, definitions, origin, stop));
     }
 }
 

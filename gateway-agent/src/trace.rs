@@ -150,8 +150,7 @@ impl Tracer {
 
     /// Whether a trace that starts here is exported. The lower half of its id decides.
     fn samples(&self, trace: TraceId) -> bool {
-        let [.., a, b, c, d, e, f, g, h] = trace.as_u128().to_be_bytes();
-        let low = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        let low = (trace.as_u128() & 0xffff_ffff_ffff_ffff) as u64;
         self.export.as_ref().is_some_and(|export| export.samples(low))
     }
 

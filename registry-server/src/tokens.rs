@@ -53,7 +53,7 @@ pub(super) async fn run(config: &Config, command: TokenCommand) -> Result<ExitCo
                 eprintln!("created the database {url}; start the server with the same database");
             } else if is_first {
                 eprintln!(
-                    "restart running servers: they require authentication from the next start on"
+                    "restart servers that run without authentication: they require it from the next start on"
                 );
             }
             let end = token.expires_at.map_or("never".to_owned(), |at| at.to_string());

@@ -54,6 +54,9 @@ pub(crate) struct RecordView {
     pub(crate) registered_revision: u64,
     pub(crate) registered_at: Option<String>,
     pub(crate) lifecycle: LifecycleView,
+    /// Present for policies in the results of `get` and `list`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) in_force: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) document: Option<Box<RawValue>>,
 }
@@ -126,6 +129,7 @@ impl From<v1::EntityRecord> for RecordView {
             registered_revision,
             registered_at: time_text(register_time),
             lifecycle: lifecycle.unwrap_or_default().into(),
+            in_force: None,
             document,
         }
     }

@@ -204,6 +204,66 @@ fn explicitly_retired_entity_is_listed_as_held() {
     );
 }
 
+/// Writes the policy in one version, with a limit of calls by the version.
+fn write_policy(dir: &Path, version: &str, limit: u32) {
+    let file = json!({ "schemaVersion": "2.0", "policies": [{
+        "name": "calls", "version": version, "metadata": { "managedBy": SOURCE },
+        "rates": [{ "limit": limit, "window": "PT1M" }] }] });
+    fs::write(dir.join("policy.json"), file.to_string()).expect("written");
+}
+
+#[test]
+fn files_with_earlier_policy_version_are_rejected() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    let written = |version: &str, limit: u32| {
+        write_policy(dir.path(), version, limit);
+        prune(&registry, dir.path(), &[])
+    };
+    assert!(written("1.0.0", 5).success());
+    assert!(written("1.1.0", 7).success());
+    let reverted = written("1.0.0", 5);
+    assert_eq!(reverted.code, 1, "{reverted:?}");
+    insta::assert_snapshot!(reverted.stderr, @"error: policy/calls would have no version in force: the highest registered version 1.1.0 is not in the files, and lower versions are never in force again; give the policy a version above it, or remove the policy from the files to turn it off");
+    assert_eq!(state(&registry, "policy/calls@1.1.0"), "active");
+    let forward = written("1.1.1", 5);
+    assert!(forward.success(), "{forward:?}");
+    let shown = registry.run(&["list", "policies"]);
+    let columns = |line: &str| {
+        line.split("  ").filter(|c| !c.is_empty()).map(|c| c.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let lifecycles: Vec<_> = shown.lines().map(|line| columns(line)[2..4].join(" ")).collect();
+    insta::assert_snapshot!(lifecycles.join("\n"), @r"
+    VERSION LIFECYCLE
+    1.0.0 retired
+    1.1.0 retired
+    1.1.1 active, in force
+    ");
+    let retired = registry.json(&["list", "policies", "--lifecycle", "retired"]);
+    assert!(
+        retired.as_array().expect("a list").iter().all(|one| one["inForce"] == false),
+        "{retired}"
+    );
+}
+
+#[test]
+fn rolled_back_policy_stays_in_force_with_files() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    for (version, limit) in [("1.0.0", 5), ("1.1.0", 7)] {
+        write_policy(dir.path(), version, limit);
+        assert!(prune(&registry, dir.path(), &[]).success());
+    }
+    registry.run(&["policy", "rollback", "calls", "1.0.0", "--yes", "--author", "team-a"]);
+    let again = prune(&registry, dir.path(), &["--dry-run", "--exit-code"]);
+    assert!(again.success(), "{again:?}");
+    let in_force = |key: &str| registry.json(&["get", key])["inForce"].clone();
+    assert_eq!(
+        (in_force("policy/calls@1.1.1"), in_force("policy/calls@1.1.0")),
+        (json!(true), json!(false))
+    );
+}
+
 #[test]
 fn conflicts_follow_on_conflict_option() {
     let registry = Registry::start();

@@ -111,6 +111,9 @@ fn unlockable_requirements_are_reported() {
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("1.2.3"), "{refused:?}");
     assert!(!project.path("registry.lock").exists());
+    project.require(r#"{ "tools": { "fetsch": "^1" } }"#);
+    let misspelled = project.lock(&[]);
+    assert!(misspelled.code == 1 && misspelled.stderr.contains("tool/fetch?"), "{misspelled:?}");
     project.require(r#"{ "tools": { "fetch": "newest" } }"#);
     assert_eq!(project.lock(&[]).code, 2);
     project.require(QUERY);

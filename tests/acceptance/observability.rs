@@ -221,6 +221,18 @@ fn traced_to(collector: &ScriptedServer) -> String {
 }
 
 #[tokio::test]
+async fn unreachable_collector_is_logged_with_cause() {
+    let endpoint = "tracing: { otlp: { endpoint: \"http://127.0.0.1:1\" } }\n";
+    let scene = Scene::start(endpoint).await;
+    scene.call("fetch", &[("traceparent", &parent())], json!({})).await;
+    let parts = ["http://127.0.0.1:1/v1/traces", "Connection refused"];
+    acceptance::eventually("the failure is logged", || async {
+        !scene.gateway.process.logged(&parts).is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn trace_exporter_follows_no_redirects() {
     let other = ScriptedServer::start(upstream()).await;
     let collector = redirecting(&other).await;

@@ -148,6 +148,48 @@ test("policy of the page blocks injected scripts", async () => {
   assert.equal(ran, false);
 });
 
+test("sign-in ignores a session id that an attacker has set", async () => {
+  const name = "registry-session";
+  const fixed = { name, value: "A".repeat(43), url: registry.url };
+  await context.addCookies([fixed]);
+  await signIn();
+  const sessions = (await context.cookies(registry.url)).filter((cookie) => cookie.name === name);
+  assert.equal(sessions.length, 1);
+  assert.notEqual(sessions[0].value, fixed.value);
+  const attacker = await browser.newContext();
+  try {
+    await attacker.addCookies([fixed]);
+    const other = await attacker.newPage();
+    await other.goto(`${registry.url}/approvals`);
+    assert.equal(other.url(), `${registry.url}/sign-in`);
+  } finally {
+    await attacker.close();
+  }
+  // A cookie for a longer path comes first, and must not replace the session.
+  const domain = new URL(registry.url).hostname;
+  await context.addCookies([{ name, value: "B".repeat(43), domain, path: "/approvals" }]);
+  await page.goto(`${registry.url}/approvals`);
+  assert.equal(page.url(), `${registry.url}/sign-in`);
+});
+
+test("displayed values are text", async () => {
+  // The number of places that show the hostile text.
+  const shown = async () => {
+    const elements = await page.locator("img, script, [onerror]").count();
+    const ran = await page.evaluate(() => window.ran === true);
+    assert.deepEqual([elements, ran], [0, false], page.url());
+    return (await page.locator("main").innerText()).split(registry.hostile).length - 1;
+  };
+  await signIn();
+  assert.equal(await shown(), 2, "subject and agent in the list");
+  await page.goto(address(4));
+  assert.equal(await shown(), 4, "subject, agent, arguments and context");
+  await page.locator("#reason").fill(registry.hostile);
+  await submit(page.locator("button[value=deny]"));
+  assert.equal(await state(), "denied");
+  assert.equal(await shown(), 5, "and the reason");
+});
+
 test("pages fit 320 pixels", async () => {
   await page.setViewportSize({ width: 320, height: 640 });
   await signIn();

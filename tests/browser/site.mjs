@@ -39,7 +39,7 @@ export async function startRegistry() {
   const server = spawn(cargo, [...command, ...options], { cwd: ROOT, stdio });
   const closed = once(server, "close");
   server.stdin.write(`${url}\n`);
-  const { address, requests } = await ready(server, closed);
+  const { address, requests, hostile } = await ready(server, closed);
   const [host, port] = address.split(":");
   target = { host, port: Number(port) };
   const stop = async () => {
@@ -48,10 +48,10 @@ export async function startRegistry() {
     sockets.forEach((socket) => socket.destroy());
     forwarder.close();
   };
-  return { url, requests, stop };
+  return { url, requests, hostile, stop };
 }
 
-// The line with the address and the requests.
+// The line with the address, the requests, and the hostile text that the last request has.
 async function ready(server, closed) {
   const lines = createInterface({ input: server.stdout });
   const found = new Promise((resolve) => {

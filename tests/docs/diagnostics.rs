@@ -133,6 +133,12 @@ const CODES: &[[&str; 4]] = &[
         "annotate a plain property with a unique name",
     ],
     [
+        "annotation-doubtful",
+        "a tool whose name says that it destroys or moves something (`delete`, `send`, `transfer`), while `readOnlyHint` is true or `destructiveHint` is false (warning)",
+        "``the name `delete_account` has the word `delete`, but `readOnlyHint` is true``",
+        "correct the annotation if the tool destroys or moves something",
+    ],
+    [
         "deprecated-dependency",
         "a dependency on a deprecated (warning) or retired (error) entity",
         "`agent/a@1.0.0 depends on tool/t@1.0.0, which is retired: …`",

@@ -97,8 +97,8 @@ fn request(budgets: u64, id: u64) -> (v1::ReportSpendingRequest, i64) {
 async fn insert_rows(database: &str, count: i64) {
     let mut connection = PgConnection::connect(database).await.expect("a connection");
     let insert = "INSERT INTO ledger_budgets
-          (policy, budget, subject, window_id, exposed, settled, overshoot, reclaimed, adjustment)
-        SELECT 'bench', 'total', n::text, 'total', 0, 0, 0, 0, 0 FROM generate_series(1, $1) AS n";
+          (policy, budget, subject, window_id, exposed, settled, overshoot, reclaimed, adjustment, alerted)
+        SELECT 'bench', 'total', n::text, 'total', 0, 0, 0, 0, 0, 0 FROM generate_series(1, $1) AS n";
     sqlx::query(insert).bind(count).execute(&mut connection).await.expect("inserted");
 }
 

@@ -161,9 +161,11 @@ impl RequestContext {
         self.buffered.as_ref().map_or(&None, |buffered| buffered.quota_key())
     }
 
-    /// Returns the context without the members of `_meta` that the protocol does not define.
+    /// Returns the context without the members of `_meta` that the protocol does not define, and
+    /// without `baggage`, which applications read.
     pub fn without_meta(&self) -> Self {
-        Self { meta: Vec::new(), ..self.clone() }
+        let trace = TraceContext { baggage: None, ..self.trace.clone() };
+        Self { meta: Vec::new(), trace, ..self.clone() }
     }
 
     /// Returns the context without support for tasks, whose results would bypass the projection.

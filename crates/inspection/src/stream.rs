@@ -7,19 +7,50 @@ use crate::{detect::private_key, finding::Finding};
 const OPEN_BYTES: usize = 256;
 /// The longest run without spaces that is kept together: a JSON web token.
 const RUN_BYTES: usize = 16 << 10;
+/// The longest end of a text that has the beginning of a value and its context: a private key.
+pub const MAX_OPEN_BYTES: usize = private_key::MAX_BYTES + OPEN_BYTES;
+/// A longer word can be the beginning of a value.
+const WORD_BYTES: usize = 32;
 
 /// The length of the beginning of a text whose findings stay if further text follows. The findings are
-/// of this text, ordered by their start.
+/// of this text, ordered by their start. For a text whose values are replaced, the rest is the context
+/// of further text.
 pub fn settled_bytes(text: &str, findings: &[Finding]) -> usize {
-    let most = text.len().saturating_sub(OPEN_BYTES);
-    let most = private_key::open_start(text).map_or(most, |start| most.min(start));
-    let mut end = run_start(text, text.floor_char_boundary(most));
+    let most = text.floor_char_boundary(text.len().saturating_sub(OPEN_BYTES));
+    before_value(text, run_start(text, before_key(text, most)), findings)
+}
+
+/// The length of the beginning of a text that its receiver can have if further text is late: all but
+/// the beginning of a value at the end. The findings are of this text, ordered by their start.
+pub fn complete_bytes(text: &str, findings: &[Finding]) -> usize {
+    let most = before_key(text, words_start(text));
+    before_value(text, most, findings).max(settled_bytes(text, findings))
+}
+
+/// The start of a private key that further text can end, if it is before a position.
+fn before_key(text: &str, at: usize) -> usize {
+    private_key::open_start(text).map_or(at, |start| at.min(start))
+}
+
+/// The start of the run with a finding around a position. Otherwise, the position.
+fn before_value(text: &str, mut at: usize, findings: &[Finding]) -> usize {
     for finding in findings.iter().rev() {
-        if finding.span.start < end && end < finding.span.end {
-            end = run_start(text, finding.span.start);
+        if finding.span.start < at && at < finding.span.end {
+            at = run_start(text, finding.span.start);
         }
     }
-    end
+    at
+}
+
+/// The start of the words at the end of a text that can be the beginning of a value: numbers, addresses
+/// and long words.
+fn words_start(text: &str) -> usize {
+    let begins_value = |word: &&str| {
+        let has = |byte: u8| byte.is_ascii_digit() || byte == b'@';
+        word.len() > WORD_BYTES || word.bytes().any(has)
+    };
+    let words = text.split_inclusive(|char: char| !char.is_ascii_graphic()).rev();
+    text.len() - words.take_while(begins_value).map(str::len).sum::<usize>()
 }
 
 /// The start of the run around a position that has no spaces, quotes and brackets of documents.
@@ -62,10 +93,34 @@ mod tests {
     }
 
     #[test]
+    fn incomplete_value_at_the_end_is_not_complete() {
+        let inspector = Inspector::new(Selection::all(), DigestKey::new(&[3; 32]));
+        let complete = |text: &str| complete_bytes(text, &inspector.text(text).list);
+        for (text, open) in [
+            ("step is done.", ""),
+            ("step is done. ", ""),
+            ("card 4539 5787", "4539 5787"),
+            ("card 4539 5787 6362 1486", "4539 5787 6362 1486"),
+            ("é 4539\u{a0}5787 ", "4539\u{a0}5787 "),
+            ("mail jane.doe@acme", "jane.doe@acme"),
+            ("这是一个测试句子这是一个测试句子", ""),
+            ("card 4539 5787 is", ""),
+        ] {
+            assert_eq!(&text[complete(text)..], open, "{text}");
+        }
+        let token = format!("token {}", "x".repeat(2 * OPEN_BYTES));
+        assert_eq!(complete(&token), "token ".len());
+        let key = format!("key: -----BEGIN {} KEY-----\nMIIEow", "PRIVATE");
+        assert_eq!(complete(&key), "key: ".len());
+        let numbers = "1 ".repeat(OPEN_BYTES);
+        assert_eq!(complete(&numbers), OPEN_BYTES);
+    }
+
+    #[test]
     fn private_key_without_end_is_open() {
         // Parts, so that scanners of source code find no key.
         let header = format!("-----BEGIN {} KEY-----\nProc-Type: 4,ENCRYPTED\n\n", "PRIVATE");
-        let lines = "MIIEowIBAAKCAQEA0Z3VS5JJcds3xfn\n".repeat(40);
+        let lines = "> MIIEowIBAAKCAQEA0Z3VS5JJcds3xfnPh7TqUuN8aGb5LwYc\n".repeat(30);
         let key = format!("key: {header}{lines}");
         assert_eq!(settled(&key), "key: ");
         let rest = "x ".repeat(OPEN_BYTES);
@@ -73,5 +128,7 @@ mod tests {
         assert!(settled(&ended).len() > key.len());
         let too_long = format!("{header}{}", lines.repeat(40));
         assert!(settled(&too_long).len() > header.len());
+        let mention = format!("key: {} is the header. {rest}", header.lines().next().unwrap());
+        assert!(settled(&mention).len() > header.len(), "a sentence is no key");
     }
 }

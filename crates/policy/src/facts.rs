@@ -109,7 +109,7 @@ pub struct Resource {
     pub servers: Vec<String>,
     /// The tags of the registered tool, agent or server.
     pub tags: Vec<String>,
-    /// Whether a call may change or delete data.
+    /// Whether a call may perform destructive updates.
     pub is_destructive: bool,
     /// Whether a call changes nothing.
     pub is_read_only: bool,
@@ -241,7 +241,7 @@ impl Resource {
         self.is_named(selector) && self.has_effect(selector)
     }
 
-    /// Whether a policy selects whether the resource may change or delete data.
+    /// Whether a policy selects whether the resource may perform destructive updates.
     pub(crate) fn has_effect(&self, selector: &AppliesTo) -> bool {
         selector.destructive.is_none_or(|destructive| destructive == self.is_destructive)
     }

@@ -83,6 +83,8 @@ codes! {
     CompositionMismatch = "composition-mismatch",
     /// An `x-mcp-header` annotation that violates the MCP specification.
     HeaderAnnotationInvalid = "header-annotation-invalid",
+    /// A tool whose name says that it destroys or moves something, while its annotations deny it.
+    AnnotationDoubtful = "annotation-doubtful",
     /// A dependency on a deprecated (warning) or retired (error) entity.
     DeprecatedDependency = "deprecated-dependency",
     /// A part of a server's `metadata.serverJson` that MCP clients would reject.

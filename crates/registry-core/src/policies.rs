@@ -104,7 +104,7 @@ impl Catalog {
             })
     }
 
-    /// Whether a call of a registered tool may change or delete data ([`effect`]).
+    /// Whether a call of a registered tool may perform destructive updates ([`effect`]).
     pub fn is_destructive(&self, tool: &Tool) -> bool {
         let find = |key: &Key| self.find(key).map(|record| &*record.document);
         effect(tool, &find) == ToolEffect::Destroys

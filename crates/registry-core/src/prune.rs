@@ -6,8 +6,11 @@
 //! source is deprecated instead, and retired by a later run once they are gone. Only entities that
 //! pruning itself retired or deprecated, which their notice shows, are restored. A deliberate
 //! retirement stays.
+//!
+//! Only the highest version of a policy is in force. A source with lower versions only would turn
+//! the policy off, and is rejected.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -18,6 +21,7 @@ use crate::{
     graph::{Direction, Reach},
     kind::Kind,
     lifecycle::{LifecycleState, Notice},
+    name::Name,
     reference::Key,
     rules::Proposed,
 };
@@ -31,7 +35,7 @@ pub struct Managed<'a> {
     pub owner: &'a str,
 }
 
-/// A batch is not the complete content of a source.
+/// A batch cannot be applied as the complete content of a source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSource {
     /// No document names the source, so pruning would retire all of its entities.
@@ -52,6 +56,19 @@ pub enum InvalidSource {
         more: usize,
         /// The source.
         source_name: String,
+    },
+    /// A policy of the source would have no version in force.
+    #[error(
+        "policy/{}{} would have no version in force: the highest registered version {} is not in \
+         the files, and lower versions are never in force again; give the policy a version above \
+         it, or remove the policy from the files to turn it off",
+        highest.name, and_more(*more), highest.version
+    )]
+    PolicyOff {
+        /// The highest version of the first such policy.
+        highest: Key,
+        /// The number of further ones.
+        more: usize,
     },
 }
 
@@ -103,6 +120,10 @@ pub fn prune(
     let (pruned, held) = inactive(catalog, batch, &kept, managed);
     let restored = |key: &Key| set(key, LifecycleState::Active, Notice::default());
     changes.extend(pruned.into_iter().map(restored));
+    let off = policies_off(catalog, &kept, batch.iter().chain(&changes));
+    if let Some(first) = off.first() {
+        return Err(InvalidSource::PolicyOff { highest: (*first).clone(), more: off.len() - 1 });
+    }
     Ok(Pruning { changes, held: held.into_iter().cloned().collect() })
 }
 
@@ -137,6 +158,45 @@ fn inactive<'a>(
         .partition(|(_, record)| record.lifecycle.notice.as_deref() == Some(&managed.notice()));
     let key = |(key, _)| key;
     (pruned.into_iter().map(key).collect(), held.into_iter().map(key).collect())
+}
+
+/// The highest releases of policies that the files contain only in lower versions, if they are retired
+/// after the changes. A deliberate retirement of all versions in the files stays possible, and the
+/// trial of a pre-release while the policy is off.
+fn policies_off<'a>(
+    catalog: &'a Catalog,
+    kept: &BTreeSet<&'a Key>,
+    changes: impl Iterator<Item = &'a Proposed>,
+) -> Vec<&'a Key> {
+    let set: BTreeMap<&Key, LifecycleState> = changes
+        .filter_map(|change| match change {
+            Proposed::SetLifecycle { key, state, .. } => Some((key, *state)),
+            Proposed::Register(_) => None,
+        })
+        .collect();
+    let state = |key: &Key| catalog.find(key).map(|record| record.lifecycle.state);
+    let is_off = |key: &Key| {
+        let after = set.get(key).copied().or_else(|| state(key));
+        after == Some(LifecycleState::Retired)
+    };
+    let mut wanted: BTreeMap<&Name, Vec<&Key>> = BTreeMap::new();
+    for &key in kept.iter().filter(|key| key.kind == Kind::Policy && !is_off(key)) {
+        wanted.entry(&key.name).or_default().push(key);
+    }
+    let is_release = |key: &Key| !key.version.is_prerelease();
+    let mut off = Vec::new();
+    for (name, versions) in wanted {
+        let registered = catalog.versions(Kind::Policy, name).map(|(key, _)| key);
+        let Some(highest) = registered.filter(|key| is_release(key)).last() else { continue };
+        let mut releases = versions.into_iter().filter(|key| is_release(key)).peekable();
+        let is_turned_off =
+            releases.peek().is_some() || state(highest) != Some(LifecycleState::Retired);
+        let is_kept = kept.contains(highest) || releases.any(|key| key > highest);
+        if is_off(highest) && is_turned_off && !is_kept {
+            off.push(highest);
+        }
+    }
+    off
 }
 
 /// The managing source of a document.
@@ -194,7 +254,7 @@ mod tests {
     use super::*;
     use crate::rules::{
         plan,
-        testing::{agent, catalog, schema, server, source_tool, with},
+        testing::{agent, catalog, policy, schema, server, source_tool, versioned, with},
     };
 
     fn marked(proposed: &Proposed) -> Proposed {
@@ -288,6 +348,42 @@ mod tests {
         let batch = [&world()[..4], &[set(&schema, LifecycleState::Deprecated, Notice::default())]];
         let changes = prune(&before, &batch.concat(), managed).unwrap().changes;
         assert!(changes.iter().all(|change| *change.key() != schema), "{changes:?}");
+    }
+
+    #[test]
+    fn prune_rejects_policy_without_version_in_force() {
+        let of = |version: &str| versioned(&marked(&policy("p", json!({}))), version);
+        let off = |version: &str| {
+            let notice = Managed { source: "git/a", owner: "" }.notice();
+            set(&key(version), LifecycleState::Retired, notice)
+        };
+        let result = |before: &[Proposed], batch: &[Proposed]| {
+            let before = catalog(before);
+            let owner = before.iter().next().map(|(_, record)| record.owner.to_string()).unwrap();
+            prune(&before, batch, Managed { source: "git/a", owner: &owner }).map(|_| ())
+        };
+        let rejected =
+            |version: &str| Err(InvalidSource::PolicyOff { highest: key(version), more: 0 });
+        let two = [of("1.0.0"), of("1.1.0"), off("1.0.0")];
+        assert_eq!(result(&two, &[of("1.0.0")]), rejected("1.1.0"));
+        assert_eq!(result(&two, &[of("1.2.0-rc.1")]), rejected("1.1.0"));
+        let both_off = [&two[..], &[off("1.1.0")]].concat();
+        assert_eq!(result(&both_off, &[of("1.0.0")]), rejected("1.1.0"));
+        for accepted in [
+            vec![of("1.1.0")],
+            vec![of("1.0.0"), of("1.1.0")],
+            vec![of("1.2.0")],
+            vec![of("1.0.0"), off("1.0.0")],
+            vec![marked(&policy("q", json!({})))],
+        ] {
+            assert_eq!(result(&two, &accepted), Ok(()), "{accepted:?}");
+        }
+        assert_eq!(result(&both_off, &[of("1.2.0-rc.1")]), Ok(()));
+        assert_eq!(result(&[of("1.0.0-rc.1")], &[of("1.0.0-rc.2")]), Ok(()));
+    }
+
+    fn key(version: &str) -> Key {
+        format!("policy/p@{version}").parse().unwrap()
     }
 
     #[test]

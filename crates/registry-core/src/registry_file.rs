@@ -14,6 +14,7 @@ mod write;
 use serde_json::Value;
 
 pub use export::{InvalidExport, read_export, write_export};
+pub use read::STATE_MEMBERS;
 pub use write::write;
 
 use crate::{diagnostic::Diagnostic, document::parse_json, rules::Proposed};

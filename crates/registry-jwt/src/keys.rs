@@ -1,12 +1,12 @@
 //! The key set (JWKS) of the identity provider: a bounded number of keys, each with its algorithms.
 
-use std::{path::PathBuf, time::Duration};
+use std::{error::Error, iter::successors, path::PathBuf, time::Duration};
 
 use jsonwebtoken::{
     Algorithm, DecodingKey,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyOperations, PublicKeyUse},
 };
-use reqwest::{Client, redirect::Policy};
+use reqwest::{Client, Url, redirect::Policy};
 use tokio::io::AsyncReadExt as _;
 
 /// Maximum size of a key set, in bytes.
@@ -45,7 +45,10 @@ impl Source {
                 read.map_err(|e| e.to_string())?;
                 bytes
             }
-            Self::Url(url) => fetch(url).await.map_err(|e| e.without_url().to_string())?,
+            Self::Url(url) => {
+                let url = url.parse::<Url>().map_err(|e| format!("invalid URL: {e}"))?;
+                fetch(url.clone()).await.map_err(|e| request_failure(url, e))?
+            }
         };
         if bytes.len() as u64 > BYTES {
             return Err(format!("the key set exceeds {BYTES} bytes"));
@@ -56,7 +59,7 @@ impl Source {
 }
 
 /// The operator configured this URL, so redirects are not followed.
-async fn fetch(url: &str) -> reqwest::Result<Vec<u8>> {
+async fn fetch(url: Url) -> reqwest::Result<Vec<u8>> {
     let client = Client::builder().redirect(Policy::none()).timeout(PATIENCE).build()?;
     let mut response = client.get(url).send().await?.error_for_status()?;
     let mut bytes = Vec::new();
@@ -67,6 +70,24 @@ async fn fetch(url: &str) -> reqwest::Result<Vec<u8>> {
         }
     }
     Ok(bytes)
+}
+
+/// A failed request for the log: the URL and the innermost cause.
+pub fn request_failure(url: Url, error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let causes = successors(Some(&error as &(dyn Error + 'static)), |cause| (*cause).source());
+    let cause = causes.last().map(ToString::to_string).unwrap_or_default();
+    format!("{}: {cause}", without_secrets(url))
+}
+
+/// The URL without credentials and query.
+pub fn without_secrets(mut url: Url) -> Url {
+    // A URL that cannot have credentials has none.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url
 }
 
 /// The usable keys.

@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::{sync::Mutex, time::sleep};
 
 use self::keys::Keys;
-pub use self::keys::Source;
+pub use self::keys::{Source, request_failure, without_secrets};
 
 /// All asymmetric signature algorithms.
 pub const ASYMMETRIC: [Algorithm; 9] = [

@@ -14,7 +14,7 @@ use axum::{
 use registry_core::{Digest, Key};
 use serde::Deserialize;
 
-use super::error_response;
+use super::{error_response, invalid_body};
 use crate::contract::{Contracts, NotAccepted};
 
 pub(crate) fn router(contracts: Arc<Contracts>) -> Router {
@@ -40,8 +40,9 @@ async fn accept(State(contracts): State<Arc<Contracts>>, body: Bytes) -> Respons
     let AcceptRequest { tool, live } = match serde_json::from_slice(&body) {
         Ok(accepted) => accepted,
         Err(e) => {
+            let reason = invalid_body(&e);
             let message =
-                format!("send {{\"tool\": \"tool/NAME@VERSION\", \"live\": DIGEST}}: {e}");
+                format!("send {{\"tool\": \"tool/NAME@VERSION\", \"live\": DIGEST}}: {reason}");
             return error_response(StatusCode::BAD_REQUEST, &message);
         }
     };

@@ -16,7 +16,7 @@ use registry_core::Key;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::error_response;
+use super::{error_response, invalid_body};
 
 /// Time limit of a health check, which answers within a second.
 const HEALTH: Duration = Duration::from_millis(900);
@@ -111,7 +111,9 @@ async fn check(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response
         Some(true) => StatusCode::ACCEPTED.into_response(),
         Some(false) => error_response(
             StatusCode::CONFLICT,
-            &format!("the target of {server} is stopped; start it first"),
+            &format!(
+                "the target of {server} is drained; run `registryctl gateway undrain {server}`"
+            ),
         ),
         None => unknown(&upstreams, server),
     })
@@ -165,7 +167,9 @@ fn act(body: &[u8], act: impl FnOnce(&TargetId) -> Response) -> Response {
 
 fn read(body: &[u8]) -> Result<TargetId, String> {
     let read = serde_json::from_slice(body).map(|TargetRequest { server }| server);
-    read.map_err(|e| format!("send {{\"server\": \"server/NAME@VERSION\"}}: {e}"))
+    read.map_err(|e| {
+        format!("send {{\"server\": \"server/NAME@VERSION\"}}: {}", invalid_body(&e))
+    })
 }
 
 fn done(server: &TargetId, what: &'static str) -> Response {

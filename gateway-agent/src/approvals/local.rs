@@ -28,10 +28,16 @@ const ADMIN: &str = "gateway-admin";
 /// Time between two checks of the time limits.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
+/// Why a call that people must approve is rejected, and the remedy.
+const NO_OPERATOR: &str = "people must decide about this call, and this gateway has no admin address \
+                           (`admin`), as every gateway over stdio; start a gateway with one as a \
+                           service, and connect with `stdio --gateway URL`";
+
 /// The approvals of this gateway alone.
 #[derive(Debug)]
 pub struct LocalApprovals {
-    path: PathBuf,
+    /// `None`: only confirmations by callers, in memory. They are used within their calls.
+    path: Option<PathBuf>,
     key: ArgumentsKey,
     clock: SpendingClock,
     /// `None`: the file was not needed yet. A write keeps the lock to its end, also if the call that
@@ -40,10 +46,11 @@ pub struct LocalApprovals {
 }
 
 /// The content of the file. Another gateway that wrote it could lose consumptions.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct LockedFile {
     approvals: MemoryApprovals,
-    _lock: File,
+    /// `None`: there is no file.
+    _lock: Option<File>,
 }
 
 /// A decision of the operator is rejected.
@@ -64,7 +71,13 @@ impl LocalApprovals {
         let path = path.to_owned();
         let file = if path.try_exists()? { Some(LockedFile::open(&path, clock)?) } else { None };
         let (key, file) = (ArgumentsKey::new(&key), Arc::new(Mutex::new(file)));
-        Ok(Self { path, key, clock, file })
+        Ok(Self { path: Some(path), key, clock, file })
+    }
+
+    /// Approves what callers confirm, and rejects calls that people must decide about.
+    pub fn of_confirmations(key: [u8; 32], clock: SpendingClock) -> Self {
+        let file = Arc::new(Mutex::new(Some(LockedFile::default())));
+        Self { path: None, key: ArgumentsKey::new(&key), clock, file }
     }
 
     /// All requests with their states now, in the order of their ids.
@@ -117,13 +130,14 @@ impl LocalApprovals {
         change: impl FnOnce(&mut MemoryApprovals, Timestamp) -> (T, Vec<Transition>),
     ) -> Result<T, ApprovalsError> {
         let unavailable = |e: io::Error| {
-            let path = self.path.display();
+            let path = self.path.as_deref().unwrap_or(Path::new("the approvals")).display();
             ApprovalsError::Unavailable(format!("cannot open or write {path}: {e}"))
         };
         let mut file = Arc::clone(&self.file).lock_owned().await;
-        let opened = match file.take() {
-            Some(opened) => opened,
-            None => LockedFile::open(&self.path, self.clock).map_err(unavailable)?,
+        let opened = match (file.take(), &self.path) {
+            (Some(opened), _) => opened,
+            (None, Some(path)) => LockedFile::open(path, self.clock).map_err(unavailable)?,
+            (None, None) => LockedFile::default(),
         };
         let current = file.insert(opened);
         let now = self.clock.wall();
@@ -137,7 +151,9 @@ impl LocalApprovals {
         }
         let path = self.path.clone();
         let write = move || -> io::Result<()> {
-            save(&path, &changed)?;
+            if let Some(path) = &path {
+                save(path, &changed)?;
+            }
             transitions.iter().for_each(metric::audit);
             if let Some(file) = &mut *file {
                 file.approvals = changed;
@@ -173,7 +189,7 @@ impl LockedFile {
         if end_interrupted(&mut approvals, clock.wall()) {
             save(path, &approvals)?;
         }
-        Ok(Self { approvals, _lock: lock })
+        Ok(Self { approvals, _lock: Some(lock) })
     }
 }
 
@@ -200,6 +216,22 @@ fn damaged(error: &serde_json::Error) -> io::Error {
          requested again and used approvals are unknown"
     );
     io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+/// Refuses a call that nobody can decide about, which would wait until it expires.
+fn decidable(wanted: &Wanted, has_operator: bool) -> Result<(), ApprovalsError> {
+    let demands = &wanted.binding.demands;
+    if !has_operator && demands.iter().any(|demand| !demand.rule.is_confirmation()) {
+        return Err(ApprovalsError::Unavailable(NO_OPERATOR.to_owned()));
+    }
+    let Some(demand) = demands.iter().find(|demand| !demand.rule.is_decidable_by_operator()) else {
+        return Ok(());
+    };
+    Err(ApprovalsError::Unavailable(format!(
+        "policy/{} demands approvers that a gateway without a registry does not have: `team:NAME`, a \
+         quorum above one and `fourEyes` need a registry",
+        demand.policy
+    )))
 }
 
 /// The answer with the steps.
@@ -232,6 +264,9 @@ impl Approvals for LocalApprovals {
         _gateway: &'a str,
         wanted: &'a Wanted,
     ) -> ApprovalFuture<'a, RequestStatus, OpenError> {
+        if let Err(refused) = decidable(wanted, self.path.is_some()) {
+            return Box::pin(async move { Err(refused) });
+        }
         Box::pin(self.change(|approvals, now| status_of(approvals.open(wanted.clone(), now), now)))
     }
 

@@ -16,7 +16,10 @@ use approval::{
     ConfirmError, ConsumeError, Demand, OpenError, Outcome, Principal, RequestId, RequestStatus,
     SettleError, Settlement, State, StoreFuture, Wanted,
 };
-use registry_core::{Digest, entity::policy::Approval};
+use registry_core::{
+    Digest,
+    entity::policy::{Approval, Approver},
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{ApprovedRound, CallApprovals, LocalApprovals, NoApproval};
@@ -139,12 +142,48 @@ async fn damaged_file_is_named_and_kept() {
 }
 
 #[tokio::test]
+async fn call_that_operator_cannot_approve_is_rejected() {
+    let store = Disk::new().open();
+    let mut wanted = wanted(1, "a");
+    wanted.binding.demands[0].rule.approvers = vec![Approver::Team("finance".into())];
+    let refused = gate(&store).open(&wanted).await.unwrap_err();
+    insta::assert_snapshot!(refused, @"approvals are unavailable: policy/p@1.0.0 demands approvers that a gateway without a registry does not have: `team:NAME`, a quorum above one and `fourEyes` need a registry");
+    assert!(states(&store).await.is_empty(), "nothing waits");
+}
+
+#[tokio::test]
 async fn second_gateway_cannot_use_the_file() {
     let disk = Disk::new();
     let (first, second) = (disk.open(), disk.open());
     gate(&first).open(&wanted(1, "a")).await.unwrap();
     let refused = gate(&second).open(&wanted(2, "b")).await;
     assert!(matches!(refused, Err(NoApproval::Store(ApprovalsError::Unavailable(_)))));
+}
+
+#[tokio::test]
+async fn store_without_people_opens_confirmations_only() {
+    let confirmation = || {
+        let mut wanted = wanted(1, "a");
+        wanted.binding.demands[0].rule.approvers = vec![Approver::Caller];
+        wanted
+    };
+    let store = Arc::new(LocalApprovals::of_confirmations([7; 32], SpendingClock::System));
+    let calls = gate(&store);
+    let mut mixed = confirmation();
+    let policy = "q@1.0.0".to_owned();
+    mixed.binding.demands.push(Demand { policy, ..wanted(1, "a").binding.demands[0].clone() });
+    for refused in [wanted(1, "a"), mixed] {
+        let refused = calls.open(&refused).await;
+        assert!(matches!(refused, Err(NoApproval::Store(ApprovalsError::Unavailable(_)))));
+    }
+    assert!(states(&store).await.is_empty(), "nothing waits for people");
+    let wanted = confirmation();
+    calls.open(&wanted).await.unwrap();
+    let confirmed = calls.confirm(wanted.id, &wanted.binding.caller).await.unwrap();
+    assert_eq!(confirmed.state, State::Approved);
+    calls.consume(round(&wanted, 0)).await.unwrap().settle(Outcome::Succeeded);
+    calls.shutdown().await;
+    assert_eq!(states(&store).await, [State::Succeeded]);
 }
 
 #[tokio::test]

@@ -298,7 +298,7 @@ impl Args {
 /// The calls that need an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Approve {
-    /// Calls of tools that may change or delete data, or act in an open world, by their annotations.
+    /// Calls of tools with the hint destructive or open-world, and of tools without annotations.
     Destructive,
 }
 

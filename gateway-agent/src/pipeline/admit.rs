@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
-use a2a::Operation;
+use a2a::{Operation, extensions::Extensions};
 use gateway_policy::{AuthMethod, CallerIdentity, CountedRate, Denial, QuotaKey, Standing};
 use gateway_protocol::mcp::{Method, RawResult, ResultType};
 use gateway_upstream::ResendApproval;
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     Error, FeatureSubject, Gateway, Invocation, Target,
-    approval::{ApprovalOrder, Approved, ApprovedData, ContinuedRound},
+    approval::{ApprovalOrder, Approved, ContinuedRound},
     arguments::Arguments,
     error::PolicyDenial,
     inspect::{CallInspection, Inspecting},
@@ -59,6 +59,8 @@ pub(super) struct OperationData<'d, 'a> {
     pub(super) arguments: Option<&'d mut Arguments<'a>>,
     /// The other parameters of a request to an agent.
     pub(super) rest: Option<&'d RawValue>,
+    /// The extensions that a request to an agent activates.
+    pub(super) extensions: Option<&'d Extensions>,
     /// The tasks and the context that a message continues.
     pub(super) continues: ContinuedIds<'d>,
     /// The round of an approved call after a question of the server.
@@ -218,24 +220,22 @@ impl Governed {
         &self,
         inspecting: Inspecting<'a>,
         inspection: &CallInspection,
-        data: OperationData<'_, '_>,
+        mut data: OperationData<'_, '_>,
         record: &mut CallRecord,
     ) -> Result<Admission<'a>, Error> {
         let Inspecting { gateway, call, moment } = inspecting;
-        let OperationData { mut arguments, rest, continues, continued } = data;
         let mut audit = Vec::new();
-        let mut decided = self.check_call(call, moment, arguments.as_deref_mut(), &mut audit);
+        let mut decided = self.check_call(call, moment, data.arguments.as_deref_mut(), &mut audit);
         if decided.is_ok() {
-            let (raw, log) = (arguments.as_deref().and_then(Arguments::raw), record.inspection());
-            let data = [raw, rest];
-            let found = inspection.check_arguments(inspecting, data, log, &mut audit).await?;
+            let raw = data.arguments.as_deref().and_then(Arguments::raw);
+            let (inspected, log) = ([raw, data.rest], record.inspection());
+            let found = inspection.check_arguments(inspecting, inspected, log, &mut audit).await?;
             decided = found.map_or(Ok(()), Err);
         }
         let mut demanded = Ok(None);
         if let Err(finding) = decided {
             demanded = Err(finding);
         } else if let Some(rules) = self.demanded_approvals(call, &mut audit) {
-            let data = ApprovedData { arguments: arguments.as_deref(), rest, continues, continued };
             let found = self.find_approval(inspecting, &rules, &data, record.agent());
             demanded = Box::pin(found).await?.map(Some);
         }
@@ -404,7 +404,7 @@ impl Governed {
         &self,
         inspecting: Inspecting<'_>,
         rules: &[ApprovalRule<'_>],
-        data: &ApprovedData<'_>,
+        data: &OperationData<'_, '_>,
         agent: Option<&Key>,
     ) -> Result<Result<Approved, Finding>, Error> {
         // Only tools and skills are called.

@@ -10,7 +10,7 @@ mod push;
 mod route;
 mod tail;
 
-use std::{future::pending, sync::Arc};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use a2a::{
     Failure, Operation, Request, TaskState,
@@ -24,7 +24,10 @@ use gateway_protocol::content;
 use gateway_upstream::{AgentEvent, AgentRequest};
 use registry_core::Key;
 use serde_json::{Map, Value, value::to_raw_value};
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
 
 pub(crate) use self::push::{ComparedTask, PushAddress};
 pub(super) use self::{
@@ -36,7 +39,7 @@ use self::{
     ids::{AnswerIds, OpenedRequest, TakenIds},
     message::PolicyRequest,
     price::Progress,
-    tail::{Released, Tail, TextChecks, put_texts},
+    tail::{Released, StreamInput, Tail, TextChecks, put_texts},
 };
 use super::{
     AgentCall, Error, Output, PushRole, Target,
@@ -53,6 +56,8 @@ use crate::{audit::CallRecord, inspection::Inspection, view::ServedTool};
 
 /// The number of events that wait for the caller. The agent waits while an event does.
 const WAITING_EVENTS: usize = 1;
+/// The time after which a text that waits is sent, except for an incomplete value at its end.
+const TEXT_WAIT: Duration = Duration::from_secs(2);
 
 impl<'a> Sending<'a> {
     /// Sends an operation to an agent and finishes its answers.
@@ -95,6 +100,7 @@ impl<'a> Sending<'a> {
             history_length: request.history_length(),
             ids: ids.of_answers(&agent, &skill),
             hidden: &hidden,
+            is_approved: admission.as_ref().is_some_and(SentAdmission::is_approved),
         };
         let mut progress = Progress::default();
         let result = Box::pin(exchange.run(permit, request, &mut progress, record)).await;
@@ -128,8 +134,10 @@ impl<'a> Sending<'a> {
             Some(Ok(arguments)) => Some(arguments),
             _ => None,
         };
+        let extensions = Some(&self.agent_call()?.extensions);
         let rest = rest.as_deref();
-        self.start(OperationData { arguments, rest, continues, continued: None }, record).await
+        let data = OperationData { arguments, rest, extensions, continues, continued: None };
+        self.start(data, record).await
     }
 
     /// The request as the agent receives it, except for the restored placeholders.
@@ -214,6 +222,14 @@ async fn dropped(events: Option<&mpsc::Sender<AgentEvent>>) {
     }
 }
 
+/// Resolves at a time.
+async fn reached(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
+    }
+}
+
 /// One operation that is sent to an agent.
 #[derive(Clone, Copy)]
 struct Exchange<'a> {
@@ -228,6 +244,8 @@ struct Exchange<'a> {
     ids: AnswerIds<'a>,
     /// The address of the agent.
     hidden: &'a Hidden,
+    /// Whether people have approved the message, who do not see `baggage`.
+    is_approved: bool,
 }
 
 impl<'a> Exchange<'a> {
@@ -245,7 +263,10 @@ impl<'a> Exchange<'a> {
             progress.observe(self.operation, event);
             return self.finish(event.clone(), call.context.buffered.as_deref(), record).await;
         }
-        let trace = record.onward(&call.context.trace);
+        let mut trace = record.onward(&call.context.trace);
+        if self.is_approved {
+            trace.baggage = None;
+        }
         let sent = AgentRequest {
             request: &mut request,
             extensions: &agent_call.extensions,
@@ -294,12 +315,19 @@ impl<'a> Exchange<'a> {
         let streamed =
             AgentRequest { request: &mut *request.request, events: Some(&sender), ..request };
         let mut sent = Box::pin(gateway.upstreams().send_to_agent(permit, streamed));
-        let (mut ended, mut renewed, mut tail) = (None, None, Tail::default());
+        let mut ended: Option<Result<_, gateway_upstream::Error>> = None;
+        let (mut renewed, mut tail) = (None, Tail::default());
+        // When the text that waits is late.
+        let mut late_at = None;
         let mut is_last = false;
         while !is_last {
-            let event = if ended.is_some() {
+            let input = if let Some(outcome) = &ended {
                 // The last event can still wait.
-                receiver.try_recv().ok()
+                match receiver.try_recv() {
+                    // The text that waits is incomplete. The task has all of it.
+                    Err(_) if outcome.is_err() => break,
+                    event => event.map_or(StreamInput::End, StreamInput::Event),
+                }
             } else {
                 tokio::select! {
                     biased;
@@ -309,20 +337,27 @@ impl<'a> Exchange<'a> {
                         continue;
                     }
                     () = dropped(events) => return Ok(()),
-                    event = receiver.recv() => event,
+                    () = reached(late_at) => StreamInput::Timeout,
+                    event = receiver.recv() => event.map_or(StreamInput::End, StreamInput::Event),
                     outcome = &mut sent => {
                         ended = Some(outcome);
                         continue;
                     }
                 }
             };
-            is_last = event.is_none();
-            if let Some(AgentEvent { event, .. }) = &event {
-                progress.observe(self.operation, event);
+            is_last = matches!(input, StreamInput::End);
+            match &input {
+                StreamInput::Event(AgentEvent { event, .. }) => {
+                    progress.observe(self.operation, event);
+                    late_at = late_at.or_else(|| Some(Instant::now() + TEXT_WAIT));
+                }
+                // An incomplete value waits for the next event.
+                StreamInput::Timeout | StreamInput::End => late_at = None,
             }
             let current = renewed.as_deref().map_or(*self, |renewed| self.with(renewed));
-            let (next, finished) = Box::pin(current.finish_event(tail, event, record)).await?;
+            let (next, finished) = Box::pin(current.finish_input(tail, input, record)).await?;
             tail = next;
+            late_at = late_at.filter(|_| tail.is_waiting());
             let Some(events) = events else { continue };
             for event in finished {
                 let mut delivered = Box::pin(events.send(event));
@@ -347,18 +382,21 @@ impl<'a> Exchange<'a> {
         ended.map_err(|error| self.translated(error, request.request))
     }
 
-    /// Adds an event, or the end of the stream, to the events that wait. Returns those to send.
-    async fn finish_event(
+    /// Adds an input to the events that wait. Returns those to send.
+    async fn finish_input(
         &self,
         mut tail: Tail,
-        event: Option<AgentEvent>,
+        input: StreamInput,
         record: &mut CallRecord,
     ) -> Result<(Tail, Vec<AgentEvent>), Error> {
-        let bytes = event.as_ref().map_or(0, |event| content::value_bytes(&event.event));
+        let bytes = match &input {
+            StreamInput::Event(AgentEvent { event, .. }) => content::value_bytes(event),
+            StreamInput::Timeout | StreamInput::End => 0,
+        };
         let (bytes, hidden) = (bytes + tail.bytes(), self.hidden.clone());
         let add = move |inspection: Option<&Inspection>| {
             let checks = TextChecks { hidden: &hidden, inspection };
-            let Released { events, found } = tail.add(event, checks);
+            let Released { events, found } = tail.add(input, checks);
             ((tail, events), found)
         };
         let Sending { inspection, .. } = self.sending;

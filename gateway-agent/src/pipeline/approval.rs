@@ -14,11 +14,12 @@ use gateway_policy::{CallerIdentity, CredentialOrigin, Principal as Owner};
 use gateway_protocol::content;
 use policy::{ApprovalRule, DeniedApproval, Finding, MissingApproval, Reason};
 use registry_core::{Key, Kind};
-use serde_json::value::RawValue;
 
 use self::preview::{ApprovedArguments, describe};
 pub(super) use self::rounds::{ContinuedRound, bound, opened, sealed};
-use super::{Error, Gateway, admit::ContinuedIds, arguments::Arguments, inspect::Inspecting, task};
+use super::{
+    Error, Gateway, admit::OperationData, arguments::Arguments, inspect::Inspecting, task,
+};
 use crate::{
     approvals::{ApprovedRound, NoApproval},
     random::random_bits,
@@ -39,17 +40,6 @@ pub(super) struct Approved {
     pub(super) policies: Vec<Key>,
 }
 
-/// The data of a call that an approval is bound to.
-pub(super) struct ApprovedData<'a> {
-    pub(super) arguments: Option<&'a Arguments<'a>>,
-    /// The other parameters of a request to an agent.
-    pub(super) rest: Option<&'a RawValue>,
-    /// The tasks and the context that a message continues.
-    pub(super) continues: ContinuedIds<'a>,
-    /// The round after a question of the server.
-    pub(super) continued: Option<ContinuedRound>,
-}
-
 /// A call that needs an approval.
 pub(super) struct ApprovalOrder<'a> {
     pub(super) inspecting: Inspecting<'a>,
@@ -66,7 +56,7 @@ impl ApprovalOrder<'_> {
     /// Finds the approval of the call, or requests one.
     pub(super) async fn find(
         &self,
-        data: &ApprovedData<'_>,
+        data: &OperationData<'_, '_>,
     ) -> Result<Result<ApprovedRound, Finding>, Error> {
         let gateway = self.inspecting.gateway;
         let key = match gateway.approvals().arguments_key().await {
@@ -120,15 +110,17 @@ impl ApprovalOrder<'_> {
 
     async fn describe(
         &self,
-        data: &ApprovedData<'_>,
+        data: &OperationData<'_, '_>,
         key: ArgumentsKey,
     ) -> Result<Result<ApprovedArguments, String>, Error> {
         let Inspecting { gateway, call, .. } = self.inspecting;
         let exceeded = |why| Error::from(gateway_upstream::Error::from(why));
-        let given = match (data.arguments.and_then(Arguments::given), data.rest) {
+        let given = match (data.arguments.as_deref().and_then(Arguments::given), data.rest) {
             (Some(arguments), None) => arguments.get().to_owned(),
             (None, None) => "{}".to_owned(),
-            (arguments, Some(rest)) => preview::of_message(arguments, rest, data.continues),
+            (arguments, Some(rest)) => {
+                preview::of_message(arguments, rest, (data.extensions, data.continues))
+            }
         };
         call.context.buffer(content::tree_bytes(&given)).map_err(exceeded)?;
         // Pointers of policies select arguments.

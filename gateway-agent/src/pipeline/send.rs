@@ -134,7 +134,7 @@ impl<'a> Sending<'a> {
         request: Request<'_>,
         record: &mut CallRecord,
     ) -> Result<RawResult, gateway_upstream::Error> {
-        let trace = record.onward(&self.call.context.trace);
+        let trace = record.onward(request.trace);
         let request = Request { trace: &trace, ..request };
         self.inspection.sent(self.gateway, permit.server());
         let result = self.gateway.upstreams().send(permit, request).await;
@@ -390,7 +390,7 @@ impl<'a> Sending<'a> {
         forwarded: ForwardedCall<'_>,
         record: &mut CallRecord,
     ) -> Result<RawResult, Error> {
-        let Self { gateway, call, moment, .. } = *self;
+        let Self { gateway, moment, .. } = *self;
         let ForwardedCall { params, context, client, .. } = forwarded;
         let request = Request {
             method: served.method(),
@@ -400,7 +400,7 @@ impl<'a> Sending<'a> {
             is_repeatable: served.is_repeatable(),
             resend: forwarded.resend,
             timeout: Some(gateway.settings().call_timeout(served.key())),
-            trace: &call.context.trace,
+            trace: &context.trace,
             is_inspected: self.inspection.inspects_answers(),
             channel: client,
             quota_key: &moment.principal,

@@ -4,7 +4,7 @@
 //! HTTP/2 is selected by ALPN, or without TLS by its preface (prior knowledge). All routes are
 //! available in both versions.
 
-use std::{any::Any, convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{any::Any, convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::{Router, extract::ConnectInfo};
 use gateway_upstream::WorkerRuntimes;
@@ -177,7 +177,7 @@ impl Connection {
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Self { router, peer, abort, slot, .. } = self;
+        let Self { router, peer, stop, abort, slot, .. } = self;
         // An upgraded connection keeps its place when this function returns.
         let place: Arc<dyn Any + Send + Sync> = Arc::new(slot);
         let upgrade_slot = UpgradeSlot::new(&place, abort.clone());
@@ -209,7 +209,20 @@ impl Connection {
                 .header_read_timeout(HEAD_TIMEOUT)
                 .max_header_size(HEAD_BYTES as usize);
             let connection = http.serve_connection(stream, TowerToHyperService::new(service));
-            abort.run_until_cancelled(watcher.watch(connection.with_upgrades())).await
+            let mut connection = pin!(connection.with_upgrades());
+            let served = async {
+                tokio::select! {
+                    served = &mut connection => served,
+                    () = stop.cancelled() => {
+                        connection.as_mut().graceful_shutdown();
+                        connection.await
+                    }
+                }
+            };
+            let served = abort.run_until_cancelled(served).await;
+            // The shutdown waits for all watchers. They cannot watch connections with upgrades.
+            drop(watcher);
+            served
         };
         if let Some(Err(e)) = served {
             tracing::debug!(%peer, "a connection failed: {e}");

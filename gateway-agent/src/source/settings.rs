@@ -11,7 +11,7 @@ use http::Uri;
 use registry_core::Scope;
 use registry_follow::{Credentials, InvalidAddress, MAX_SERVERS, addresses};
 
-use crate::files::read_text;
+use crate::{files::read_text, findings::Origin};
 
 /// Maximum size of a scope file, in bytes.
 const SCOPE_FILE_BYTES: u64 = 1024 * 1024;
@@ -46,6 +46,15 @@ impl Source {
     /// Whether there is no registry.
     pub fn is_discovered(&self) -> bool {
         matches!(self, Self::Discovered)
+    }
+
+    /// The origin of the catalog.
+    pub fn origin(&self) -> Origin {
+        match self {
+            Self::Grpc(_) => Origin::Registry,
+            Self::Http(_) | Self::File(_) => Origin::File,
+            Self::Discovered => Origin::Targets,
+        }
     }
 }
 

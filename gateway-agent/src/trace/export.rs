@@ -10,7 +10,9 @@ use std::{
     time::Duration,
 };
 
+use gateway_upstream::redact_url;
 use http::StatusCode;
+use registry_follow::reason_of;
 use reqwest::redirect::Policy;
 use tokio::{
     sync::mpsc::{self, Receiver, Sender},
@@ -155,11 +157,14 @@ impl Exporter {
         } else {
             metrics::counter!(DROPPED, "reason" => "collector").increment(count);
             if self.is_healthy {
-                let status = sent.as_ref().ok().map(StatusCode::as_u16);
-                let is_timeout = sent.is_err_and(|error| error.is_timeout());
+                let reason = match sent {
+                    Ok(status) => format!("HTTP status {status}"),
+                    Err(error) => reason_of(&error.without_url()),
+                };
+                let endpoint = redact_url(&self.url);
                 tracing::warn!(
-                    status,
-                    is_timeout,
+                    endpoint,
+                    reason,
                     "cannot export spans to tracing.otlp.endpoint, they are dropped"
                 );
             }

@@ -102,6 +102,55 @@ fn embedded_gateway_logs_its_registered_tools() {
     insta::assert_snapshot!(catalog, @"catalog revision 1, 1 tool registered");
 }
 
+/// People have no address to decide at, and a second client cannot use the file of the first.
+#[test]
+fn call_that_people_must_approve_is_rejected() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = r#"
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+while IFS= read -r line; do id=${line#*\"id\":}; id=${id%%,*}; case $line in
+  *'"server/discover"'*) answer '{"supportedVersions":["2026-07-28"]}';;
+  *'"tools/list"'*) answer '{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}';;
+  *'"tools/call"'*) echo called >> calls; answer '{"resultType":"complete","content":[]}';;
+esac; done
+"#;
+    fs::write(dir.path().join("server.sh"), server).expect("a script");
+    let file = r#"{ "schemaVersion": "2.0",
+        "servers": [{ "name": "s", "version": "1.0.0", "description": "d",
+            "provides": [{ "tool": "t", "version": "1.0.0" }] }],
+        "tools": [{ "name": "t", "version": "1.0.0",
+            "source": { "server": "s", "serverVersion": "1.0.0", "tool": "t" } }],
+        "policies": [{ "name": "people", "version": "1.0.0", "appliesTo": { "tools": ["t"] },
+            "approval": {} }] }"#;
+    fs::write(dir.path().join("registry.json"), file).expect("a file");
+    let config = "registry: { source: file://./registry.json }
+targets:
+  - { server: s, version: '*', stdio: { command: sh, args: [server.sh] } }
+";
+    fs::write(dir.path().join("gateway.yaml"), config).expect("a file");
+    let call =
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","arguments":{}}}"#;
+    let mut clients: Vec<_> =
+        (0..2).map(|_| start(dir.path(), &["--config", "gateway.yaml"])).collect();
+    for client in &mut clients {
+        let mut input = client.stdin.take().expect("piped");
+        let mut output = BufReader::new(client.stdout.take().expect("piped")).lines();
+        writeln!(input, "{INITIALIZE}").expect("sent");
+        output.next().expect("an answer").expect("a line");
+        writeln!(input, r#"{{"jsonrpc":"2.0","method":"notifications/initialized"}}"#)
+            .expect("sent");
+        writeln!(input, "{call}").expect("sent");
+        let mut answers = output.map(|line| line.expect("a line"));
+        let answer = answers.find(|line| line.contains(r#""id":2"#)).expect("an answer");
+        assert!(answer.contains("APPROVAL_UNAVAILABLE"), "{answer}");
+        drop(input);
+    }
+    for client in &mut clients {
+        client.wait().expect("an end");
+    }
+    assert!(!dir.path().join("calls").exists());
+}
+
 #[test]
 fn hanging_server_delays_only_first_start() {
     let dir = tempfile::tempdir().expect("a directory");

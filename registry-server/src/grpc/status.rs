@@ -128,6 +128,7 @@ fn depends_on_state(code: Finding) -> bool {
         | Finding::CompositionInvalid
         | Finding::CompositionMismatch
         | Finding::HeaderAnnotationInvalid
+        | Finding::AnnotationDoubtful
         | Finding::ServerJsonInvalid
         | Finding::SettingInvalid
         | Finding::NotOwner

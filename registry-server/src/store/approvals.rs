@@ -562,7 +562,11 @@ async fn clean(backend: &Backend, now: Timestamp) -> Result<(), Error> {
     execute!(backend, sql::ERASE_PREVIEWS, [erased])?;
     let deleted = SqlTimestamp(before(now, KEPT_FOR));
     execute!(backend, sql::DELETE_ENDED, [deleted])?;
-    execute!(backend, sql::DELETE_GRANTS, [SqlTimestamp(now)])
+    execute!(backend, sql::DELETE_GRANTS, [SqlTimestamp(now)])?;
+    match backend {
+        Backend::Sqlite(store) => store.empty_journal().await.map_err(|e| backend.explain(&e)),
+        Backend::Postgres(_) => Ok(()),
+    }
 }
 
 /// The columns of a request that change.

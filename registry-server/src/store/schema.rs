@@ -19,7 +19,7 @@ pub(super) struct Schema {
 }
 
 /// Latest migration of this program.
-pub(super) const KNOWN: i64 = 16;
+pub(super) const KNOWN: i64 = 17;
 
 /// Value of `registry.needs_version` after these migrations; later migrations may raise it.
 pub(super) const NEEDED: i64 = 9;
@@ -43,6 +43,10 @@ pub(super) static SQLITE: Schema = Schema {
             ("ledger_claims", include_str!("../../../migrations/sqlite/0014_ledger_claims.sql")),
             ("approvals", include_str!("../../../migrations/sqlite/0015_approvals.sql")),
             ("currency", include_str!("../../../migrations/sqlite/0016_currency.sql")),
+            (
+                "unknown_outcomes",
+                include_str!("../../../migrations/sqlite/0017_unknown_outcomes.sql"),
+            ),
         ])
     }),
     tables: "SELECT name FROM sqlite_schema
@@ -71,6 +75,10 @@ pub(super) static POSTGRES: Schema = Schema {
             ("ledger_claims", include_str!("../../../migrations/postgres/0014_ledger_claims.sql")),
             ("approvals", include_str!("../../../migrations/postgres/0015_approvals.sql")),
             ("currency", include_str!("../../../migrations/postgres/0016_currency.sql")),
+            (
+                "unknown_outcomes",
+                include_str!("../../../migrations/postgres/0017_unknown_outcomes.sql"),
+            ),
         ])
     }),
     tables: "SELECT tablename::text FROM pg_tables

@@ -31,6 +31,8 @@ use super::{
 
 /// Time that a statement waits for a lock of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time that the removal of erased data waits for readers. It blocks the writer.
+const ERASURE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Time that an operation waits for a pooled connection.
 const ACQUIRE: Duration = Duration::from_secs(15);
 const READERS: u32 = 4;
@@ -43,6 +45,8 @@ pub(super) struct SqliteStore {
     name: Arc<str>,
     writer: SqlitePool,
     readers: SqlitePool,
+    /// One connection that removes erased data from the journal.
+    eraser: SqlitePool,
     file: Arc<FileIdentity>,
 }
 
@@ -60,7 +64,9 @@ impl SqliteStore {
             .foreign_keys(true)
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY_TIMEOUT)
-            .pragma("cache_size", CACHE);
+            .pragma("cache_size", CACHE)
+            // Deleted values are overwritten.
+            .pragma("secure_delete", "on");
         let registry = prepare(&options, &name, mode).await?;
         let file = Arc::new(FileIdentity::new(path));
         // A later connection must not create an empty file in place of a lost one.
@@ -82,9 +88,11 @@ impl SqliteStore {
                 })
         };
         let reading = options.clone().pragma("query_only", "on");
+        let erasing = reading.clone().busy_timeout(ERASURE_TIMEOUT);
         let store = Self {
             writer: pool(1).connect_lazy_with(options),
             readers: pool(READERS).connect_lazy_with(reading),
+            eraser: pool(1).connect_lazy_with(erasing),
             name: name.into(),
             file,
         };
@@ -98,6 +106,7 @@ impl SqliteStore {
         for _ in 0..READERS {
             open.push(self.readers.acquire().await?);
         }
+        open.push(self.eraser.acquire().await?);
         Ok(())
     }
 
@@ -129,9 +138,18 @@ impl SqliteStore {
         self.readers.begin().await
     }
 
+    /// Moves the content of the journal to the file, and empties the journal, which contains erased values. A reader
+    /// of an earlier state prevents it until a later call.
+    pub(super) async fn empty_journal(&self) -> Result<(), sqlx::Error> {
+        self.check_file()?;
+        let emptied = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.eraser);
+        emptied.await.map(drop)
+    }
+
     /// Closes the writer last, because the last connection merges the journal into the file.
     pub(super) async fn close(&self) {
         self.readers.close().await;
+        self.eraser.close().await;
         self.writer.close().await;
     }
 

@@ -67,14 +67,29 @@ fn render(web: &Web, session: &Session, request: &Request) -> Html {
         content.text(Target(Some(earlier))).markup("\">").text(earlier).markup("</a></p>\n");
     }
     add_facts(&mut content, request, state);
-    content.markup("<h2>Arguments</h2>\n");
-    if request.binding.demands.iter().any(|demand| !demand.rule.show.is_empty()) {
-        content.markup(
-            "<p id=\"hidden-arguments\" role=\"note\">The policies select these arguments. Others \
-             of the call are hidden.</p>\n",
-        );
+    add_arguments(&mut content, session, request);
+    add_policies(&mut content, request);
+    add_decisions(&mut content, &request.decisions);
+    if state == RequestState::Pending {
+        add_forms(&mut content, web, session, request);
     }
-    if let Some(preview) = &request.preview {
+    content
+}
+
+fn add_arguments(content: &mut Html, session: &Session, request: &Request) {
+    content.markup("<h2>Arguments</h2>\n");
+    if !session.viewer().sees_arguments(request) {
+        content.markup(
+            "<p id=\"unseen-arguments\">Only the caller and the approvers that the policies name see \
+             the arguments.</p>\n",
+        );
+    } else if let Some(preview) = &request.preview {
+        if request.binding.demands.iter().any(|demand| !demand.rule.show.is_empty()) {
+            content.markup(
+                "<p id=\"hidden-arguments\" role=\"note\">The policies select these arguments. \
+                 Others of the call are hidden.</p>\n",
+            );
+        }
         content.markup("<pre tabindex=\"0\" aria-label=\"Arguments as JSON\">");
         for line in indent(preview) {
             content.text(line).markup("\n");
@@ -83,12 +98,6 @@ fn render(web: &Web, session: &Session, request: &Request) -> Html {
     } else {
         content.markup("<p>The arguments were erased after the end.</p>\n");
     }
-    add_policies(&mut content, request);
-    add_decisions(&mut content, &request.decisions);
-    if state == RequestState::Pending {
-        add_forms(&mut content, web, session, request);
-    }
-    content
 }
 
 fn add_facts(content: &mut Html, request: &Request, state: RequestState) {

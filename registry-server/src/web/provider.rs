@@ -13,6 +13,7 @@ use base64::{
 };
 use form_urlencoded::{Serializer, byte_serialize};
 use registry_core::{Digest, Secret};
+use registry_jwt::{request_failure, without_secrets};
 use reqwest::{
     Client, Response, Url,
     header::{AUTHORIZATION, CONTENT_TYPE},
@@ -207,21 +208,24 @@ impl Provider {
             .append_pair("redirect_uri", &self.redirect_uri)
             .append_pair("code_verifier", &sign_in.verifier)
             .finish();
+        let url = endpoints.token.clone();
         let request = self
             .client
-            .post(endpoints.token.clone())
+            .post(url.clone())
             .header(AUTHORIZATION, self.credentials())
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(body);
-        let response = request.send().await.map_err(|e| e.without_url().to_string())?;
+        let response = request.send().await.map_err(|e| request_failure(url, e))?;
         let response: TokenResponse = read(response).await?;
         self.id_tokens.id_token(&response.id_token, &sign_in.nonce, address).await
     }
 
     async fn discover(&self) -> Result<Endpoints, String> {
         let issuer = self.issuer.trim_end_matches('/');
-        let request = self.client.get(format!("{issuer}/.well-known/openid-configuration"));
-        let response = request.send().await.map_err(|e| e.without_url().to_string())?;
+        let url = format!("{issuer}/.well-known/openid-configuration");
+        let url = url.parse::<Url>().map_err(|e| format!("invalid issuer {issuer:?}: {e}"))?;
+        let request = self.client.get(url.clone());
+        let response = request.send().await.map_err(|e| request_failure(url, e))?;
         let metadata: Metadata = read(response).await?;
         if metadata.issuer != self.issuer {
             return Err(format!("the metadata have the issuer {:?}", metadata.issuer));
@@ -261,12 +265,13 @@ fn challenge(verifier: &str) -> String {
 
 /// Reads a successful response of bounded size as JSON. A failed one may contain a secret.
 async fn read<T: for<'de> Deserialize<'de>>(mut response: Response) -> Result<T, String> {
+    let url = response.url().clone();
     let status = response.status();
     if !status.is_success() {
-        return Err(format!("the identity provider answered {status}"));
+        return Err(format!("{}: the identity provider answered {status}", without_secrets(url)));
     }
     let mut bytes = Vec::new();
-    while let Some(part) = response.chunk().await.map_err(|e| e.without_url().to_string())? {
+    while let Some(part) = response.chunk().await.map_err(|e| request_failure(url.clone(), e))? {
         bytes.extend_from_slice(&part);
         if bytes.len() > BYTES {
             return Err(format!("the response exceeds {BYTES} bytes"));

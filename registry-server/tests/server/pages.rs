@@ -537,6 +537,19 @@ async fn page_tells_that_arguments_are_hidden() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn governor_reads_why_arguments_are_absent() {
+    let site = Site::start().await;
+    let select = |wanted: &mut Wanted| wanted.binding.demands[0].rule.show = vec!["/amount".into()];
+    let id = site.request(1, select).await;
+    let (token, _) = create_token(&site.store, "gov", Role::Governor).await;
+    let mut browser = site.browser();
+    browser.post("/sign-in/token", &[("token", &token)]).await;
+    let shown = browser.get(&page(id)).await;
+    let has = |id: &str| shown.body.contains(&format!("id=\"{id}\""));
+    assert!(has("unseen-arguments") && !has("hidden-arguments"), "{}", shown.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn denial_needs_reason() {
     let site = Site::start().await;
     let id = site.request(1, |_| {}).await;
@@ -656,8 +669,16 @@ async fn pages_serve_browser_tests() {
     for id in 1..=4 {
         ids.push(site.request(id, |wanted| wanted.binding.agent = Some("a".repeat(100))).await);
     }
+    let hostile = "<img src=x onerror=window.ran=true><script>window.ran=true</script>";
+    let last = site.request(5, |wanted| {
+        wanted.binding.caller.subject = hostile.to_owned();
+        wanted.binding.agent = Some(hostile.to_owned());
+        wanted.preview = json!({ "arguments": hostile, "context": hostile }).to_string();
+    });
+    ids.push(last.await);
     let address = site.server.address;
-    println!("\n{}", json!({ "address": address.to_string(), "requests": ids }));
+    let served = json!({ "address": address.to_string(), "requests": ids, "hostile": hostile });
+    println!("\n{served}");
     tokio::task::spawn_blocking(read).await.unwrap().unwrap();
 }
 

@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, time::Duration};
 use approval::{
     Attempt, Binding, Choice, Claim, ConsumeError, Current, DecideError, Decider, Demand,
     GrantScope, OpenError, Outcome, Principal, Request, RequestId, Review, Settlement, SignIn,
-    StandingWish, State, Wanted, limits::OPEN_PER_CALLER,
+    StandingWish, State, Wanted,
+    limits::{OPEN_PER_CALLER, STORED_PER_CALLER},
 };
 use futures_util::future::join_all;
 use registry_core::{Digest, Timestamp, entity::policy::Approval};
@@ -17,12 +18,12 @@ use crate::Fixture;
 
 const APPROVE: Choice = Choice::Approve { standing: None };
 
-fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_millis(seconds * 1_000)
 }
 
 /// The conditions of a server that has just started.
-fn context(now: Timestamp) -> ApprovalContext {
+pub(crate) fn context(now: Timestamp) -> ApprovalContext {
     ApprovalContext { seen: SeenState { generation: 0, counter: 0 }, now }
 }
 
@@ -30,7 +31,7 @@ fn account(subject: &str) -> Principal {
     Principal { issuer: "registry".into(), subject: subject.into(), person: None }
 }
 
-fn wanted(id: u128, arguments: &str) -> Wanted {
+pub(crate) fn wanted(id: u128, arguments: &str) -> Wanted {
     let rule = Approval {
         expires_after: Some(Duration::from_hours(1)),
         standing_for: Some(Duration::from_hours(1)),
@@ -180,6 +181,35 @@ pub(crate) async fn time_ends_and_erases_requests(fixture: &Fixture) {
     store.advance_approvals(context(at(3_600 + 31 * 86_400))).await.unwrap();
     assert_eq!(fixture.number("SELECT count(*) FROM approval_steps").await, 0);
     assert_eq!(store.approval(request.id).await.unwrap(), None);
+}
+
+/// Leaves a call with an unknown outcome, and an hour later an expired request.
+pub(crate) async fn left_unknown(store: &Store) -> Request {
+    let request = approved(store).await;
+    open(store, 2, "b", at(0)).await;
+    assert_eq!(consume(store, &request, 1, at(2)).await, None);
+    store.advance_approvals(context(at(3_600))).await.unwrap();
+    request
+}
+
+/// Later requests displace ended ones, but not a call that may have been executed.
+pub(crate) async fn unknown_outcome_outlives_later_requests(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let request = left_unknown(&store).await;
+    let flood = "WITH RECURSIVE flood (number) AS
+                     (SELECT 100000 UNION ALL SELECT number + 1 FROM flood WHERE number < 100299)
+                 INSERT INTO approval_requests
+                     (id, caller, call_key, state, revision, generation, due_at, ended_at, room_at,
+                      document, preview)
+                 SELECT '00000000000000000000000000' || CAST(number AS text), caller, call_key, state,
+                        revision, generation, due_at, ended_at, room_at, document, preview
+                 FROM approval_requests, flood WHERE state = 'expired'";
+    fixture.execute(flood).await;
+    open(&store, 3, "c", at(3_601)).await;
+    let stored = fixture.number("SELECT count(*) FROM approval_requests").await;
+    assert_eq!(usize::try_from(stored), Ok(STORED_PER_CALLER));
+    let again = open(&store, 4, "a", at(3_602)).await;
+    assert_eq!((again.state, again.uncertain), (State::Pending, Some(request.id)));
 }
 
 /// A call whose time limit is over can be requested before the sweep.

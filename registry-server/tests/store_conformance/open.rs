@@ -6,6 +6,7 @@ use registry_server::store::{ApprovalQuery, BookKey, Error, Store, UsageQuery};
 
 use crate::{
     append::assert_holds,
+    approvals::left_unknown,
     fixture::Fixture,
     log::{Draft, Log},
 };
@@ -53,7 +54,7 @@ pub(crate) async fn database_of_a_newer_schema_is_rejected(fixture: &Fixture) {
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 16, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 17, .. }), "{error}");
     assert!(error.to_string().contains("upgrade registry-server"), "{error}");
 }
 
@@ -103,7 +104,7 @@ async fn left_earlier(
         _ => String::new(),
     };
     let approvals = if first <= 15 { without_approvals(fixture) } else { String::new() };
-    let currency = if first <= 10 { "" } else { WITHOUT_CURRENCY };
+    let currency = if matches!(first, 11..=16) { WITHOUT_CURRENCY } else { "" };
     let undo = format!("{currency}{approvals}{usage}{ledger}{policies}{events}{undo}");
     fixture.execute(&format!("{undo};{migrations}")).await;
     let again = fixture.open().await;
@@ -324,6 +325,18 @@ pub(crate) async fn migration_16_keeps_one_currency(fixture: &Fixture) {
     fixture.execute(usage).await;
     assert_eq!(again.ledger_currency("USD").await.unwrap(), "CHF");
     goes_on((again, log)).await;
+}
+
+/// A database before migration 17, with a call whose outcome is unknown.
+pub(crate) async fn migration_17_keeps_unknown_outcomes(fixture: &Fixture) {
+    let store = fixture.open().await;
+    left_unknown(&store).await;
+    drop(store);
+    let undo = "UPDATE approval_requests SET room_at = ended_at";
+    let again = left_earlier(fixture, 17, [Draft::new().register("A", "1.0.0")], undo).await;
+    let kept = "SELECT count(*) FROM approval_requests WHERE room_at IS NULL";
+    assert_eq!(fixture.number(kept).await, 1);
+    goes_on(again).await;
 }
 
 /// A database before migration 13, with usage.

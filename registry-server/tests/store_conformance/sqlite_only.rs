@@ -7,9 +7,11 @@ use std::{
     process::{Command, Stdio},
 };
 
+use approval::Wanted;
 use registry_server::store::{AppendError, DatabaseUrl, Error, Store};
 
 use crate::{
+    approvals::{at, context, wanted},
     fixture::Fixture,
     log::{Draft, Log},
 };
@@ -105,6 +107,28 @@ async fn damaged_file_is_corrupt() {
         Err(error) => error,
     };
     assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+}
+
+/// A deleted value can stay in the free space of the file, and in the journal.
+#[tokio::test]
+async fn erased_preview_is_in_no_file() {
+    let fixture = Fixture::sqlite();
+    let store = fixture.open().await;
+    let secret = "erased-argument";
+    let wanted = Wanted { preview: secret.repeat(1_000), ..wanted(1, "a") };
+    store.open_approval(&wanted, context(at(0))).await.unwrap().unwrap();
+    let has_secret = |path: &Path| {
+        let bytes = fs::read(path).unwrap_or_default();
+        bytes.windows(secret.len()).any(|found| found == secret.as_bytes())
+    };
+    let journal = fixture.file().with_extension("db-wal");
+    assert!(has_secret(&journal), "it is written");
+    store.advance_approvals(context(at(3_600))).await.unwrap();
+    store.advance_approvals(context(at(3_600 + 86_400))).await.unwrap();
+    assert!(!has_secret(&journal));
+    // Closing a descriptor of the open file would release the locks of SQLite.
+    store.close().await;
+    assert!(!has_secret(&fixture.file()));
 }
 
 /// `REPLACE` deletes rows without a `DELETE` trigger.

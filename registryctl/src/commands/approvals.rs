@@ -248,7 +248,10 @@ impl<'a> Results<'a> {
         match result {
             Ok(approval) => {
                 if is_table {
-                    self.session.screen.line(&format!("{id}: {}", approval.state))?;
+                    let progress = approval.progress().filter(|_| approval.state == "pending");
+                    let progress = progress.map(|counts| format!(", {counts} approvals"));
+                    let state = format!("{}{}", approval.state, progress.unwrap_or_default());
+                    self.session.screen.line(&format!("{id}: {state}"))?;
                 }
                 self.shown.push(json!({ "id": id, "state": approval.state }));
                 Ok(())

@@ -1,6 +1,6 @@
 //! `get`: one entity; without a version, the newest one.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use registry_core::{Digest, Key, Kind, Name, PointInTime, Version};
 use registry_proto::v1;
@@ -42,20 +42,66 @@ pub(super) async fn run(session: &Session, args: &GetArgs) -> Result<(), Failure
         let (key, others) = newest(&client, kind, name, args.as_of.at).await?;
         (key, Some(others))
     };
-    let record = fetch(&client, &key, args.as_of.at).await?;
+    let found = fetch(&client, &key, args.as_of.at).await?;
     let screen = session.screen;
     if args.document {
-        return screen.bytes(&document(&record)?);
+        return screen.bytes(&document(&found)?);
     }
+    let force = Force::fetch(&client, &key, args.as_of.at).await?;
+    let content = content(&found)?;
+    let mut record = RecordView::from(found);
+    record.in_force = force.as_ref().map(|force| matches!(force, Force::Yes));
     match screen.format {
-        Format::Json => {
-            screen.json(&EntityView { record: RecordView::from(record), other_versions })
-        }
+        Format::Json => screen.json(&EntityView { record, other_versions }),
         Format::Table => {
-            let content: Value = read(&document(&record)?)?;
             let others = other_versions.unwrap_or_default();
-            let record = RecordView::from(record);
-            screen.bytes(text(&record, &others, &content, screen.style).as_bytes())
+            let force = force.as_ref();
+            screen.bytes(text(&record, force, &others, &content, screen.style).as_bytes())
+        }
+    }
+}
+
+/// Whether a version of a policy is in force.
+enum Force {
+    Yes,
+    /// The highest release is in force.
+    Other(String),
+    /// The highest release is retired, so that the policy is off.
+    Off(String),
+    /// The policy has only pre-releases.
+    NoRelease,
+}
+
+impl Force {
+    /// `None`: the entity is not a policy.
+    async fn fetch(
+        client: &Client,
+        key: &Key,
+        at: Option<PointInTime>,
+    ) -> Result<Option<Self>, Failure> {
+        if key.kind != Kind::Policy {
+            return Ok(None);
+        }
+        let versions = list::versions(client, key.kind, &key.name, at).await?;
+        let highest = versions.into_iter().find(list::is_release);
+        Ok(Some(match highest {
+            None => Self::NoRelease,
+            Some(highest) if highest.lifecycle.state == "retired" => Self::Off(highest.key.version),
+            Some(highest) if highest.key.version == key.version.to_string() => Self::Yes,
+            Some(highest) => Self::Other(highest.key.version),
+        }))
+    }
+}
+
+impl fmt::Display for Force {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Yes => write!(f, "yes"),
+            Self::Other(version) => write!(f, "no, {version} is in force"),
+            Self::Off(version) => {
+                write!(f, "no, the policy is off, because {version} is retired")
+            }
+            Self::NoRelease => write!(f, "no, the policy has only pre-releases"),
         }
     }
 }
@@ -133,7 +179,13 @@ fn read(document: &[u8]) -> Result<Value, Failure> {
     serde_json::from_slice(document).map_err(Failure::invalid_response)
 }
 
-fn text(record: &RecordView, others: &[OtherVersion], content: &Value, style: Style) -> String {
+fn text(
+    record: &RecordView,
+    force: Option<&Force>,
+    others: &[OtherVersion],
+    content: &Value,
+    style: Style,
+) -> String {
     let RecordView { key, digest, owner, registered_revision, registered_at, lifecycle, .. } =
         record;
     let mut text = String::new();
@@ -161,6 +213,9 @@ fn text(record: &RecordView, others: &[OtherVersion], content: &Value, style: St
         if let Some(value) = value {
             field(name, value);
         }
+    }
+    if let Some(force) = force {
+        field("in force", &force.to_string());
     }
     if !others.is_empty() {
         let other = |OtherVersion { version, lifecycle }: &OtherVersion| match *lifecycle {

@@ -61,7 +61,8 @@ async fn run(
     let LifecycleArgs { key, message, confirm, commit: author } = args;
     let client = session.connect().await?;
     if key.kind == Kind::Policy {
-        note_version_in_force(&client, &key, state).await?;
+        let head = client.head().await?.0;
+        note_version_in_force(&client, &key, state, head).await?;
     }
     let message = message.unwrap_or_default();
     let change = Proposed::SetLifecycle { key, state, notice };
@@ -75,16 +76,19 @@ async fn run(
 
 /// Explains the effect of a change of lifecycle on the version of a policy that is in force, unless it
 /// is the expected one.
-async fn note_version_in_force(
+pub(super) async fn note_version_in_force(
     client: &Client,
     changed: &Key,
     state: LifecycleState,
+    head: u64,
 ) -> Result<(), Failure> {
     let Key { name, version, .. } = changed;
     if version.is_prerelease() {
         return Ok(());
     }
-    let Some((release, is_retired)) = highest_release(client, name).await? else { return Ok(()) };
+    let Some((release, is_retired)) = highest_release(client, name, head).await? else {
+        return Ok(());
+    };
     let rollback =
         || format!("`registryctl policy rollback {name} {version}` registers this content again");
     let is_highest = release == *version;

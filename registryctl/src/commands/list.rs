@@ -1,5 +1,7 @@
 //! `list`: entities, ordered by kind, name and version.
 
+use std::collections::HashMap;
+
 use registry_core::{Kind, Name, PointInTime, Version};
 use registry_proto::v1;
 
@@ -15,14 +17,18 @@ use crate::{
 
 pub(super) async fn run(session: &Session, args: ListArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
-    let records = fetch(&client, filter(args)).await?;
+    let filter = filter(args);
+    let mut records = fetch(&client, filter.clone()).await?;
+    mark_in_force(&client, filter, &mut records).await?;
     if session.screen.format == Format::Json {
         return session.screen.json(&records);
     }
     let mut table = TextTable::new(&["KIND", "NAME", "VERSION", "LIFECYCLE", "OWNER", "REVISION"]);
-    for RecordView { key, owner, registered_revision, lifecycle, .. } in &records {
+    for RecordView { key, owner, registered_revision, lifecycle, in_force, .. } in &records {
         let revision = registered_revision.to_string();
-        let cells = [&*key.kind, &key.name, &key.version, lifecycle.state, owner, &revision];
+        let note = if *in_force == Some(true) { ", in force" } else { "" };
+        let state = format!("{}{note}", lifecycle.state);
+        let cells = [&*key.kind, &key.name, &key.version, &state, owner, &revision];
         match lifecycle.state {
             "active" => table.row(cells),
             "deprecated" => table.painted(Paint::Careful, cells),
@@ -47,6 +53,40 @@ fn filter(args: ListArgs) -> v1::ListEntitiesRequest {
         at: as_of.message(),
         ..Default::default()
     }
+}
+
+/// Marks the policies in force. A filter may hide the highest version of a policy, so that all
+/// versions are listed.
+async fn mark_in_force(
+    client: &Client,
+    filter: v1::ListEntitiesRequest,
+    records: &mut [RecordView],
+) -> Result<(), Failure> {
+    let is_policy = |record: &RecordView| record.key.kind == Kind::Policy.as_str();
+    if !records.iter().any(is_policy) {
+        return Ok(());
+    }
+    let all = v1::ListEntitiesRequest {
+        kind: v1::EntityKind::Policy.into(),
+        lifecycle_states: Vec::new(),
+        owner: String::new(),
+        ..filter
+    };
+    let all = fetch(client, all).await?;
+    // The lowest version precedes the others of its name.
+    let releases = all.iter().filter(|record| is_release(record));
+    let highest: HashMap<_, _> = releases.map(|record| (&record.key.name, record)).collect();
+    for record in records.iter_mut().filter(|record| is_policy(record)) {
+        let highest = highest.get(&record.key.name);
+        let is_highest = highest.is_some_and(|highest| highest.key.version == record.key.version);
+        record.in_force = Some(is_highest && record.lifecycle.state != "retired");
+    }
+    Ok(())
+}
+
+/// Whether a version is not a pre-release. Only releases of policies are in force.
+pub(super) fn is_release(record: &RecordView) -> bool {
+    Version::parse(&record.key.version).is_ok_and(|version| !version.is_prerelease())
 }
 
 /// All versions of a name, newest first.

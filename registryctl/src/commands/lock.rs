@@ -9,7 +9,7 @@ use registry_proto::v1;
 use serde::Serialize;
 
 use super::{
-    Session, export,
+    Session, export, missing,
     resolve::{Resolutions, resolve},
 };
 use crate::{
@@ -73,7 +73,12 @@ async fn choose(
     if let Some(kept) = kept {
         same_registry(kept, &registry)?;
     }
-    let missing: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.clone().err()).collect();
+    let mut missing = Vec::new();
+    for (required, outcome) in required.iter().zip(&outcomes) {
+        let Err(message) = outcome else { continue };
+        let similar = missing::similar(client, required.kind, &required.name).await;
+        missing.push(similar.map_or_else(|| message.clone(), |help| format!("{message} ({help})")));
+    }
     if !missing.is_empty() {
         return Err(Failure::Rejected(missing.join("; ")));
     }

@@ -99,6 +99,13 @@ async fn suggestion(
     })
 }
 
+/// A similar name, if the name has no version.
+pub(super) async fn similar(client: &Client, kind: Kind, name: &Name) -> Option<String> {
+    let candidates = candidates(client, kind, name).await;
+    let similar = closest(name.as_str(), candidates.iter().map(String::as_str))?;
+    (similar != name.as_str()).then(|| format!("did you mean {kind}/{similar}?"))
+}
+
 /// Names of the kind: the results of a search, which tolerates typos, and the first page of the list.
 async fn candidates(client: &Client, kind: Kind, name: &Name) -> Vec<String> {
     let kind = v1::EntityKind::from(kind).into();

@@ -30,12 +30,12 @@ pub(super) async fn run(session: &Session, command: PolicyCommand) -> Result<(),
     }
 }
 
-/// The highest release of a policy, and whether it is retired. It is in force otherwise.
+/// The highest release of a policy at a revision, and whether it is retired. It is in force otherwise.
 pub(super) async fn highest_release(
     client: &Client,
     name: &Name,
+    revision: u64,
 ) -> Result<Option<(Version, bool)>, Failure> {
-    let revision = client.head().await?.0;
     let versions = Versions::fetch(client, name.clone(), revision).await?;
     Ok(versions.release().map(|(version, is_retired)| (version.clone(), is_retired)))
 }

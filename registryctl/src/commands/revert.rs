@@ -1,13 +1,20 @@
 //! `revert REVISION`: a new commit that undoes the changes of one revision.
 //!
 //! The log keeps both commits. Reverting a registration retires the version: registered versions are
-//! permanent. A change that a later revision overrode is not reverted.
+//! permanent. A change that a later revision overrode is not reverted, nor is a new version of a policy
+//! that was in force: the earlier version would stay out of force.
 
 use std::collections::HashMap;
 
-use registry_proto::v1::{self, revision_difference::Difference, setting_change::Setting};
+use registry_core::{Key, Kind};
+use registry_proto::{
+    convert,
+    v1::{self, revision_difference::Difference, setting_change::Setting},
+};
 
-use super::{Session, commit, lock::at, review};
+use super::{
+    Session, commit, lifecycle::note_version_in_force, lock::at, policy::highest_release, review,
+};
 use crate::{
     cli::RevertArgs,
     client::{Client, PAGE_SIZE, request},
@@ -137,6 +144,7 @@ impl<'a> Undo<'a> {
             at: Some(at(self.head)),
             ..Default::default()
         };
+        let is_registration = old.is_none();
         let found = self.client.answer(self.client.registry().get_entity(request(wanted))).await?;
         let now = found.record.and_then(|record| record.lifecycle).unwrap_or_default();
         let (is_done, restored) = match old {
@@ -151,15 +159,42 @@ impl<'a> Undo<'a> {
         if is_done {
             return Ok(());
         }
-        if is_same(&now, new) {
-            self.changes.push(set_lifecycle(key, restored));
-        } else {
-            let (key, revision) = (review::key_of(key)?, now.revision);
+        let parsed = review::key_of(key.clone())?;
+        if !is_same(&now, new) {
+            let revision = now.revision;
             self.obstacles.push(format!(
-                "{key} was changed again in revision {revision}; revert that revision first"
+                "{parsed} was changed again in revision {revision}; revert that revision first"
             ));
+            return Ok(());
         }
+        if parsed.kind == Kind::Policy {
+            if is_registration && let Some(obstacle) = self.replaced_policy(&parsed).await? {
+                self.obstacles.push(obstacle);
+                return Ok(());
+            }
+            if let Ok(state) = convert::state(restored.state) {
+                note_version_in_force(self.client, &parsed, state, self.head).await?;
+            }
+        }
+        self.changes.push(set_lifecycle(key, restored));
         Ok(())
+    }
+
+    /// The obstacle if a new version of a policy is in force and replaced another one.
+    async fn replaced_policy(&self, new: &Key) -> Result<Option<String>, Failure> {
+        let Key { name, version, .. } = new;
+        let highest = highest_release(self.client, name, self.head).await?;
+        if highest.is_none_or(|(highest, _)| highest != *version) {
+            return Ok(None);
+        }
+        let before = highest_release(self.client, name, self.revision - 1).await?;
+        Ok(before.filter(|(_, is_retired)| !is_retired).map(|(before, _)| {
+            format!(
+                "{new} replaced version {before}, which is never in force again, so that the revert \
+                 would turn the policy off; register its content again with `registryctl policy \
+                 rollback {name} {before}`"
+            )
+        }))
     }
 
     fn setting(&mut self, difference: v1::SettingDifference) {

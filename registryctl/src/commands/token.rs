@@ -158,13 +158,7 @@ pub(super) async fn who_am_i(session: &Session) -> Result<(), Failure> {
         "nothing" => "nothing".to_owned(),
         kind => format!("{kind} {scopes}"),
     };
-    let mut granted = Vec::new();
-    for right in roles.iter().filter_map(|role| rights(role)) {
-        // Roles can have the same rights.
-        if !granted.contains(&right) {
-            granted.push(right);
-        }
-    }
+    let granted: Vec<_> = roles.iter().filter_map(|role| rights(role)).collect();
     let lines = [
         ("name", name),
         ("team", team),
@@ -191,7 +185,10 @@ fn writable(roles: &[&str]) -> &'static str {
 /// The rights of a role. `None`: the role is unknown.
 fn rights(role: &str) -> Option<&'static str> {
     Some(match role {
-        "reader" | "approver" => "read the catalog and the history",
+        "reader" => "read the catalog and the history",
+        "approver" => {
+            "read the catalog and the history, and decide about calls that need its approval"
+        }
         "publisher" => {
             "read the catalog and the history, and register and change what the team owns"
         }
@@ -201,7 +198,7 @@ fn rights(role: &str) -> Option<&'static str> {
         "gateway" => "follow the registry, and report spending and usage",
         "relay" => "follow the registry, and forward the reports of gateways",
         "governor" => {
-            "read the catalog and the history, register and retire policies about names of any team, change budgets, read usage, and list gateways"
+            "read the catalog and the history, register and retire policies about names of any team, change budgets, read usage, list gateways, and see and cancel all approvals"
         }
         "admin" => "everything, including names of other teams, and tokens",
         _ => return None,

@@ -66,6 +66,8 @@ pub(crate) struct DecisionView {
     pub(crate) by: AccountOfPersonView,
     pub(crate) sign_in: &'static str,
     pub(crate) at: Option<String>,
+    /// The policies whose demands it counts for.
+    pub(crate) policies: Vec<String>,
     pub(crate) choice: &'static str,
     pub(crate) reason: Option<String>,
     pub(crate) grant_until: Option<String>,
@@ -102,6 +104,22 @@ pub(crate) struct GrantView {
     pub(crate) approvers: Vec<AccountOfPersonView>,
     pub(crate) starts_at: Option<String>,
     pub(crate) expires_at: Option<String>,
+}
+
+impl ApprovalView {
+    /// The approvals and the quorum of the policy that lacks most approvals, such as `1 of 2`. `None`: no
+    /// policy lacks one.
+    pub(crate) fn progress(&self) -> Option<String> {
+        let approved = self.decisions.iter().filter(|decision| decision.choice == "approved");
+        let count = |demand: &DemandView| {
+            approved.clone().filter(|decision| decision.policies.contains(&demand.policy)).count()
+        };
+        let counted =
+            self.call.policies.iter().map(|demand| (count(demand), demand.quorum as usize));
+        let lacking = counted.filter(|(count, quorum)| count < quorum);
+        let (count, quorum) = lacking.max_by_key(|(count, quorum)| quorum - count)?;
+        Some(format!("{count} of {quorum}"))
+    }
 }
 
 impl From<v1::Approval> for ApprovalView {
@@ -172,6 +190,7 @@ impl From<v1::ApprovalDecision> for DecisionView {
         };
         Self {
             by: decision.account.unwrap_or_default().into(),
+            policies: decision.policies,
             sign_in,
             at: time(decision.decide_time),
             choice,

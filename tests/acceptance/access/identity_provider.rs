@@ -343,6 +343,16 @@ async fn serve_keys(keys: String) -> (String, Arc<AtomicUsize>) {
     (url, asked)
 }
 
+#[test]
+fn unreachable_key_endpoint_is_logged_with_cause() {
+    let url = "http://127.0.0.1:1/jwks?key=secret";
+    let oidc = ["--oidc-issuer", ISSUER, "--oidc-audience", "registry", "--oidc-jwks-url", url];
+    let log = Guarded::start(&oidc).registry.process.stderr();
+    let logged = log.split_once("reason=\"").and_then(|(_, rest)| rest.split_once('"'));
+    let (reason, _) = logged.unwrap_or_else(|| panic!("no reason in {log}"));
+    insta::assert_snapshot!(reason, @"http://127.0.0.1:1/jwks: Connection refused (os error 111)");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unknown_key_ids_do_not_flood_key_endpoint() {
     let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");

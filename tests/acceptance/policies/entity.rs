@@ -291,6 +291,29 @@ fn rollback_registers_old_content_as_next_version() {
 }
 
 #[test]
+fn revert_of_replacing_policy_version_is_rejected() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    applied(&registry, &charges("1.0.0", 5));
+    applied(&registry, &charges("1.1.0", 7));
+    let refused = registry.ctl(&["revert", "3", "--yes"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    insta::assert_snapshot!(refused.stderr, @r"
+    error: revision 3 cannot be reverted:
+      policy/limit@1.1.0 replaced version 1.0.0, which is never in force again, so that the revert would turn the policy off; register its content again with `registryctl policy rollback limit 1.0.0`
+    ");
+    registry.run(&["policy", "rollback", "limit", "1.0.0", "--yes"]);
+    registry.run(&["revert", "3", "--yes"]);
+    assert_eq!(registry.json(&["get", "policy/limit@1.1.1"])["inForce"], true);
+    // The first version replaced nothing.
+    registry.run(&["retire", "policy/limit@1.1.1", "--yes"]);
+    registry.run(&["revert", "2", "--yes"]);
+    let shown = registry.run(&["get", "policy/limit@1.0.0"]);
+    let line = shown.lines().find(|line| line.starts_with("in ")).expect("a line");
+    insta::assert_snapshot!(line, @"in force    no, the policy is off, because 1.1.1 is retired");
+}
+
+#[test]
 fn retirement_of_the_highest_version_turns_it_off() {
     let registry = Registry::start();
     applied(&registry, &bank());

@@ -151,7 +151,12 @@ fn governor_registers_policies_only() {
     let shown = guarded.registry.ctl(&["whoami", "--token", &approver]).stdout;
     insta::assert_snapshot!(
         shown.lines().find(|line| line.starts_with("rights")).expect("rights"),
-        @"rights     read the catalog and the history"
+        @"rights     read the catalog and the history, and decide about calls that need its approval"
+    );
+    let shown = guarded.registry.ctl(&["whoami", "--token", &governor]).stdout;
+    insta::assert_snapshot!(
+        shown.lines().find(|line| line.starts_with("rights")).expect("rights"),
+        @"rights     read the catalog and the history, register and retire policies about names of any team, change budgets, read usage, list gateways, and see and cancel all approvals"
     );
     let publisher = guarded.token("ann", "bank", "publisher");
     assert_eq!(run(&guarded, &publisher, &["whoami"]).json()["writes"], "entities");

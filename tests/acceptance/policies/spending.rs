@@ -84,7 +84,7 @@ fn price_for_some_callers_is_named_in_warning() {
     assert_eq!(found.as_array().map(Vec::len), Some(1), "{found}");
     insta::assert_snapshot!(
         found[0]["message"].as_str().expect("a message"),
-        @"the budget `b` selects 1 tools or skills with a price for some callers only, such as tool/pay@1.0.0; calls of other callers are denied"
+        @"the budget `b` selects tool/pay@1.0.0 with a price for some callers only; calls of other callers are denied"
     );
 }
 

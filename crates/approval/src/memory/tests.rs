@@ -197,6 +197,40 @@ fn uncertain_outcome_is_not_repeated_by_grant() {
     assert_eq!((other.state, other.uncertain), (State::Approved, None));
 }
 
+/// Consumes an approved call, and reports its outcome.
+fn run(store: &mut MemoryApprovals, request: &Request, outcome: Outcome, now: Timestamp) {
+    store.consume(GATEWAY, &claim(request, 0, 1), now).unwrap();
+    store.settle(GATEWAY, &settlement(request, 1, outcome), now).unwrap();
+}
+
+#[test]
+fn unknown_outcome_outlives_later_calls() {
+    let mut store = granted();
+    let lost = reopen(&mut store, 2, binding("b", standing()), at(1));
+    run(&mut store, &lost, Outcome::Unknown, at(1));
+    for number in 3..303 {
+        let next = reopen(&mut store, number, binding(&number.to_string(), standing()), at(2));
+        run(&mut store, &next, Outcome::Succeeded, at(2));
+    }
+    assert_eq!(store.requests().count(), STORED_PER_CALLER);
+    let again = reopen(&mut store, 303, binding("b", standing()), at(3));
+    assert_eq!((again.state, again.uncertain), (State::Pending, Some(lost.id)));
+}
+
+#[test]
+fn unknown_outcomes_of_one_caller_are_bounded() {
+    let mut store = granted();
+    let count = STORED_PER_CALLER as u128;
+    for number in 2..=count {
+        let next = reopen(&mut store, number, binding(&number.to_string(), standing()), at(1));
+        run(&mut store, &next, Outcome::Unknown, at(1));
+    }
+    let next = wanted(count + 1, binding("next", standing()));
+    assert_eq!(store.open(next.clone(), at(2)), Err(OpenError::TooManyStored));
+    store.advance(hours(721));
+    assert!(store.open(next, hours(721)).is_ok());
+}
+
 #[test]
 fn changed_policies_end_requests_and_grants() {
     let mut store = granted();

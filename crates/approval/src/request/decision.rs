@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use registry_core::{Timestamp, entity::policy::Approver};
+use registry_core::{Timestamp, commit::invalid_message_char, entity::policy::Approver};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -164,7 +164,10 @@ pub enum DecideError {
     #[error("the policy demands different people; approve the request separately")]
     Sensitive,
     /// A denial needs a reason.
-    #[error("a denial needs a reason of 1 to {TEXT_BYTES} bytes, which the caller receives")]
+    #[error(
+        "a denial needs a reason of 1 to {TEXT_BYTES} bytes without control characters, which the \
+         caller receives"
+    )]
     Reason,
     /// A demanding policy permits no standing grant.
     #[error("a policy permits no standing grant; approve this call only")]
@@ -304,7 +307,8 @@ impl Request {
         if policies.is_empty() {
             return Err(refusal);
         }
-        if reason.trim().is_empty() || reason.len() > TEXT_BYTES {
+        let is_unfit = reason.trim().is_empty() || invalid_message_char(reason).is_some();
+        if is_unfit || reason.len() > TEXT_BYTES {
             return Err(DecideError::Reason);
         }
         Ok(policies)

@@ -70,11 +70,17 @@ pub enum OpenError {
         "the caller has {OPEN_PER_CALLER} open approval requests; use, cancel or await one of them"
     )]
     TooManyOpen,
-    /// The caller has too many calls in progress.
-    #[error("the caller has {STORED_PER_CALLER} approved calls in progress; retry after one ends")]
+    /// The caller has too many requests that make no room.
+    #[error(
+        "the caller has {STORED_PER_CALLER} approval requests that are open, in progress, denied \
+         today or have an unknown outcome; retry after one ends, or 30 days after an unknown outcome"
+    )]
     TooManyStored,
     /// The store is full.
-    #[error("the store has {STORED} approval requests that are open or in progress; retry later")]
+    #[error(
+        "the store has {STORED} approval requests that are open, in progress, denied today or have \
+         an unknown outcome; retry later"
+    )]
     Full,
 }
 
@@ -194,8 +200,13 @@ impl Request {
         self.makes_room_at().is_some_and(|start| start <= now)
     }
 
-    /// The time when it starts to make room. Denials stay until their cool-down ends.
+    /// The time when it starts to make room. Denials stay until their cool-down ends. Calls with an
+    /// unknown outcome stay until their deletion: a grant must not repeat them.
     pub fn makes_room_at(&self) -> Option<Timestamp> {
-        if self.state == State::Denied { Some(self.cool_down_end()) } else { self.ended_at() }
+        match self.state {
+            State::Denied => Some(self.cool_down_end()),
+            State::Unknown => None,
+            _ => self.ended_at(),
+        }
     }
 }

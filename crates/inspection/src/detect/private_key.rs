@@ -12,12 +12,15 @@ pub(crate) static PRIVATE_KEY: Detector = Detector::new(
 );
 
 /// Maximum bytes of a key.
-const MAX_BYTES: usize = 32 << 10;
+pub(crate) const MAX_BYTES: usize = 32 << 10;
 const LABEL_BYTES: usize = 40;
 const BEGIN: &str = "-----BEGIN ";
 const DASHES: &str = "-----";
 /// A key has a line of at least this many base64 characters; most have 64.
 const LINE_CHARACTERS: usize = 40;
+/// Maximum bytes before the first line and between two lines of a key that is incomplete: header fields,
+/// and prefixes as in logs.
+const GAP_BYTES: usize = 512;
 
 pub(crate) fn find(scan: &mut Scan<'_>, start: usize, end: usize) {
     let text = scan.text;
@@ -40,8 +43,18 @@ pub(crate) fn find(scan: &mut Scan<'_>, start: usize, end: usize) {
 pub(crate) fn open_start(text: &str) -> Option<usize> {
     let start = text.rfind(BEGIN)?;
     let (label, body) = text[start + BEGIN.len()..].split_once(DASHES)?;
-    let is_open = label.len() <= LABEL_BYTES && !body.contains(DASHES) && body.len() < MAX_BYTES;
+    let is_open = label.len() <= LABEL_BYTES
+        && !body.contains(DASHES)
+        && body.len() < MAX_BYTES
+        && bytes_after_lines(body) <= GAP_BYTES;
     (is_private(label) && is_open).then_some(start)
+}
+
+/// The bytes after the last line of a key. A sentence about keys has no line.
+fn bytes_after_lines(body: &str) -> usize {
+    let parts = body.as_bytes().rsplit(|byte| !is_content(*byte));
+    let after = parts.take_while(|part| part.len() < LINE_CHARACTERS);
+    after.map(|part| part.len() + 1).sum()
 }
 
 fn is_private(label: &str) -> bool {

@@ -140,12 +140,14 @@ fn budget_without_prices(
             ("with a price for some callers only", "calls of other callers", PRICE_FOR_ALL)
         }
     };
-    let message = format!(
-        "the budget `{}` selects {} tools or skills {which}, such as {first}; {calls} {}",
-        budget.name,
-        unpriced.len(),
-        outcome(denying.is_some()),
-    );
+    let (name, outcome) = (&budget.name, outcome(denying.is_some()));
+    let message = match unpriced.len() {
+        1 => format!("the budget `{name}` selects {first} {which}; {calls} {outcome}"),
+        count => format!(
+            "the budget `{name}` selects {count} tools or skills {which}, such as {first}; {calls} \
+             {outcome}"
+        ),
+    };
     let pointer = format!("/budgets/{position}");
     Some(Diagnostic::warning(Code::BudgetUnpriced, pointer, message).with_help(help))
 }

@@ -219,9 +219,17 @@ fn read_entity(
         }
         document => {
             found.extend(document.err().into_iter().flatten());
+            for unknown in found.iter_mut().filter(|one| is_state_member(&one.pointer)) {
+                let help = "write \"deprecated\": true or \"retired\": true for the lifecycle";
+                unknown.help = Some(help.to_owned());
+            }
             Err(found)
         }
     }
+}
+
+fn is_state_member(pointer: &str) -> bool {
+    pointer.strip_prefix('/').is_some_and(|member| STATE_MEMBERS.contains(&member))
 }
 
 /// An entity with the lifecycle members next to its own fields.
@@ -229,6 +237,9 @@ struct Written {
     document: Value,
     change: Option<LifecycleChange>,
 }
+
+/// Members for the state of an entity in files of other programs. No kind has them.
+pub const STATE_MEMBERS: [&str; 3] = ["lifecycle", "status", "state"];
 
 const LIFECYCLE: [&str; 6] =
     ["deprecated", "retired", "deprecationMessage", "replacement", "sunsetDate", "forceReason"];

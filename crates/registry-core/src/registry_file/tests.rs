@@ -73,6 +73,19 @@ fn v2_file_yields_changes_with_pointers() {
 }
 
 #[test]
+fn lifecycle_of_other_programs_names_members() {
+    let server = |member: &str| json!({ "name": member, "version": "1.0.0", "provides": [], member: "retired" });
+    let servers = ["lifecycle", "status", "state"].map(server);
+    let file = json!({ "schemaVersion": "2.0", "servers": servers });
+    let FileError { diagnostics } = RegistryFile::from_value(&file).unwrap_err();
+    insta::assert_snapshot!(lines(&diagnostics), @r#"
+    error[document-invalid] server/lifecycle@1.0.0 at "/servers/0/lifecycle": unknown field `lifecycle` (write "deprecated": true or "retired": true for the lifecycle)
+    error[document-invalid] server/status@1.0.0 at "/servers/1/status": unknown field `status` (write "deprecated": true or "retired": true for the lifecycle)
+    error[document-invalid] server/state@1.0.0 at "/servers/2/state": unknown field `state` (write "deprecated": true or "retired": true for the lifecycle)
+    "#);
+}
+
+#[test]
 fn parse_reports_all_problems_of_file() {
     let file = json!({
         "schemaVersion": "2.0",

@@ -1,5 +1,6 @@
 //! `document-invalid`: an annotation of a tool has a type that MCP does not allow, or is probably
-//! misspelled (warning).
+//! misspelled (warning). `annotation-doubtful`: the name of a tool says that it destroys or moves
+//! something, and its annotations deny it (warning).
 //!
 //! Clients that check types reject a whole list because of one such tool.
 
@@ -11,13 +12,37 @@ use crate::{
     diagnostic::{Code, Diagnostic},
     entity::{
         Entity,
-        tool::{ANNOTATIONS, expected_annotation_type},
+        tool::{ANNOTATIONS, Tool, expected_annotation_type},
     },
     suggest::closest,
 };
 
+/// The character between the words of a name.
+const SEPARATOR: char = '_';
+/// Verbs of tools that destroy or move something.
+const HARMFUL: [&str; 12] = [
+    "delete",
+    "destroy",
+    "drop",
+    "erase",
+    "pay",
+    "purge",
+    "remove",
+    "send",
+    "transfer",
+    "truncate",
+    "uninstall",
+    "wipe",
+];
+/// Verbs of tools that read, such as `get_transfer`.
+const READING: [&str; 9] =
+    ["check", "count", "describe", "find", "get", "list", "read", "search", "show"];
+
 pub(super) fn check(new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let Entity::Tool(tool) = new.entity() else { return };
+    if let Some(doubtful) = doubtful(tool, new.key().name.as_str()) {
+        new.report(found, doubtful);
+    }
     for (name, value) in tool.annotations.iter().flatten() {
         let at = pointer_join("/annotations", name);
         if let Some(expected) = expected_annotation_type(name, value) {
@@ -32,6 +57,40 @@ pub(super) fn check(new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
             new.report(found, unknown.with_help(format!("did you mean `{meant}`?")));
         }
     }
+}
+
+/// The warning about a name that contradicts the annotations.
+fn doubtful(tool: &Tool, name: &str) -> Option<Diagnostic> {
+    let annotations = tool.annotations.as_ref()?;
+    let denials = [("readOnlyHint", true), ("destructiveHint", false)];
+    let says = |(hint, value): &(&str, bool)| {
+        annotations.get(*hint).is_some_and(|found| found.as_bool() == Some(*value))
+    };
+    let (hint, value) = denials.into_iter().find(says)?;
+    let words = words(name);
+    let mut split = words.split(SEPARATOR);
+    if split.clone().any(|word| READING.contains(&word)) {
+        return None;
+    }
+    let verb = split.find(|word| HARMFUL.contains(word))?;
+    let message = format!("the name `{name}` has the word `{verb}`, but `{hint}` is {value}");
+    let doubtful =
+        Diagnostic::warning(Code::AnnotationDoubtful, pointer_join("/annotations", hint), message);
+    let help = "correct the annotation if the tool destroys or moves something: approvals of \
+                destructive calls rely on it";
+    Some(doubtful.with_help(help))
+}
+
+/// The words of a name in `snake_case`, `kebab-case` or `camelCase`, in lower case with separators.
+fn words(name: &str) -> String {
+    let mut words = String::with_capacity(2 * name.len());
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && words.ends_with(|last: char| last.is_ascii_lowercase()) {
+            words.push(SEPARATOR);
+        }
+        words.push(if c.is_ascii_alphanumeric() { c } else { SEPARATOR });
+    }
+    words.to_ascii_lowercase()
 }
 
 #[cfg(test)]
@@ -71,5 +130,38 @@ mod tests {
             @"warning[document-invalid] tool/t@1.0.0 at \"/annotations/readonlyHint\": MCP does \
               not define the annotation `readonlyHint` (did you mean `readOnlyHint`?)"
         );
+    }
+
+    fn doubtful(name: &str, annotations: &Value) -> String {
+        let tool = with(&source_tool(name, "s"), json!({ "annotations": annotations }));
+        found_of(Code::AnnotationDoubtful, &[], &[tool])
+    }
+
+    #[test]
+    fn harmful_name_with_harmless_annotation_gets_warning() {
+        let reads = json!({ "readOnlyHint": true });
+        insta::assert_snapshot!(
+            doubtful("delete_account", &reads),
+            @"warning[annotation-doubtful] tool/delete_account@1.0.0 at \
+              \"/annotations/readOnlyHint\": the name `delete_account` has the word `delete`, but \
+              `readOnlyHint` is true (correct the annotation if the tool destroys or moves \
+              something: approvals of destructive calls rely on it)"
+        );
+        let adds = json!({ "readOnlyHint": false, "destructiveHint": false });
+        for name in ["transfer_funds", "mail-send", "accountPurge", "db.dropTable"] {
+            let found = doubtful(name, &adds);
+            assert!(found.contains("/annotations/destructiveHint"), "{name}: {found}");
+        }
+    }
+
+    #[test]
+    fn other_names_and_annotations_get_no_warning() {
+        let reads = json!({ "readOnlyHint": true });
+        for name in ["payment_status", "dropdown", "sender", "get_transfer", "listRemove"] {
+            assert_eq!(doubtful(name, &reads), "", "{name}");
+        }
+        for annotations in [json!({ "destructiveHint": true }), json!({ "openWorldHint": false })] {
+            assert_eq!(doubtful("delete_account", &annotations), "", "{annotations}");
+        }
     }
 }

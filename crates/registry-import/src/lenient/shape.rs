@@ -1,6 +1,6 @@
 //! The shape of an entry: its name, its version, and its fields under their current names.
 
-use registry_core::{kind::Kind, suggest::closest};
+use registry_core::{kind::Kind, registry_file::STATE_MEMBERS, suggest::closest};
 use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};
 
@@ -128,12 +128,15 @@ impl Entry {
     }
 
     /// Moves unknown members into `metadata`. A likely typo of a field stays, so that registration
-    /// rejects it: a tool whose `inputschema` was moved would have no input schema.
+    /// rejects it: a tool whose `inputschema` was moved would have no input schema. A state stays too: a
+    /// retired tool would become active.
     fn move_surplus(&mut self, kind: Kind, repairs: &mut Repairs) {
         let known: Vec<&str> =
             [&["name", "version", "description"][..], &OWN, fields(kind)].concat();
         let is_surplus = |name: &&String| {
-            !known.contains(&name.as_str()) && closest(name, known.iter().copied()).is_none()
+            !known.contains(&name.as_str())
+                && !STATE_MEMBERS.contains(&name.as_str())
+                && closest(name, known.iter().copied()).is_none()
         };
         let surplus: Vec<_> = self.map.keys().filter(is_surplus).cloned().collect();
         let mut metadata = match self.map.remove("metadata") {

@@ -42,6 +42,15 @@ fn valid_file_is_unchanged() {
 }
 
 #[test]
+fn state_of_other_programs_needs_review() {
+    let found = import_registry_file(&json!({
+        "schemaVersion": "2.0",
+        "servers": [{ "name": "s", "version": "1.0.0", "provides": [], "lifecycle": "retired" }],
+    }));
+    insta::assert_snapshot!(lines(&found).join("\n"), @r#"Person /servers/0/lifecycle: unknown field `lifecycle`; write "deprecated": true or "retired": true for the lifecycle"#);
+}
+
+#[test]
 fn words_of_hints_become_booleans() {
     let annotations = json!({ "title": "no", "readOnlyHint": "Yes", "openWorldHint": "false" });
     let found = import_registry_file(&json!({

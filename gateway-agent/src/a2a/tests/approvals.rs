@@ -1,10 +1,11 @@
 //! Messages that need the approval of a person.
 
+use a2a::Version;
 use approval::{Choice, RequestId, State};
 use gateway_policy::{AuthMethod, CallerIdentity, CredentialOrigin, VerifiedCredential};
 use serde_json::{Value, json};
 
-use super::harness::{A2aBench, events, message};
+use super::harness::{A2aBench, events, message, rpc};
 use crate::{pipeline, testing::policy};
 
 const WAITING: &str = "TASK_STATE_AUTH_REQUIRED";
@@ -93,6 +94,47 @@ async fn approved_message_stays_in_its_context() {
     assert_ne!(other["id"], waiting["id"]);
     assert_eq!(sent(&bench), before);
     assert_eq!(requests(&bench).await.len(), 2);
+}
+
+/// Members of the configuration and extensions reach the agent, so that approvers must see them.
+#[tokio::test]
+async fn approved_message_keeps_its_configuration_and_extensions() {
+    let bench = bench().await;
+    let waiting = send(&bench, None).await;
+    decide(&bench, Choice::Approve { standing: None }).await;
+    let before = sent(&bench);
+    let mut instructed = message("go");
+    instructed["configuration"] = json!({ "returnImmediately": true, "instructions": "all" });
+    let instructed = rpc(Version::V1, "a", ("SendMessage", instructed));
+    let mut extended = rpc(Version::V1, "a", ("SendMessage", message("go")));
+    extended.headers_mut().insert("a2a-extensions", "urn:example:other".parse().unwrap());
+    for other in [instructed, extended] {
+        let other = bench.got(other).await.result()["task"].clone();
+        assert_eq!(other["status"]["state"], WAITING, "{other}");
+        assert_ne!(other["id"], waiting["id"]);
+    }
+    assert_eq!(sent(&bench), before);
+    let listed = bench.bench.approvals.list().await.into_iter();
+    let previews: String = listed.filter_map(|(request, _)| request.preview).collect();
+    for shown in [r#""instructions":"all""#, r#""extensions":["urn:example:other"]"#] {
+        assert!(previews.contains(shown), "{previews}");
+    }
+    send(&bench, Some(&waiting)).await;
+    assert!(sent(&bench) > before, "the approved message is sent");
+}
+
+#[tokio::test]
+async fn approved_message_has_no_baggage() {
+    let bench = bench().await;
+    let waiting = send(&bench, None).await;
+    decide(&bench, Choice::Approve { standing: None }).await;
+    let before = sent(&bench);
+    let mut repeated = rpc(Version::V1, "a", ("SendMessage", message("go")));
+    repeated.headers_mut().insert("baggage", "amount=9".parse().unwrap());
+    let task = bench.got(repeated).await.result()["task"].clone();
+    assert_ne!(task["id"], waiting["id"], "{task}");
+    assert!(sent(&bench) > before);
+    assert!(bench.agent.all_seen().iter().all(|seen| !seen.headers.contains_key("baggage")));
 }
 
 #[tokio::test]

@@ -7,10 +7,16 @@ use axum::body::Body;
 use http::Method;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use tokio::{task::yield_now, time::timeout};
+use tokio::{
+    task::yield_now,
+    time::{Instant, pause, timeout},
+};
 
 use super::harness::{A2aBench, OWN_TASK, events, message, old_message, request, rpc};
-use crate::mcp::tests::relayed::acceptable;
+use crate::{
+    mcp::tests::relayed::acceptable,
+    testing::{Registered, policy},
+};
 
 pub(super) fn payloads(events: &[Value]) -> Vec<&str> {
     let name = |event: &Value| match event {
@@ -83,6 +89,34 @@ async fn streams_are_limited_per_caller_and_freed() {
         }
     };
     assert_eq!(timeout(Duration::from_secs(10), freed).await.unwrap(), 3);
+}
+
+fn inspects() -> Registered {
+    policy("inspect", json!({ "inspection": { "results": { "financial": "redact" } } }))
+}
+
+#[tokio::test]
+async fn broken_stream_drops_text_that_waits() {
+    let got = async |bench: A2aBench| {
+        let got = bench.rpc("a", "SendStreamingMessage", message("long")).await;
+        events(&got).into_iter().map(|event| event["result"].clone()).collect::<Vec<_>>()
+    };
+    let inspected = got(A2aBench::start([inspects()]).await).await;
+    assert_eq!(payloads(&inspected), ["task", "other"], "{inspected:?}");
+    let sent = got(A2aBench::start([]).await).await;
+    assert_eq!(payloads(&sent), ["task", "artifact", "other"], "{sent:?}");
+}
+
+#[tokio::test]
+async fn text_waits_two_seconds_for_the_next_event() {
+    let bench = A2aBench::start([inspects()]).await;
+    let (first, mut rest) = endless(&bench).await;
+    assert!(first.contains("TASK_STATE_WORKING"));
+    pause();
+    let start = Instant::now();
+    let frame = rest.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(String::from_utf8_lossy(&frame).contains("artifactUpdate"), "{frame:?}");
+    assert!((1..3).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
 }
 
 #[tokio::test]

@@ -267,11 +267,11 @@ fn is_of(served: &ServedTool, agent: &Name) -> bool {
     if served.composed().is_some() {
         return agent.as_str() == GATEWAY;
     }
-    let Some(server) = served.server().filter(|server| server.kind == Kind::Server) else {
+    let Some(provider) = served.server().filter(|key| key.kind == Kind::Server) else {
         return false;
     };
     let rest = served.name().as_str().strip_prefix(agent.as_str());
-    server.name == *agent || rest.is_some_and(|rest| rest.starts_with('.'))
+    provider.name == *agent || rest.is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// The media types that a skill accepts.

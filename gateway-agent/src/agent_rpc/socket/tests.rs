@@ -84,7 +84,7 @@ impl World {
                 publish.send_replace(catalog(revision, all));
             }
         });
-        let surface = AgentRpc { gateway: bench.handle.clone(), pace };
+        let surface = AgentRpc { pace, ..AgentRpc::new(bench.handle.clone()) };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, surface.router()).await });

@@ -126,7 +126,7 @@ async fn approved_call_has_no_unseen_parameters() {
     let bench = bench([demanding(json!({}))]).await;
     approve(&bench, "a", "pay", json!({})).await;
     let params = json!({ "name": "pay", "arguments": {}, "extra": 1, "requestState": "s",
-        "inputResponses": {}, "_meta": { "com.example/amount": 9 } });
+        "inputResponses": {}, "_meta": { "com.example/amount": 9, "baggage": "amount=9" } });
     let result = bench.modern("a", "tools/call", params).await.result();
     assert_ne!(result["isError"], true, "{result}");
     let sent = bench.calls()[0].body["params"].clone();
@@ -134,7 +134,10 @@ async fn approved_call_has_no_unseen_parameters() {
     for name in ["extra", "requestState", "inputResponses"] {
         assert_eq!(sent.get(name), None, "{sent}");
     }
-    assert_eq!(sent["_meta"].get("com.example/amount"), None, "{sent}");
+    for name in ["com.example/amount", "baggage"] {
+        assert_eq!(sent["_meta"].get(name), None, "{sent}");
+    }
+    assert!(!bench.calls()[0].headers.contains_key("baggage"));
 }
 
 #[tokio::test]

@@ -3,7 +3,8 @@
 //! address.
 //!
 //! Whole events wait, as the agent sent them. The texts of one artifact are inspected as one text. An
-//! event is sent when further text cannot change the findings in its texts.
+//! event is sent when further text cannot change the findings in its texts, or when further text is late
+//! and no incomplete value is at the end.
 
 use std::{
     collections::VecDeque,
@@ -15,16 +16,20 @@ use std::{
 use a2a::{TaskState, hidden::Hidden, model::Event};
 use gateway_protocol::content;
 use gateway_upstream::AgentEvent;
+use inspection::{MAX_OPEN_BYTES, settled_bytes};
 use serde_json::Value;
 
-use crate::inspection::{Inspected, Inspection, OpenText, SettledText};
+use crate::inspection::{CheckedText, Inspected, Inspection, OpenText, TextEnd};
 
-/// The end of a sent text that is the context of the next one, in bytes.
-const CONTEXT_BYTES: usize = 256;
+/// The end of a sent text that can have the beginning of an address, in bytes.
+const ADDRESS_BYTES: usize = 256;
+/// Maximum contexts of a stream, in bytes. Most have 256 bytes; the beginnings of private keys and of
+/// runs without spaces are longer.
+const CONTEXTS_BYTES: usize = 512 << 10;
 /// Maximum text of events that are joined, in bytes.
 const JOINED_BYTES: usize = 64;
-/// Maximum memory of the events of a stream that wait behind the first ones of their artifacts, in
-/// bytes. With more, all events are sent.
+/// Maximum memory of the events of a stream that wait, in bytes, except for the first one of the newest
+/// artifact. With more, those of the oldest artifacts are sent.
 const WAITING_BYTES: usize = 2 << 20;
 /// Maximum artifacts of a stream whose texts are kept.
 const MAX_ARTIFACTS: usize = 64;
@@ -35,6 +40,15 @@ const PARTS: &str = "/artifactUpdate/artifact/parts";
 pub(super) struct Tail {
     /// The latest one is the last.
     runs: Vec<TextRun>,
+}
+
+/// The next input of a stream.
+#[derive(Debug)]
+pub(super) enum StreamInput {
+    Event(AgentEvent),
+    /// The next event is late.
+    Timeout,
+    End,
 }
 
 /// The checks of texts. Without an inspection, only addresses are replaced.
@@ -74,6 +88,8 @@ pub(super) struct WaitingEvent {
     bytes: usize,
     /// The length of its texts.
     length: usize,
+    /// The end of its texts in the run, or of those before it.
+    end: usize,
     /// The parts whose texts wait, with their ends in the run.
     ends: Vec<(usize, usize)>,
     /// The parts with checked texts.
@@ -86,140 +102,175 @@ impl Tail {
         self.runs.iter().map(|run| run.text.len()).sum()
     }
 
-    /// Adds an event, or the end of the stream. Returns the events to send.
-    pub(super) fn add(&mut self, event: Option<AgentEvent>, checks: TextChecks<'_>) -> Released {
+    /// Whether an event waits.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.runs.iter().any(|run| !run.waiting.is_empty())
+    }
+
+    /// Adds an input. Returns the events to send.
+    pub(super) fn add(&mut self, input: StreamInput, checks: TextChecks<'_>) -> Released {
         let mut released = Released::default();
-        let Some(event) = event else {
-            self.release_all(checks, &mut released);
-            return released;
-        };
-        if event.event.get("artifactUpdate").is_some_and(Value::is_object) {
-            self.add_artifact(event, checks, &mut released);
-            return released;
+        match input {
+            StreamInput::Event(event) => self.add_event(event, checks, &mut released),
+            StreamInput::Timeout => self.release_all(TextEnd::Late, checks, &mut released),
+            StreamInput::End => self.release_all(TextEnd::Final, checks, &mut released),
         }
-        if !overtakes(&event.event) {
-            self.release_all(checks, &mut released);
-            self.remember_task(&event.event);
-        }
-        released.events.push(WaitingEvent::new(event));
         released
     }
 
+    fn add_event(&mut self, event: AgentEvent, checks: TextChecks<'_>, released: &mut Released) {
+        if event.event.get("artifactUpdate").is_some_and(Value::is_object) {
+            self.add_artifact(event, checks, released);
+            return;
+        }
+        if !overtakes(&event.event) {
+            self.release_all(TextEnd::Final, checks, released);
+            self.remember_task(&event.event, checks);
+            self.forget_oldest(checks, released);
+        }
+        released.events.push(WaitingEvent::new(event));
+    }
+
     fn add_artifact(&mut self, event: AgentEvent, checks: TextChecks<'_>, released: &mut Released) {
-        let appends = event.event.pointer("/artifactUpdate/append") == Some(&Value::Bool(true));
-        let artifact = hash_of(&event.event["artifactUpdate"]["artifact"]);
-        let parts = event.event.pointer(PARTS).and_then(Value::as_array);
-        let parts = parts.map(Vec::as_slice).unwrap_or_default();
-        let (count, is_text) = (parts.len(), |part: &&Value| text_of(part).is_some());
-        let first = parts.iter().take_while(is_text).count();
-        let last = parts.iter().rev().take_while(is_text).count();
+        let update = &event.event["artifactUpdate"];
+        let appends = update.get("append") == Some(&Value::Bool(true));
+        let is_last = update.get("lastChunk") == Some(&Value::Bool(true));
+        let artifact = hash_of(&update["artifact"]);
+        let parts = update["artifact"]["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let count = parts.len();
+        let first_end = parts.iter().position(ends_text);
+        let begin = parts.iter().rposition(ends_text).map_or(0, |last_end| last_end + 1);
         let known = self.runs.iter().position(|run| run.artifact == artifact);
         let known = known.map(|known| self.runs.remove(known));
-        let mut run = known.unwrap_or_else(|| TextRun { artifact, ..TextRun::default() });
-        // An artifact with a last chunk waits for the next artifact.
-        for run in self.runs.iter_mut().filter(|run| run.has_ended()) {
-            run.release(true, checks, released);
+        let mut run = known.unwrap_or_else(|| TextRun::of(artifact));
+        let mut event = WaitingEvent::new(event);
+        if !appends || first_end.is_some() {
+            // The event ends the known text, and its last parts begin another one.
+            run.push(event, 0..first_end.filter(|_| appends).unwrap_or_default());
+            let mut ended = run.release(TextEnd::Final, checks, &mut released.found);
+            let Some(last) = ended.pop() else { return };
+            released.events.extend(ended);
+            (event, run) = (last, TextRun::of(artifact));
         }
-        let mut waiting = WaitingEvent::new(event);
-        if appends && first == count && count > 0 {
-            run.add(waiting, 0..count);
-        } else {
-            if appends && first > 0 {
-                run.add(waiting, 0..first);
-                run.release(true, checks, released);
-                // Its last texts begin another run.
-                let Some(added) = released.events.pop() else { return };
-                waiting = added;
-            } else {
-                run.release(true, checks, released);
-            }
-            run = TextRun { artifact, ..TextRun::default() };
-            if last > 0 {
-                run.add(waiting, count - last..count);
-            } else {
-                released.events.push(waiting);
-            }
-        }
-        run.release(false, checks, released);
+        run.push(event, begin..count);
+        run.join_last();
+        let end = if is_last { TextEnd::Final } else { TextEnd::Open };
+        released.events.extend(run.release(end, checks, &mut released.found));
         self.runs.push(run);
-        if self.runs.len() > MAX_ARTIFACTS {
-            self.runs.remove(0).release(true, checks, released);
-        }
-        let behind = self.runs.iter().flat_map(|run| run.waiting.iter().skip(1));
-        if behind.map(|waiting| waiting.bytes).sum::<usize>() > WAITING_BYTES {
-            self.release_all(checks, released);
+        self.forget_oldest(checks, released);
+        self.release_oldest(checks, released);
+    }
+
+    /// Releases the oldest artifacts until the others have the allowed memory.
+    fn release_oldest(&mut self, checks: TextChecks<'_>, released: &mut Released) {
+        let bytes = |run: &TextRun| run.waiting.iter().map(|waiting| waiting.bytes).sum::<usize>();
+        let newest = self.runs.last().and_then(|run| run.waiting.front());
+        let newest = newest.map_or(0, |waiting| waiting.bytes);
+        let mut excess =
+            self.runs.iter().map(bytes).sum::<usize>().saturating_sub(newest + WAITING_BYTES);
+        for run in &mut self.runs {
+            if excess == 0 {
+                return;
+            }
+            excess = excess.saturating_sub(bytes(run));
+            released.events.extend(run.release(TextEnd::Final, checks, &mut released.found));
         }
     }
 
-    fn release_all(&mut self, checks: TextChecks<'_>, released: &mut Released) {
+    fn release_all(&mut self, end: TextEnd, checks: TextChecks<'_>, released: &mut Released) {
         for run in &mut self.runs {
-            run.release(true, checks, released);
+            released.events.extend(run.release(end, checks, &mut released.found));
+        }
+    }
+
+    /// Releases and forgets the artifacts above the limits.
+    fn forget_oldest(&mut self, checks: TextChecks<'_>, released: &mut Released) {
+        let contexts = |runs: &[TextRun]| runs.iter().map(|run| run.sent).sum::<usize>();
+        while self.runs.len() > MAX_ARTIFACTS || contexts(&self.runs) > CONTEXTS_BYTES {
+            let mut oldest = self.runs.remove(0);
+            released.events.extend(oldest.release(TextEnd::Final, checks, &mut released.found));
         }
     }
 
     /// Keeps the ends of the texts in a task. Nothing waits.
-    fn remember_task(&mut self, event: &Value) {
+    fn remember_task(&mut self, event: &Value, checks: TextChecks<'_>) {
         let artifacts = event.pointer("/task/artifacts").and_then(Value::as_array);
         let artifacts = artifacts.map(Vec::as_slice).unwrap_or_default();
         for artifact in &artifacts[artifacts.len().saturating_sub(MAX_ARTIFACTS)..] {
-            let mut text = String::new();
-            let parts = artifact.get("parts").and_then(Value::as_array);
-            for part in parts.into_iter().flatten().rev().map_while(text_of) {
-                text.insert_str(0, &part[context_start(part, part.len())..]);
-                if text.len() >= CONTEXT_BYTES {
-                    break;
-                }
-            }
+            let text = end_of_text(artifact);
             let (artifact, sent) = (hash_of(artifact), text.len());
             self.runs.retain(|run| run.artifact != artifact);
-            self.runs.push(TextRun { artifact, text, sent, ..TextRun::default() });
+            let mut run = TextRun { text, ..TextRun::of(artifact) };
+            run.keep_context(sent, checks);
+            self.runs.push(run);
         }
-        let excess = self.runs.len().saturating_sub(MAX_ARTIFACTS);
-        self.runs.drain(..excess);
     }
 }
 
 impl TextRun {
-    /// Adds the texts of adjacent parts of an event.
-    fn add(&mut self, mut waiting: WaitingEvent, parts: Range<usize>) {
-        waiting.length = 0;
+    fn of(artifact: u64) -> Self {
+        Self { artifact, ..Self::default() }
+    }
+
+    /// Adds an event with the texts of adjacent parts.
+    fn push(&mut self, mut event: WaitingEvent, parts: Range<usize>) {
+        let start = self.text.len();
         for part in parts {
-            let text = waiting.take_text(part);
-            waiting.length += text.len();
+            // The part has no text until `put_texts`.
+            let text = text_at(&mut event.event.event, part).filter(|text| text.is_string());
+            let Some(Value::String(text)) = text.map(Value::take) else { continue };
             self.text += &text;
-            waiting.ends.push((part, self.text.len()));
+            event.ends.push((part, self.text.len()));
         }
+        event.end = self.text.len();
+        event.length = event.end - start;
+        self.waiting.push_back(event);
+    }
+
+    /// Joins the last two events if they are short and the last one adds only a text.
+    fn join_last(&mut self) {
+        let Some(last) = self.waiting.pop_back() else { return };
         match self.waiting.back_mut() {
-            Some(last) if last.length + waiting.length <= JOINED_BYTES && last.has(&waiting) => {
-                last.join(&waiting);
+            Some(before) if before.length + last.length <= JOINED_BYTES && before.has(&last) => {
+                before.join(&last);
             }
-            _ => self.waiting.push_back(waiting),
+            _ => self.waiting.push_back(last),
         }
     }
 
-    /// Releases the events whose texts are final, or all of them.
-    fn release(&mut self, all: bool, checks: TextChecks<'_>, released: &mut Released) {
-        let is_checked = checks.inspection.is_some() && self.text.len() < self.next_check;
-        if self.waiting.is_empty() || is_checked && !all {
-            return;
+    /// Takes the events whose texts are final.
+    fn release(
+        &mut self,
+        end: TextEnd,
+        checks: TextChecks<'_>,
+        found: &mut Inspected,
+    ) -> Vec<WaitingEvent> {
+        // Events without a text wait only for the texts before them.
+        let mut checked = CheckedText { end: self.sent, changed: None };
+        let is_due = checks.inspection.is_none() || self.text.len() >= self.next_check;
+        let is_checked = !self.waiting.is_empty() && (is_due || end != TextEnd::Open);
+        if is_checked {
+            checked = self.check(end, checks, found).unwrap_or(checked);
         }
-        let open = self.hide(all, checks.hidden);
-        let settled = self.settled(all, open, checks, released);
-        if let Some(settled) = settled {
-            self.send(settled, released);
+        let events = self.take(checked, checks);
+        if self.waiting.is_empty() {
+            self.next_check = 0;
+        } else if is_checked {
+            self.next_check = self.text.len() + self.text.len() / 16;
         }
-        let is_empty = self.waiting.is_empty();
-        self.next_check = if is_empty { 0 } else { self.text.len() + self.text.len() / 16 };
+        events
     }
 
-    /// Moves the events with settled texts to the released ones.
-    fn send(&mut self, SettledText { end, changed }: SettledText, released: &mut Released) {
-        let is_final = |waiting: &&WaitingEvent| waiting.end() <= end;
-        let count = self.waiting.iter().take_while(is_final).count();
-        let first = released.events.len();
-        released.events.extend(self.waiting.drain(..count));
+    /// Takes the events with checked texts.
+    fn take(
+        &mut self,
+        CheckedText { end, changed }: CheckedText,
+        checks: TextChecks<'_>,
+    ) -> Vec<WaitingEvent> {
+        let count = self.waiting.iter().take_while(|waiting| waiting.end <= end).count();
+        let mut events: Vec<_> = self.waiting.drain(..count).collect();
         let mut at = self.sent;
-        for waiting in &mut released.events[first..] {
+        for waiting in &mut events {
             for (part, until) in mem::take(&mut waiting.ends) {
                 // The last text receives a changed one.
                 let kept = if changed.is_some() { "" } else { self.slice(at..until) };
@@ -227,45 +278,64 @@ impl TextRun {
                 at = at.max(until);
             }
         }
-        let last = released.events[first..].last_mut();
-        if let Some((_, last)) = last.and_then(|waiting| waiting.texts.last_mut()) {
-            *last += changed.as_deref().unwrap_or_else(|| self.slice(at..end));
+        if end > self.sent {
+            let texts = events.iter_mut().rev().find_map(|waiting| waiting.texts.last_mut());
+            if let Some((_, last)) = texts {
+                *last += changed.as_deref().unwrap_or_else(|| self.slice(at..end));
+            }
+            self.keep_context(end, checks);
         }
-        let start = context_start(&self.text, end);
-        self.text.drain(..start);
+        events
+    }
+
+    /// Keeps the end of the text up to a position, which is sent: the words around a value, and the
+    /// beginning of a value that further text can end.
+    fn keep_context(&mut self, end: usize, TextChecks { inspection, .. }: TextChecks<'_>) {
+        let sent = &self.text[..end];
+        let start = match inspection {
+            Some(_) => settled_bytes(sent, &[]),
+            None => sent.floor_char_boundary(end.saturating_sub(ADDRESS_BYTES)),
+        };
+        // Without the capacity of the sent text.
+        self.text = self.text.split_off(start);
         self.sent = end - start;
-        for (_, end) in self.waiting.iter_mut().flat_map(|waiting| &mut waiting.ends) {
-            *end -= start;
+        for at in self.waiting.iter_mut().flat_map(WaitingEvent::positions) {
+            // A changed value can include the first parts of an event that waits.
+            *at = at.saturating_sub(start);
         }
     }
 
-    /// Inspects the text up to the end of the last event that can be sent.
-    fn settled(
-        &self,
-        all: bool,
-        open: usize,
-        TextChecks { inspection, .. }: TextChecks<'_>,
-        released: &mut Released,
-    ) -> Option<SettledText> {
+    /// Replaces addresses, and inspects the text up to the end of the last event that can be sent.
+    /// `None`: no event can be sent.
+    fn check(
+        &mut self,
+        end: TextEnd,
+        TextChecks { hidden, inspection }: TextChecks<'_>,
+        found: &mut Inspected,
+    ) -> Option<CheckedText> {
+        let open = self.hide(end, hidden);
         let cut = |most: usize| {
-            let ends = self.waiting.iter().map(WaitingEvent::end);
-            ends.take_while(|end| *end <= most.min(open)).last()
+            let ends = self.waiting.iter().map(|waiting| waiting.end);
+            ends.take_while(|end| *end <= most.min(open)).last().filter(|end| *end > self.sent)
         };
         let Some(inspection) = inspection else {
-            return cut(self.text.len()).map(|end| SettledText { end, changed: None });
+            return cut(self.text.len()).map(|end| CheckedText { end, changed: None });
         };
-        let part = self.waiting.front().and_then(|waiting| waiting.ends.first());
+        let part = self.waiting.iter().flat_map(|waiting| &waiting.ends).next();
         let place = part.map(|(part, _)| format!("{PARTS}/{part}/text")).unwrap_or_default();
-        let open = OpenText { text: &self.text, sent: self.sent, is_whole: all };
-        let (settled, found) = inspection.settled(open, &place, cut);
-        released.found.merge(found);
-        settled
+        let (checked, inspected) =
+            inspection.open_text(OpenText { text: &self.text, sent: self.sent, end }, &place, cut);
+        found.merge(inspected);
+        checked
     }
 
     /// Replaces the addresses in the waiting text. Returns the start of its end that further text can
     /// make an address.
-    fn hide(&mut self, all: bool, hidden: &Hidden) -> usize {
-        let open = |text: &str| if all { text.len() } else { hidden.open_start(text) };
+    fn hide(&mut self, end: TextEnd, hidden: &Hidden) -> usize {
+        let open = |text: &str| match end {
+            TextEnd::Open | TextEnd::Late => hidden.open_start(text),
+            TextEnd::Final => text.len(),
+        };
         let most = open(&self.text);
         let with = hidden.replacement();
         for Range { start, end } in hidden.find(&self.text).into_iter().rev() {
@@ -274,7 +344,7 @@ impl TextRun {
             }
             let start = start.max(self.sent);
             self.text.replace_range(start..end, with);
-            for (_, at) in self.waiting.iter_mut().flat_map(|waiting| &mut waiting.ends) {
+            for at in self.waiting.iter_mut().flat_map(WaitingEvent::positions) {
                 if *at >= end {
                     *at = *at - (end - start) + with.len();
                 } else if *at > start {
@@ -283,12 +353,6 @@ impl TextRun {
             }
         }
         open(&self.text)
-    }
-
-    /// Whether the last event that waits has the last chunk.
-    fn has_ended(&self) -> bool {
-        let last = self.waiting.back().map(|last| &last.event.event["artifactUpdate"]["lastChunk"]);
-        last == Some(&Value::Bool(true))
     }
 
     /// Empty if the range ends before its start.
@@ -300,20 +364,12 @@ impl TextRun {
 impl WaitingEvent {
     fn new(event: AgentEvent) -> Self {
         let bytes = content::value_bytes(&event.event);
-        Self { event, bytes, length: 0, ends: Vec::new(), texts: Vec::new() }
+        Self { event, bytes, length: 0, end: 0, ends: Vec::new(), texts: Vec::new() }
     }
 
-    /// The end of its last text that waits.
-    fn end(&self) -> usize {
-        self.ends.last().map_or(0, |(_, end)| *end)
-    }
-
-    /// Takes the text of a part. The part has none until [`put_texts`].
-    fn take_text(&mut self, part: usize) -> String {
-        match text_at(&mut self.event.event, part).map(Value::take) {
-            Some(Value::String(text)) => text,
-            _ => String::new(),
-        }
+    /// The positions in the text of its run.
+    fn positions(&mut self) -> impl Iterator<Item = &mut usize> {
+        self.ends.iter_mut().map(|(_, end)| end).chain([&mut self.end])
     }
 
     /// The event without its checked texts.
@@ -329,7 +385,8 @@ impl WaitingEvent {
         let (Some(own_parts), Some([new_part])) = (own_parts, new_parts.map(Vec::as_slice)) else {
             return false;
         };
-        own_parts.last() == Some(new_part)
+        self.ends.last().is_some_and(|(part, _)| part + 1 == own_parts.len())
+            && own_parts.last() == Some(new_part)
             && contains(own, new, &["append", "lastChunk", "artifact"])
             && contains(&own["artifact"], &new["artifact"], &["parts"])
     }
@@ -338,8 +395,9 @@ impl WaitingEvent {
     fn join(&mut self, later: &Self) {
         self.length += later.length;
         self.bytes += later.length;
-        if let (Some((_, end)), Some((_, later))) = (self.ends.last_mut(), later.ends.last()) {
-            *end = *later;
+        self.end = later.end;
+        if let Some((_, end)) = self.ends.last_mut() {
+            *end = later.end;
         }
         let last_chunk = later.event.event.pointer("/artifactUpdate/lastChunk").cloned();
         if let Some(update) = self.event.event["artifactUpdate"].as_object_mut() {
@@ -380,13 +438,31 @@ fn text_of(part: &Value) -> Option<&str> {
     part.get("text")?.as_str()
 }
 
+/// Whether a part has data or a file, which end a text. A part without content is no gap.
+fn ends_text(part: &Value) -> bool {
+    let has = |name: &&str| part.get(name).is_some_and(|content| !content.is_null());
+    text_of(part).is_none() && ["data", "raw", "url"].iter().any(has)
+}
+
 fn text_at(event: &mut Value, part: usize) -> Option<&mut Value> {
     event.pointer_mut(PARTS)?.get_mut(part)?.get_mut("text")
 }
 
-/// The start of the context before a position.
-fn context_start(text: &str, at: usize) -> usize {
-    text.floor_char_boundary(at.saturating_sub(CONTEXT_BYTES))
+/// The end of the text of an artifact, as long as the beginning of a value can be.
+fn end_of_text(artifact: &Value) -> String {
+    let parts = artifact.get("parts").and_then(Value::as_array);
+    let (mut texts, mut missing) = (Vec::new(), MAX_OPEN_BYTES);
+    let parts = parts.into_iter().flatten().rev().take_while(|part| !ends_text(part));
+    for text in parts.filter_map(text_of) {
+        let start = text.ceil_char_boundary(text.len().saturating_sub(missing));
+        missing -= text.len() - start;
+        texts.push(&text[start..]);
+        if start > 0 {
+            break;
+        }
+    }
+    texts.reverse();
+    texts.concat()
 }
 
 fn hash_of(artifact: &Value) -> u64 {

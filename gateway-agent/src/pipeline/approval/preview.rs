@@ -1,9 +1,10 @@
 //! The digest of the arguments of a call, and their preview for approvers.
 
+use a2a::extensions::Extensions;
 use approval::ArgumentsKey;
 use gateway_protocol::jsonrpc::ObjectWriter;
 use registry_core::Digest;
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::{
     inspection::Inspections,
@@ -12,6 +13,9 @@ use crate::{
 
 /// Maximum length of a preview, in bytes. A registry adds its encryption.
 const PREVIEW_BYTES: usize = 48_000;
+
+/// The members of a message's configuration that select how its answer is delivered.
+const DELIVERY: [&str; 3] = ["returnImmediately", "blocking", "historyLength"];
 
 /// The pointer of the arguments in the data of a message.
 pub(super) const ARGUMENTS: &str = "/arguments";
@@ -60,12 +64,12 @@ pub(super) fn describe(
     Ok(ApprovedArguments { digest, preview, own })
 }
 
-/// The data of a message to an agent as JSON text: its arguments, and all other parameters except those
-/// that differ for each sending.
+/// The data of a message to an agent as JSON text: its arguments, its extensions, and all other
+/// parameters except those that differ for each sending.
 pub(super) fn of_message(
     arguments: Option<&RawValue>,
     rest: &RawValue,
-    continues: ContinuedIds<'_>,
+    (extensions, continues): (Option<&Extensions>, ContinuedIds<'_>),
 ) -> String {
     let mut rest: Value = serde_json::from_str(rest.get()).unwrap_or_default();
     if let Some(message) = rest.get_mut("message").and_then(Value::as_object_mut) {
@@ -73,12 +77,23 @@ pub(super) fn of_message(
             message.remove(id);
         }
     }
-    if let Some(rest) = rest.as_object_mut() {
-        rest.remove("configuration");
+    if let Some(configuration) = rest.get_mut("configuration").and_then(Value::as_object_mut) {
+        for name in DELIVERY {
+            configuration.remove(name);
+        }
+        if configuration.is_empty()
+            && let Some(rest) = rest.as_object_mut()
+        {
+            rest.remove("configuration");
+        }
     }
     let mut data = ObjectWriter::with_capacity(256);
     data.raw("arguments", arguments.map_or("null", RawValue::get))
         .raw("request", &rest.to_string());
+    let extensions: Vec<_> = extensions.into_iter().flat_map(Extensions::iter).collect();
+    if !extensions.is_empty() {
+        data.raw("extensions", &json!(extensions).to_string());
+    }
     let ContinuedIds { task, context, references } = continues;
     let references = references.map(Value::to_string);
     for (name, ids) in [("task", task), ("context", context), ("references", references.as_deref())]
@@ -100,8 +115,6 @@ fn selected(value: &Value, shown: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn described(given: &str, shown: &[&str]) -> Result<ApprovedArguments, String> {
@@ -130,6 +143,20 @@ mod tests {
         let digest = |given: &str| described(given, &[]).unwrap().digest;
         assert_eq!(digest(r#"{"a":1,"b":2}"#), digest(r#"{ "b": 2, "a": 1.0 }"#));
         assert_ne!(digest(r#"{"a":1}"#), digest(r#"{"a":"1"}"#));
+    }
+
+    #[test]
+    fn delivery_of_the_answer_is_no_part_of_a_message() {
+        let of = |params: Value| {
+            let rest = RawValue::from_string(params.to_string()).unwrap();
+            of_message(None, &rest, (None, ContinuedIds::default()))
+        };
+        let plain = of(json!({ "message": {} }));
+        let delivered = json!({ "returnImmediately": true, "historyLength": 2 });
+        assert_eq!(of(json!({ "message": {}, "configuration": delivered })), plain);
+        assert_eq!(of(json!({ "message": {}, "configuration": {} })), plain);
+        let other = json!({ "returnImmediately": true, "metadata": {} });
+        assert_ne!(of(json!({ "message": {}, "configuration": other })), plain);
     }
 
     #[test]

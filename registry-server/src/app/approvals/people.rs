@@ -132,7 +132,12 @@ impl Viewer {
     }
 
     fn sees(&self, request: &Request) -> bool {
-        self.is_governor || request.is_visible_to(&self.decider)
+        self.is_governor || self.sees_arguments(request)
+    }
+
+    /// Whether the person sees the arguments of a request.
+    pub fn sees_arguments(&self, request: &Request) -> bool {
+        request.is_visible_to(&self.decider)
     }
 
     fn sees_grant(&self, grant: &StandingGrant) -> bool {
@@ -177,7 +182,7 @@ impl Approvals {
     pub async fn show(&self, viewer: &Viewer, id: RequestId) -> Result<ApprovalDetail, Error> {
         let request = self.find(viewer, id).await?;
         let steps = self.store.approval_steps(id).await?;
-        let sealed = request.preview.as_deref().filter(|_| request.is_visible_to(&viewer.decider));
+        let sealed = request.preview.as_deref().filter(|_| viewer.sees_arguments(&request));
         let preview = sealed.and_then(|sealed| {
             let opened = self.previews.open(id, sealed);
             if opened.is_none() {

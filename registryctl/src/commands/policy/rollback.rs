@@ -1,4 +1,10 @@
 //! `policy rollback NAME VERSION`: registers the content of an earlier version as the next version.
+//!
+//! The new version has no `managedBy`: a managing source that does not contain it would retire it, and
+//! so turn the policy off.
+
+use registry_core::entity::MANAGED_BY;
+use serde_json::Value;
 
 use super::{Versions, registration};
 use crate::{
@@ -17,9 +23,9 @@ pub(super) async fn run(session: &Session, args: RollbackArgs) -> Result<(), Fai
         let message = format!("policy/{name}@{version} is in force; name an earlier version");
         return Err(Failure::Usage(message));
     }
-    let mut document = versions.content(&version).await?;
+    let mut document = unmanaged(versions.content(&version).await?);
     if let Some((current, false)) = versions.release() {
-        let held = versions.content(current).await?;
+        let held = unmanaged(versions.content(current).await?);
         document["version"] = held["version"].clone();
         if held == document {
             return Err(Failure::Usage(format!(
@@ -37,4 +43,16 @@ pub(super) async fn run(session: &Session, args: RollbackArgs) -> Result<(), Fai
     wanted.base_revision = wanted.base_revision.or(Some(revision));
     wanted.allow_policy_break = allow_policy_break;
     review::run(session, &client, &wanted, confirm).await
+}
+
+/// The document without its managing source.
+fn unmanaged(mut document: Value) -> Value {
+    let Some(members) = document.as_object_mut() else { return document };
+    if let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove(MANAGED_BY);
+        if metadata.is_empty() {
+            members.remove("metadata");
+        }
+    }
+    document
 }

@@ -10,15 +10,15 @@ use std::{
     time::Duration,
 };
 
-use registry_core::{Timestamp, entity::policy::Approval};
+use registry_core::{Digest, Timestamp, entity::policy::Approval};
 use registry_fixtures::random::Random;
 
 use crate::{
     Attempt, Binding, Choice, Claim, Current, Decider, GrantScope, MemoryApprovals, Outcome,
     Principal, Request, RequestId, Review, Settlement, SignIn, StandingWish, State,
-    limits::{COOL_DOWN, OPEN_PER_CALLER, USABLE_FOR},
+    limits::{COOL_DOWN, OPEN_PER_CALLER, STORED_PER_CALLER, USABLE_FOR},
     request::after,
-    testing::{ISSUER, account, at, binding, quorum, wanted},
+    testing::{ISSUER, account, at, binding, pending, quorum, wanted},
 };
 
 const RUNS: u64 = 1_000;
@@ -51,6 +51,8 @@ enum Defect {
     NoOwners,
     /// A denied call can be requested again at once.
     NoCoolDown,
+    /// Later requests displace calls with an unknown outcome.
+    DisplacedOutcomes,
 }
 
 /// An account with the human that uses it.
@@ -140,6 +142,8 @@ struct Witness {
 struct World {
     random: Random,
     defect: Defect,
+    /// Whether the caller makes more requests than the store keeps.
+    is_flooded: bool,
     rule: Approval,
     now: u64,
     store: MemoryApprovals,
@@ -156,6 +160,8 @@ struct World {
     witnesses: BTreeMap<RequestId, Witness>,
     /// The number of sends by request and round.
     sends: BTreeMap<(RequestId, u32), usize>,
+    /// The arguments of calls that the store knows to have an unknown outcome.
+    unknown: BTreeSet<Digest>,
     violation: Option<&'static str>,
 }
 
@@ -171,6 +177,7 @@ impl World {
         };
         Self {
             defect,
+            is_flooded: seed.is_multiple_of(10),
             rule,
             now: 0,
             store: MemoryApprovals::new(),
@@ -184,6 +191,7 @@ impl World {
             sealed: Vec::new(),
             witnesses: BTreeMap::new(),
             sends: BTreeMap::new(),
+            unknown: BTreeSet::new(),
             violation: None,
             random,
         }
@@ -212,6 +220,9 @@ impl World {
             40..42 => {
                 let now = self.time();
                 self.store.advance(now);
+                if self.is_flooded {
+                    self.flood();
+                }
                 self.write();
             }
             _ => self.deliver(),
@@ -220,6 +231,20 @@ impl World {
         if open.count() > OPEN_PER_CALLER {
             self.violation = Some("too many open requests");
         }
+    }
+
+    /// The caller makes many other calls. Messages that create requests do not survive that time.
+    fn flood(&mut self) {
+        let template = Request {
+            state: State::Succeeded,
+            changed_at: self.time(),
+            ..pending(self.rule.clone())
+        };
+        for _ in 0..STORED_PER_CALLER {
+            let id = RequestId::new(self.id());
+            self.store.requests.insert(id, Request { id, ..template.clone() });
+        }
+        self.network.retain(|message| !matches!(message.body, Body::Open(_)));
     }
 
     fn content(&mut self) -> Binding {
@@ -432,7 +457,10 @@ impl World {
             }
             Body::Settle(settlement) => {
                 // Errors are those of late and repeated messages.
-                self.store.settle(&gateway, settlement, now).ok();
+                let settled = self.store.settle(&gateway, settlement, now);
+                if settled.is_ok() && settlement.outcome == Outcome::Unknown {
+                    self.unknown.insert(call.content.arguments);
+                }
                 Answer::Settled
             }
         };
@@ -445,14 +473,23 @@ impl World {
         if self.defect == Defect::AccountsAsPeople {
             call.binding.caller.person = None;
         }
-        let key = call.binding.key();
+        if self.defect == Defect::DisplacedOutcomes {
+            self.store.requests.retain(|_, request| request.state != State::Unknown);
+        }
+        let (key, arguments) = (call.binding.key(), call.binding.arguments);
         let is_denied = self
             .store
             .requests()
             .any(|request| request.is_cooling_down(now) && request.key() == key);
         let before = now;
         let now = if self.defect == Defect::NoCoolDown { after(now, COOL_DOWN) } else { now };
-        let opened = self.store.open(call, now).ok().map(|recorded| recorded.value);
+        let recorded = self.store.open(call, now).ok();
+        let is_new = recorded.as_ref().is_some_and(|recorded| !recorded.transitions.is_empty());
+        let opened = recorded.map(|recorded| recorded.value);
+        let is_granted = opened.as_ref().is_some_and(|request| request.granted_by.is_some());
+        if is_new && is_granted && self.unknown.contains(&arguments) {
+            self.violation = Some("a grant approved a call that may have been executed");
+        }
         if is_denied && opened.as_ref().is_some_and(|request| request.state_at(before).is_open()) {
             self.violation = Some("a denied call was requested again");
         }
@@ -643,4 +680,9 @@ fn ignored_owners_are_noticed() {
 #[test]
 fn missing_cool_down_is_noticed() {
     assert_caught(Defect::NoCoolDown);
+}
+
+#[test]
+fn displaced_outcomes_are_noticed() {
+    assert_caught(Defect::DisplacedOutcomes);
 }

@@ -168,7 +168,9 @@ fn confirmation_accepts_only_the_caller() {
 fn denial_needs_reason_and_starts_cool_down() {
     let request = pending(four_eyes());
     let owner = Decider { team: Some("owners".into()), ..decider("bob") };
-    assert_eq!(decide(&request, &owner, &deny(" "), at(1)), Err(DecideError::Reason));
+    for unfit in [" ", "no\u{1b}[31m red"] {
+        assert_eq!(decide(&request, &owner, &deny(unfit), at(1)), Err(DecideError::Reason));
+    }
     let denied = decide(&request, &owner, &deny("wrong account"), at(1)).unwrap();
     assert_eq!(denied.state, State::Denied);
     assert!(denied.is_cooling_down(at(2)));

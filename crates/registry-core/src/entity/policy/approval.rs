@@ -58,7 +58,7 @@ pub enum ApprovalCondition {
     /// All.
     #[default]
     Always,
-    /// Calls that may change or delete data.
+    /// Calls that may perform destructive updates, or act in an open world.
     Destructive,
 }
 
@@ -96,6 +96,13 @@ impl Approval {
     /// Whether the caller confirms the call itself. A confirmation is not an approval by another person.
     pub fn is_confirmation(&self) -> bool {
         self.approvers.contains(&Approver::Caller)
+    }
+
+    /// Whether the operator of a gateway without a registry can decide: one approver without a team and
+    /// without a proven identity. A confirmation needs no operator.
+    pub fn is_decidable_by_operator(&self) -> bool {
+        let is_one = self.quorum == NonZeroU32::MIN && !self.four_eyes;
+        self.is_confirmation() || is_one && self.approvers.contains(&Approver::Role)
     }
 
     pub(super) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {

@@ -12,7 +12,7 @@ use super::{
     Checker, Mismatch, Witness,
     label::{Given, Label, Source},
     schema::{self, Kinds},
-    select::{Presence, Selected},
+    select::{Presence, Selected, Undeclared},
     shape::Shape,
     trial::RESULT,
 };
@@ -579,17 +579,20 @@ fn several_at(path: &str) -> Option<usize> {
 
 /// The remedy for a path that selects nothing.
 fn suggestion(label: &Label, name: &str, sink: &Destination<'_>) -> String {
-    let Source::Path { path, of, has, .. } = &label.from else {
+    let Source::Path { of, undeclared, .. } = &label.from else {
         return format!("bind {name} in an `input` of this step");
     };
-    let asked = path.rsplit(['.', '\'']).find(|part| !part.is_empty() && *part != "]");
-    let near = asked.and_then(|asked| closest(asked, has.iter().map(String::as_str)));
-    match (near, has.as_slice()) {
-        (Some(near), _) => format!("did you mean `{near}`?"),
-        (None, []) if name.is_empty() => format!("bind a value that {of} has"),
-        (None, []) => {
-            format!("bind {name} to a value that is there, or make it optional in {}", sink.whose)
+    match undeclared {
+        Some(Undeclared { name: asked, at, has }) if !has.is_empty() => {
+            let has_names = has.iter().map(String::as_str);
+            let near = asked.as_ref().and_then(|asked| closest(asked, has_names));
+            match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if at == "$" => format!("{of} has {}", has.join(", ")),
+                None => format!("{at} in {of} has {}", has.join(", ")),
+            }
         }
-        (None, has) => format!("{of} has {}", has.join(", ")),
+        _ if name.is_empty() => format!("bind a value that {of} has"),
+        _ => format!("bind {name} to a value that is there, or make it optional in {}", sink.whose),
     }
 }

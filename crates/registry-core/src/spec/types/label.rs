@@ -4,7 +4,7 @@ use schema_compat::pointer::Location;
 
 use super::{
     Checker,
-    select::{Presence, Selected, select},
+    select::{Presence, Selected, Undeclared, select, undeclared},
     shape::{Member, Shape, Step},
 };
 use crate::spec::{Binding, Path};
@@ -33,7 +33,8 @@ pub(super) enum Source {
     Path {
         path: String,
         of: String,
-        has: Vec<String>,
+        /// The segment that no schema declares, if that is the problem.
+        undeclared: Option<Undeclared>,
         /// Whether it is the result of a step that may not have completed.
         is_pending: bool,
     },
@@ -44,7 +45,7 @@ pub(super) enum Source {
 impl Source {
     pub(super) fn path(path: &str, of: &str) -> Self {
         let (path, of) = (path.to_owned(), of.to_owned());
-        Self::Path { path, of, has: Vec::new(), is_pending: false }
+        Self::Path { path, of, undeclared: None, is_pending: false }
     }
 }
 
@@ -82,7 +83,7 @@ impl Label {
     }
 }
 
-fn segment(path: &str, name: &str) -> String {
+pub(super) fn segment(path: &str, name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(is_plain)
     {
@@ -191,13 +192,10 @@ fn from_path(path: &Path, from: &Given, at: Location<'_>) -> (Selected, Label) {
         Source::Whole(of) => of.clone(),
         _ => "the input".to_owned(),
     };
-    let has = if selected.is_declared && selected.presence != Presence::Never {
-        Vec::new()
-    } else {
-        from.shape.names()
-    };
+    let is_declared = selected.is_declared && selected.presence != Presence::Never;
+    let undeclared = if is_declared { None } else { undeclared(path, &from.shape) };
     let path = path.as_str().to_owned();
-    let from = Source::Path { path, of, has, is_pending: false };
+    let from = Source::Path { path, of, undeclared, is_pending: false };
     let label = Label { pointer: at.to_string(), is_binding: true, from };
     (selected, label)
 }

@@ -12,7 +12,7 @@ use super::{
     fit::Destination,
     label::{Given, Label, Source, ValueContext},
     schema::Kinds,
-    select::{Presence, names, select},
+    select::{Presence, names, select, undeclared},
     shape::{Array, MANY, Member, Object, Shape},
 };
 use crate::spec::{
@@ -331,8 +331,9 @@ impl Checker<'_> {
 
 /// The label of a key.
 fn key_label(path: &Path, given: &Given, subject: &str, at: Location<'_>) -> Label {
+    let undeclared = undeclared(path, &given.shape);
     let (path, of) = (path.as_str().to_owned(), input_of(subject));
-    let from = Source::Path { path, of, has: given.shape.names(), is_pending: false };
+    let from = Source::Path { path, of, undeclared, is_pending: false };
     Label { pointer: at.to_string(), is_binding: true, from }
 }
 

@@ -3,7 +3,10 @@
 //! A single selected value is returned itself, several values as an array. Descents (`..`) select
 //! anything.
 
-use super::shape::{Found, Shape, Slice, Step};
+use super::{
+    label::segment,
+    shape::{Found, Shape, Slice, Step},
+};
 use crate::spec::Path;
 
 /// The selection of a path.
@@ -27,6 +30,17 @@ impl Selected {
     pub(super) fn always(shape: Shape) -> Self {
         Self { shape, presence: Presence::Always, is_declared: true }
     }
+}
+
+/// The first segment of a path that no schema declares.
+#[derive(Debug, Clone)]
+pub(super) struct Undeclared {
+    /// Its name. `None`: it is no name, or the place is unknown.
+    pub(super) name: Option<String>,
+    /// The path to the place.
+    pub(super) at: String,
+    /// The declared names there.
+    pub(super) has: Vec<String>,
 }
 
 /// A selector of a path.
@@ -76,6 +90,28 @@ pub(super) fn select(path: &Path, from: &Shape) -> Selected {
     let one = (min <= 1 && max > 0).then(|| shape.clone());
     let several = (max > 1).then(|| Shape::array(shape, (min.max(2), max)));
     Selected { shape: Shape::any(one.into_iter().chain(several)), presence, is_declared }
+}
+
+/// The first segment of a path that a shape does not declare. `None`: it declares all.
+pub(super) fn undeclared(path: &Path, from: &Shape) -> Option<Undeclared> {
+    let unknown = || Some(Undeclared { name: None, at: "$".to_owned(), has: from.names() });
+    let Some(selectors) = selectors(path.as_str()) else { return unknown() };
+    let (mut shape, mut at) = (from.clone(), "$".to_owned());
+    for selector in selectors {
+        let Selector::One(step) = selector else { return unknown() };
+        let next = shape.child(&step);
+        at = match step {
+            Step::Name(name) if next.max == 0 || !next.is_declared => {
+                return Some(Undeclared { name: Some(name), at, has: shape.names() });
+            }
+            _ if next.max == 0 || !next.is_declared => return unknown(),
+            Step::Name(name) => segment(&at, &name),
+            Step::Position(position) => format!("{at}[{position}]"),
+            Step::Slice(_) | Step::Each { .. } => format!("{at}[*]"),
+        };
+        shape = next.shape;
+    }
+    None
 }
 
 /// The names of a path that consists only of names.

@@ -164,6 +164,13 @@ fn remedies_are_specific() {
     let help = |path: &str| given(gives.clone(), path, json!({}))[0].help.clone();
     insta::assert_snapshot!(help("$.nmae"), @"did you mean `name`?");
     insta::assert_snapshot!(help("$.other"), @r#"the result of "a" has id, name"#);
+    let book = object(json!({ "bookId": {}, "title": {} }), json!(["title"]));
+    let books = json!({ "type": "array", "items": book, "minItems": 1 });
+    let shelf = object(json!({ "books": books, "shelf": {} }), json!(["books"]));
+    let nested = |path: &str| given(shelf.clone(), path, json!({}))[0].help.clone();
+    insta::assert_snapshot!(nested("$.books[0].bookid"), @"did you mean `bookId`?");
+    insta::assert_snapshot!(nested("$.boks[0].bookId"), @"did you mean `books`?");
+    insta::assert_snapshot!(nested("$.books[0].price"), @r#"$.books[0] in the result of "a" has bookId, title"#);
     insta::assert_snapshot!(
         help("$.id"),
         @"require it in the schema of the result of \"a\", or make \"x\" optional in the input \

@@ -74,12 +74,15 @@ fn task(artifacts: Value) -> Value {
     json!({ "task": task })
 }
 
-/// Sends events. Returns those that clients receive after each, and at the end.
+/// Sends events; null is a timeout. Returns those that clients receive after each, and at the end.
 fn received(events: Vec<Value>, checks: TextChecks<'_>) -> Vec<Vec<Value>> {
     let mut tail = Tail::default();
-    let events = events.into_iter().map(|event| Some(AgentEvent { event, buffered: None }));
-    let sent = events.chain([None]).map(|event| {
-        let released = tail.add(event, checks).events.into_iter().map(|waiting| {
+    let inputs = events.into_iter().map(|event| match event {
+        Value::Null => StreamInput::Timeout,
+        event => StreamInput::Event(AgentEvent { event, buffered: None }),
+    });
+    let sent = inputs.chain([StreamInput::End]).map(|input| {
+        let released = tail.add(input, checks).events.into_iter().map(|waiting| {
             let (AgentEvent { mut event, .. }, texts) = waiting.into_parts();
             put_texts(texts, &mut event);
             event
@@ -129,6 +132,21 @@ fn characters(text: &str) -> impl Iterator<Item = &str> {
     text.char_indices().map(|(at, char)| &text[at..at + char.len_utf8()])
 }
 
+/// A private key of 1,800 bytes and a JSON web token of 900 bytes.
+fn long_values() -> [String; 2] {
+    // Parts, so that scanners of source code find none.
+    let lines = "MIIEowIBAAKCAQEA0Z3VS5JJcds3xfnPh7TqUuN8aGb5LwYcD2RkVmXs91ZoEtF\n".repeat(26);
+    let key = format!("-----BEGIN {0} KEY-----\n{lines}-----END {0} KEY-----", "PRIVATE");
+    let (subject, signature) = ("YWFh".repeat(200), "Q2".repeat(22));
+    let token = format!("eyJ{}.eyJ{}{subject}.{signature}", "hbGciOiJIUzI1NiJ9", "zdWIiOiJ4");
+    [key, token]
+}
+
+/// The positions in the text of a value after its beginning, which is none alone.
+fn cuts(value: &str) -> impl Iterator<Item = usize> {
+    (40..value.len() - 40).step_by(13)
+}
+
 #[test]
 fn split_values_equal_the_redaction_of_the_whole() {
     let inspection = redacting();
@@ -170,8 +188,6 @@ fn short_chunks_of_one_artifact_are_joined() {
     let last = json!({ "append": true, "lastChunk": true });
     let events = vec![chunk("one ", json!({})), chunk("two ", append()), chunk("three", last)];
     assert_eq!(sent(events), [chunk("one two three", json!({ "lastChunk": true }))]);
-    let events = vec![chunk("one", json!({ "lastChunk": true })), chunk("two", append())];
-    assert_eq!(sent(events), [chunk("onetwo", json!({}))]);
 }
 
 #[test]
@@ -229,6 +245,39 @@ fn waiting_events_have_limited_memory() {
 }
 
 #[test]
+fn waiting_artifacts_have_limited_memory() {
+    const BYTES: usize = 100_000;
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let artifact = |id: usize| {
+        let mut update = chunk("card 4539 5787", json!({ "metadata": "x".repeat(BYTES) }));
+        update["artifactUpdate"]["artifact"]["artifactId"] = id.into();
+        update
+    };
+    let received = received((0..MAX_ARTIFACTS).map(artifact).collect(), checks);
+    let mut waiting = 0;
+    for (at, events) in received[..MAX_ARTIFACTS].iter().enumerate() {
+        waiting += 1;
+        waiting -= events.len();
+        assert!(waiting * BYTES <= WAITING_BYTES + BYTES, "{waiting} events wait after {at}");
+    }
+    assert!(waiting * BYTES > WAITING_BYTES / 2, "the newest artifacts wait: {waiting}");
+    assert_eq!(received.concat(), (0..MAX_ARTIFACTS).map(artifact).collect::<Vec<_>>());
+}
+
+#[test]
+fn sentence_about_keys_is_sent() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let header = format!("Explain: -----BEGIN {} KEY----- is the header. ", "PRIVATE");
+    let words = stream([header.as_str()].into_iter().chain(["some words "; 200]));
+    let received = received(words, checks);
+    assert!(text(&received[..100].concat()).len() > 100, "{received:?}");
+}
+
+#[test]
 fn last_event_follows_waiting_text() {
     for state in ["COMPLETED", "FAILED", "INPUT_REQUIRED", "AUTH_REQUIRED"] {
         let last = || status(&format!("TASK_STATE_{state}"));
@@ -251,23 +300,96 @@ fn artifacts_wait_for_their_own_texts() {
     ];
     let expected = [task(json!(null)), other("x", json!({})), chunk(REDACTED, json!({}))];
     assert_eq!(sent(events), expected);
-    let ended = || chunk("one", json!({ "lastChunk": true }));
+}
+
+#[test]
+fn last_chunk_is_sent_at_once() {
+    let (start, end) = CARD.split_at(12);
+    let ended = || chunk(start, json!({ "lastChunk": true }));
     let inspection = redacting();
     let hidden = Hidden::new(&[], "agent.invalid");
     let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
-    let events = vec![ended(), other("x", json!({}))];
-    let expected = [vec![], vec![ended()], vec![other("x", json!({}))]];
-    assert_eq!(received(events, checks), expected, "an ended artifact waits for the next one");
+    let received = received(vec![ended(), chunk(end, append())], checks);
+    let redacted = chunk("[redacted:financial] end", append());
+    assert_eq!(received, [vec![ended()], vec![], vec![redacted]], "a wrong chunk is inspected");
+}
+
+#[test]
+fn late_text_waits_only_for_an_incomplete_value() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&["http://agent.example".to_owned()], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let done = || chunk("step is done.", json!({}));
+    let late = Value::Null;
+    let got = received(vec![done(), late.clone()], checks);
+    assert_eq!(got, [vec![], vec![done()], vec![]]);
+    let key = format!("-----BEGIN {} KEY-----\n", "PRIVATE");
+    for open in
+        ["card 4539 5787", "mail jane.doe@ac", "see agent.ex", "{\"n\": \"4539 5787\"}", &key]
+    {
+        let got = received(vec![done(), other(open, json!({})), late.clone()], checks);
+        assert_eq!(got, [vec![], vec![], vec![done()], vec![other(open, json!({}))]], "{open}");
+    }
+    let (start, end) = CARD.split_at(12);
+    let events = vec![chunk(start, json!({})), late.clone(), chunk(end, append()), late];
+    let got = received(events, checks);
+    assert!(got[..3].concat().is_empty());
+    assert_eq!(text(&got[3]), REDACTED, "the text after a timeout is late, too");
 }
 
 #[test]
 fn text_after_a_task_is_inspected_with_sent_text() {
     let (start, end) = CARD.split_at(12);
-    let whole = || task(json!([{ "artifactId": "a", "parts": [{ "text": start }] }]));
+    let whole = |start: &str| task(json!([{ "artifactId": "a", "parts": [{ "text": start }] }]));
     let redacted = chunk("[redacted:financial] end", append());
-    assert_eq!(sent(vec![whole(), chunk(end, append())]), [whole(), redacted]);
+    assert_eq!(sent(vec![whole(start), chunk(end, append())]), [whole(start), redacted]);
     let clean = || chunk(" end", append());
-    assert_eq!(sent(vec![whole(), clean()]), [whole(), clean()], "unchanged text");
+    assert_eq!(sent(vec![whole(start), clean()]), [whole(start), clean()], "unchanged text");
+    let inspection = redacting();
+    for value in long_values() {
+        for at in cuts(&value) {
+            let (start, rest) = value.split_at(at);
+            let rest = chunk(&format!("{rest} end"), append());
+            let got = text(&sent_with(vec![whole(&format!("x {start}")), rest], &inspection));
+            assert_eq!(got, "[redacted:credential] end", "cut at {at}");
+        }
+    }
+    let parts: Vec<_> =
+        characters(&long_values()[0][..600]).map(|x| json!({ "text": x })).collect();
+    let rest = chunk(&long_values()[0][600..], append());
+    let got = sent(vec![task(json!([{ "artifactId": "a", "parts": parts }])), rest]);
+    assert_eq!(text(&got), "[redacted:credential]");
+}
+
+#[test]
+fn rest_of_a_sent_beginning_is_changed() {
+    let inspection = redacting();
+    for value in long_values() {
+        for at in cuts(&value) {
+            let (start, rest) = value.split_at(at);
+            let asks = status("TASK_STATE_INPUT_REQUIRED");
+            let rest = chunk(&format!("{rest} end"), append());
+            let events = vec![chunk(&format!("x {start}"), json!({})), asks, rest];
+            let sent = sent_with(events, &inspection);
+            let got = text(&sent[2..]);
+            assert!(got.starts_with("[redacted:credential]"), "cut at {at}: {got}");
+            assert!(got.ends_with("] end"), "cut at {at}: {got}");
+        }
+    }
+}
+
+#[test]
+fn contexts_have_limited_memory() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let begins = format!("{}{}", &long_values()[0][..100], "x".repeat(30 << 10));
+    let artifact = |id: usize| json!({ "artifactId": id, "parts": [{ "text": begins }] });
+    let artifacts: Vec<_> = (0..MAX_ARTIFACTS).map(artifact).collect();
+    let mut tail = Tail::default();
+    let event = task(artifacts.into());
+    tail.add(StreamInput::Event(AgentEvent { event, buffered: None }), checks);
+    assert!((CONTEXTS_BYTES / 2..=CONTEXTS_BYTES).contains(&tail.bytes()), "{}", tail.bytes());
 }
 
 #[test]
@@ -282,6 +404,51 @@ fn other_parts_end_a_text() {
     // The last event is joined with the one before.
     let expected = [chunk("", json!({})), mixed(REDACTED, REDACTED)];
     assert_eq!(sent(events), expected);
+}
+
+#[test]
+fn updates_without_content_continue_a_text() {
+    let (start, end) = CARD.split_at(12);
+    let with = |parts: Value| {
+        let mut update = chunk("", append());
+        update["artifactUpdate"]["artifact"]["parts"] = parts;
+        update
+    };
+    let mut without = with(json!(null));
+    without["artifactUpdate"]["artifact"] = json!({ "artifactId": "a", "metadata": { "n": 1 } });
+    let last = json!([{ "text": "", "metadata": { "n": 1 } }, { "text": null }]);
+    for empty in [with(json!([])), with(json!(null)), with(json!([{}])), with(last), without] {
+        let events = vec![chunk(start, json!({})), empty.clone(), chunk(end, append())];
+        let got = sent(events);
+        assert_eq!(text(&got), REDACTED, "{empty}");
+        assert_eq!(got[1], empty);
+    }
+    let null = with(json!([{ "text": null }]));
+    let events = vec![chunk(start, json!({})), null, chunk(end, append())];
+    assert_eq!(text(&sent(events)), REDACTED, "text of null");
+}
+
+#[test]
+fn updates_without_content_keep_their_place() {
+    let mut ends = chunk("", json!({ "append": true, "lastChunk": true }));
+    ends["artifactUpdate"]["artifact"]["parts"] = json!([]);
+    let events = || vec![chunk("one", json!({})), ends.clone()];
+    assert_eq!(sent(events()), events());
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let got = received(vec![ends.clone()], checks);
+    assert_eq!(got, [vec![ends], vec![]], "nothing waits");
+}
+
+#[test]
+fn value_can_end_within_a_waiting_event() {
+    let words = " words".repeat(300);
+    let text_of_key = format!("key: {}{words}", long_values()[0]);
+    let (first, rest) = text_of_key.split_at(10);
+    let (middle, last) = rest.split_at(5);
+    let events = vec![chunk(first, json!({})), chunk_of(&[middle, last], append())];
+    assert_eq!(text(&sent(events)), format!("key: [redacted:credential]{words}"));
 }
 
 #[test]
