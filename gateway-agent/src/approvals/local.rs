@@ -218,7 +218,7 @@ fn damaged(error: &serde_json::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
-/// Refuses a call that nobody can decide about, which would wait until it expires.
+/// Rejects a call without possible approvers, which would wait until it expires.
 fn decidable(wanted: &Wanted, has_operator: bool) -> Result<(), ApprovalsError> {
     let demands = &wanted.binding.demands;
     if !has_operator && demands.iter().any(|demand| !demand.rule.is_confirmation()) {
