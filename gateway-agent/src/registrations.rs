@@ -78,7 +78,7 @@ pub struct Registrations {
 
 #[derive(Debug)]
 enum Store {
-    Registry(RegistrationClient),
+    Registry(Box<RegistrationClient>),
     Local(LocalRegistrations),
     /// The source of the catalog takes no registrations.
     None,
@@ -130,7 +130,7 @@ pub(crate) struct Submission<'a> {
 impl Registrations {
     /// Stores registrations in a registry.
     pub fn in_registry(client: RegistrationClient) -> Self {
-        Self::with(Store::Registry(client))
+        Self::with(Store::Registry(Box::new(client)))
     }
 
     /// Stores registrations in a file.

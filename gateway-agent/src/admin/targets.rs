@@ -167,9 +167,7 @@ fn act(body: &[u8], act: impl FnOnce(&TargetId) -> Response) -> Response {
 
 fn read(body: &[u8]) -> Result<TargetId, String> {
     let read = serde_json::from_slice(body).map(|TargetRequest { server }| server);
-    read.map_err(|e| {
-        format!("send {{\"server\": \"server/NAME@VERSION\"}}: {}", invalid_body(&e))
-    })
+    read.map_err(|e| format!("send {{\"server\": \"server/NAME@VERSION\"}}: {}", invalid_body(&e)))
 }
 
 fn done(server: &TargetId, what: &'static str) -> Response {

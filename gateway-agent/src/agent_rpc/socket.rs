@@ -193,7 +193,7 @@ impl Socket {
                         Ok(Some(Ok(Message::Text(text)))) => Bytes::from(text),
                     };
                     let has_room = requests.len() < REQUESTS && !is_stopping;
-                    match self.sort(&gateway, peer, text, has_room) {
+                    match Self::sort(&gateway, peer, text, has_room) {
                         Sorted::Done => {}
                         Sorted::Request(body) => {
                             let (gateway, peer) = (Arc::clone(&gateway), Arc::clone(peer));
@@ -217,7 +217,7 @@ impl Socket {
     }
 
     /// Completes the call of an answer, rejects an invalid message, or returns a request.
-    fn sort(&self, gateway: &Gateway, peer: &Peer, body: Bytes, has_room: bool) -> Sorted {
+    fn sort(gateway: &Gateway, peer: &Peer, body: Bytes, has_room: bool) -> Sorted {
         let limits = Limits::with_max_bytes(gateway.settings().request_bytes);
         let rejection = match read_message(&body, limits) {
             Ok(Envelope::Answer(answer)) => {

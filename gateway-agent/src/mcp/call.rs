@@ -38,23 +38,20 @@ pub(super) async fn serve(
         return Ok(inputs::resume(endpoint, incoming, (response_context, &handle)).respond().await);
     }
     let function = agent_execute::read(&endpoint.gateway, &tool, incoming.param("arguments"))?;
-    let (tool, called) = match function {
-        Some(FunctionCall { tool, input, task_id }) => {
-            context.meta.push(task_id);
-            let name = tool.as_str().into();
-            let arguments = Some(input);
-            let called = ToolCall { name, arguments, mcp_headers: None, takes_tasks: false };
-            (Cow::Owned(tool), called)
-        }
-        None => {
-            let called = ToolCall {
-                name: tool.as_ref().into(),
-                arguments: argument(incoming),
-                mcp_headers: (requester.era == Era::Modern).then(|| incoming.param_headers()),
-                takes_tasks: requester.takes_tasks,
-            };
-            (tool, called)
-        }
+    let (tool, called) = if let Some(FunctionCall { tool, input, task_id }) = function {
+        context.meta.push(task_id);
+        let name = tool.as_str().into();
+        let arguments = Some(input);
+        let called = ToolCall { name, arguments, mcp_headers: None, takes_tasks: false };
+        (Cow::Owned(tool), called)
+    } else {
+        let called = ToolCall {
+            name: tool.as_ref().into(),
+            arguments: argument(incoming),
+            mcp_headers: (requester.era == Era::Modern).then(|| incoming.param_headers()),
+            takes_tasks: requester.takes_tasks,
+        };
+        (tool, called)
     };
     let (side, meanwhile) = ClientChannel::open();
     let call = Invocation {

@@ -4,7 +4,9 @@
 //! HTTP/2 is selected by ALPN, or without TLS by its preface (prior knowledge). All routes are
 //! available in both versions.
 
-use std::{any::Any, convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    any::Any, convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration,
+};
 
 use axum::{Router, extract::ConnectInfo};
 use gateway_upstream::WorkerRuntimes;

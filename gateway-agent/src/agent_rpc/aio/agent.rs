@@ -186,7 +186,7 @@ impl<'a> AddressedAgent<'a> {
             (sampling, "sampling.start"),
             (sampling, "sampling.step"),
         ];
-        let fixed = fixed.into_iter().filter_map(|(has, name)| has.then(|| name.to_owned()));
+        let fixed = fixed.into_iter().filter(|(has, _)| *has).map(|(_, name)| name.to_owned());
         let skills = self.skilled.iter().flat_map(|agent| &agent.skills);
         let skills = skills.map(|skill| skill.id.clone());
         let functions = self.functions().iter().map(|tool| self.method_name(tool).to_owned());

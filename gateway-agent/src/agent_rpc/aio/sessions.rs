@@ -144,7 +144,7 @@ mod tests {
         };
         assert_eq!(begin("a"), Ok(state("x")));
         assert_eq!(begin("b"), Err(NoSession::Unknown));
-        advance(KEPT - Duration::from_secs(1)).await;
+        advance(KEPT.saturating_sub(Duration::from_secs(1))).await;
         assert_eq!(begin("a"), Ok(state("x")));
         advance(KEPT).await;
         assert_eq!(begin("a"), Err(NoSession::Unknown));

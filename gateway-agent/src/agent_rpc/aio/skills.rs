@@ -3,7 +3,7 @@
 use a2a::{
     Operation, Request, TaskState,
     extensions::Extensions,
-    model::{Event, SKILL_ID, Task},
+    model::{Event, Message, SKILL_ID, Task},
 };
 use agent_rpc::{
     Failure, Reason,
@@ -166,7 +166,7 @@ impl SkillAnswer {
         let task = answer.get("task").unwrap_or(answer);
         let found = Task::of(task);
         let state = found.map_or(TaskState::Unspecified, Task::state);
-        let text = found.and_then(Task::status_message).map(|message| message.text());
+        let text = found.and_then(Task::status_message).map(Message::text);
         let artifacts = task["artifacts"].as_array().into_iter().flatten().flat_map(parts);
         let outputs = artifacts.chain(parts(&task["status"]["message"]));
         let id = found.and_then(Task::id).filter(|_| !state.is_terminal());

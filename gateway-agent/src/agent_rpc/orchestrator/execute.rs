@@ -150,11 +150,10 @@ fn data(result: &RawResult) -> Result<String, Failure> {
     if let Some(failure) = failure::of_result(result, &members, EVENT) {
         return Err(failure);
     }
-    Ok(match content::structured(&members) {
-        Some(structured) => structured.get().to_owned(),
-        None => {
-            let content = members.find("content").map_or("[]", RawValue::get);
-            format!(r#"{{"content":{content}}}"#)
-        }
+    Ok(if let Some(structured) = content::structured(&members) {
+        structured.get().to_owned()
+    } else {
+        let content = members.find("content").map_or("[]", RawValue::get);
+        format!(r#"{{"content":{content}}}"#)
     })
 }

@@ -12,7 +12,7 @@ use crate::{
 
 const CALL: &str = "math_agent::tools.call";
 
-fn area(args: Value) -> Value {
+fn area(args: &Value) -> Value {
     json!({ "tool": "calculate_area", "args": args })
 }
 
@@ -24,7 +24,7 @@ fn priced() -> Registered {
 #[tokio::test]
 async fn graph_has_each_call_with_status_and_digests() {
     let bench = AioBench::start([]).await;
-    bench.called("t/1", 1, CALL, area(json!({ "x": 1 }))).await;
+    bench.called("t/1", 1, CALL, area(&json!({ "x": 1 }))).await;
     bench.called("t/1", 2, CALL, json!({ "tool": "fails" })).await;
     bench.called("t/1", 3, "writer::draft", json!({ "text": "tea" })).await;
     let (status, graph) = bench.graph("a", "t/1").await;
@@ -61,7 +61,7 @@ async fn graph_has_each_call_with_status_and_digests() {
 #[tokio::test]
 async fn graph_belongs_to_its_principal() {
     let bench = AioBench::start([]).await;
-    bench.called("t", 1, CALL, area(json!({}))).await;
+    bench.called("t", 1, CALL, area(&json!({}))).await;
     for caller in ["b", ""] {
         let (status, answer) = bench.graph(caller, "t").await;
         assert_eq!(status, StatusCode::NOT_FOUND, "{caller}");
@@ -74,7 +74,7 @@ async fn graph_belongs_to_its_principal() {
 #[tokio::test]
 async fn calls_have_their_cost() {
     let bench = AioBench::start([priced()]).await;
-    bench.called("t", 1, CALL, area(json!({}))).await;
+    bench.called("t", 1, CALL, area(&json!({}))).await;
     bench.called("t", 2, "math_agent::tools.list", json!({})).await;
     let (_, graph) = bench.graph("a", "t").await;
     assert_eq!(graph["calls"][0]["cost"], "0.02", "{graph}");
@@ -85,9 +85,9 @@ async fn calls_have_their_cost() {
 async fn values_need_the_operators_consent() {
     let setup = Setup { trace_values: true, ..Setup::default() };
     let bench = AioBench::start_with(setup, []).await;
-    bench.called("t", 1, CALL, area(json!({ "x": 1 }))).await;
+    bench.called("t", 1, CALL, area(&json!({ "x": 1 }))).await;
     let (_, graph) = bench.graph("a", "t").await;
-    assert_eq!(graph["calls"][0]["input"], area(json!({ "x": 1 })));
+    assert_eq!(graph["calls"][0]["input"], area(&json!({ "x": 1 })));
     assert_eq!(graph["calls"][0]["output"]["structuredContent"], json!({ "x": 1 }));
 }
 
@@ -97,7 +97,7 @@ async fn inspected_gateway_stores_digests_only() {
     let inspected =
         policy("inspected", json!({ "inspection": { "arguments": { "contact": "block" } } }));
     let bench = AioBench::start_with(setup, [inspected]).await;
-    bench.called("t", 1, CALL, area(json!({ "x": 1 }))).await;
+    bench.called("t", 1, CALL, area(&json!({ "x": 1 }))).await;
     let (_, graph) = bench.graph("a", "t").await;
     assert!(graph["calls"][0]["input"]["digest"].is_string(), "{graph}");
 }
@@ -105,7 +105,7 @@ async fn inspected_gateway_stores_digests_only() {
 #[tokio::test]
 async fn absent_trace_id_is_generated() {
     let bench = AioBench::start([]).await;
-    let body = json!({ "id": 1, "method": CALL, "params": area(json!({})) }).to_string();
+    let body = json!({ "id": 1, "method": CALL, "params": area(&json!({})) }).to_string();
     let [first, second] = [bench.sent(&body).await, bench.sent(&body).await];
     assert_ne!(first["trace_id"], second["trace_id"]);
     let (status, graph) = bench.graph("a", first["trace_id"].as_str().unwrap()).await;
@@ -116,9 +116,9 @@ async fn absent_trace_id_is_generated() {
 async fn named_trace_has_one_w3c_trace_per_principal() {
     let bench = AioBench::start([]).await;
     for id in [1, 2] {
-        bench.called("t", id, CALL, area(json!({}))).await;
+        bench.called("t", id, CALL, area(&json!({}))).await;
     }
-    let body = json!({ "id": 1, "trace_id": "t", "method": CALL, "params": area(json!({})) });
+    let body = json!({ "id": 1, "trace_id": "t", "method": CALL, "params": area(&json!({})) });
     bench.sent_by("b", &body.to_string()).await;
     let sent = bench.mcp.seen("tools/call");
     let traces: Vec<_> = sent
@@ -147,7 +147,7 @@ async fn message_has_the_callers_trace_id() {
 async fn audit_event_has_method_and_trace() {
     let bench = AioBench::start([]).await;
     let (log, _guard) = Log::start();
-    bench.called("t", 1, CALL, area(json!({}))).await;
+    bench.called("t", 1, CALL, area(&json!({}))).await;
     bench.called("t", 2, CALL, json!({ "tool": "absent" })).await;
     bench.called("t", 3, "writer::draft", json!({ "text": "tea" })).await;
     let events: Vec<_> = log
