@@ -98,7 +98,9 @@ fn inspects() -> Registered {
 #[tokio::test]
 async fn broken_stream_drops_text_that_waits() {
     let got = async |bench: A2aBench| {
-        let got = bench.rpc("a", "SendStreamingMessage", message("long")).await;
+        let mut long = message("go");
+        long["message"]["parts"][1]["data"]["topic"] = json!("long");
+        let got = bench.rpc("a", "SendStreamingMessage", long).await;
         events(&got).into_iter().map(|event| event["result"].clone()).collect::<Vec<_>>()
     };
     let inspected = got(A2aBench::start([inspects()]).await).await;
