@@ -129,6 +129,7 @@ struct Place {
 }
 
 /// The end of a call.
+#[derive(Clone, Copy)]
 pub(super) struct EndedCall<'a> {
     pub(super) status: Status,
     /// The result or the error as JSON text.
@@ -314,8 +315,8 @@ impl Stored {
         }
     }
 
-    fn finish(&mut self, place: &Place, call: &EndedCall<'_>, has_values: bool, took: Duration) {
-        let &EndedCall { status, output, cost } = call;
+    fn finish(&mut self, place: &Place, call: EndedCall<'_>, has_values: bool, took: Duration) {
+        let EndedCall { status, output, cost } = call;
         if self.traces.get(&place.key).is_none_or(|trace| trace.number != place.number) {
             return;
         }
@@ -350,7 +351,7 @@ impl RunningCall {
     fn end(&mut self, call: EndedCall<'_>) {
         if let Some(place) = self.place.take() {
             let took = self.started.elapsed();
-            place.graphs.lock().finish(&place, &call, self.has_values, took);
+            place.graphs.lock().finish(&place, call, self.has_values, took);
         }
     }
 }
