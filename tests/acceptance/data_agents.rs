@@ -10,7 +10,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use acceptance::{ModernClient, Process, WebSocket, eventually, root};
+use acceptance::{Gateway, GatewayOptions, ModernClient, Process, WebSocket, eventually, root};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -223,4 +223,17 @@ async fn lost_connection_ends_its_call_at_once() {
     let (answer, ()) = tokio::join!(agents.executed("extractor", "extract"), lose);
     assert_eq!(error(&answer), (-32001, "UNREACHABLE"), "{answer}");
     assert!(answer["meta"]["execution_time_ms"].as_u64() < Some(10_000), "{answer}");
+}
+
+#[tokio::test]
+async fn registration_before_first_catalog_is_unreachable() {
+    let gateway = Gateway::start(&GatewayOptions {
+        source: "grpc://127.0.0.1:1".to_owned(),
+        targets: String::new(),
+        runtime: None,
+        more: "agents: { selfRegistration: accept }\n".to_owned(),
+    });
+    let opened = WebSocket::open(&gateway.address, &[("x-agent-name", "owner")]).await;
+    let answer = opened.expect("a WebSocket").asked(&registration("extractor")).await;
+    assert_eq!(error(&answer), (-32001, "UNREACHABLE"), "{answer}");
 }

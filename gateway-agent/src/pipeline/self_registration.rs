@@ -46,7 +46,7 @@ pub(crate) enum RegistrationError {
     #[error("data agents cannot register here; set agents.selfRegistration to review or accept")]
     Off,
     /// The gateway cannot compare the registration with others.
-    #[error("{NO_CATALOG}")]
+    #[error("{}", NO_CATALOG)]
     NoCatalog,
     /// The origin of the endpoint is not allowed.
     #[error("the origin of the endpoint is not allowed; add it to agents.endpoints")]
