@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Most tests wait for processes and sockets, so each core runs two.
 TEST_THREADS := $(shell echo $$((2 * $$(nproc))))
 
-.PHONY: help demo up build reference test browser-test lint bench soak fuzz random-compositions mutants fmt docker-up
+.PHONY: help demo demo-agents up build reference test browser-test lint bench soak fuzz random-compositions mutants fmt docker-up
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-20s %s\n", $$1, $$2 }'
@@ -12,6 +12,11 @@ help: ## list the targets
 demo: ## build, start all programs, show each feature with its output, and stop
 	$(CARGO) build --profile demo --bins
 	BIN=target/demo examples/demo.sh
+
+demo-agents: ## show an agent in Python that registers, dies and returns, and a trace of AIO (needs Python, curl)
+	./.ci/python
+	$(CARGO) build --profile demo --bins
+	BIN=target/demo examples/demo-agents.sh
 
 up: ## build, start all programs with the example, and run until Ctrl-C
 	$(CARGO) build --profile demo --bins

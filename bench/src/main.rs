@@ -3,6 +3,7 @@
 //! `make bench` runs all of them and records the table in `bench/README.md`.
 
 mod a2a;
+mod agents;
 mod budgets;
 mod bulk;
 mod calls;
@@ -80,6 +81,8 @@ enum Section {
     Compositions,
     /// A2A: messages and streams, direct, through nginx, through the gateway.
     A2a,
+    /// Data agents: `agent.execute` and AIO compared with `tools/call`, and idle WebSockets.
+    Agents,
     /// Policies: governed calls, and views with 10,000 policies.
     Governance,
     /// Budgets: priced calls, grants compared with pgbench, a budget of 100 gateways, idle rights.
@@ -114,6 +117,7 @@ async fn main() {
             Section::Bridge => calls::bridge::measure(&mut report, cli.seconds).await,
             Section::Compositions => calls::composed::measure(&mut report, cli.seconds).await,
             Section::A2a => a2a::measure(&mut report, cli.seconds).await,
+            Section::Agents => agents::measure(&mut report, cli.seconds).await,
             Section::Governance => governance::measure(&mut report, cli.seconds).await,
             Section::Budgets => budgets::measure(&mut report, cli.seconds).await,
             Section::Inspection => inspection::measure(&mut report),

@@ -13,6 +13,11 @@ struct Scene {
 
 impl Scene {
     async fn start() -> Self {
+        Self::start_with("").await
+    }
+
+    /// Starts a gateway with this `agents` section.
+    async fn start_with(agents_section: &str) -> Self {
         let backend = Backend::start();
         let servers = backend.targets();
         let agents = backend.agent_targets();
@@ -21,7 +26,7 @@ impl Scene {
             source: format!("file://{}", root().join("examples/registry-v2.json").display()),
             targets: format!("{servers}{agents}"),
             runtime: Some("{ inputValidation: deny, unknownCaller: allow }".to_owned()),
-            more: "admin: 127.0.0.1:0\n".to_owned(),
+            more: format!("admin: 127.0.0.1:0\n{agents_section}"),
         });
         gateway.ready().await;
         gateway.upstreams_up(14).await;
@@ -30,7 +35,11 @@ impl Scene {
 
     /// The answer to a body of `orchestrator-agent`.
     async fn sent(&self, body: &Value) -> Value {
-        let request = self.http.post(format!("{}/rpc", self.gateway.url()));
+        self.sent_to("/rpc", body).await
+    }
+
+    async fn sent_to(&self, path: &str, body: &Value) -> Value {
+        let request = self.http.post(format!("{}{path}", self.gateway.url()));
         let request = request
             .header("content-type", "application/json")
             .header("x-agent-name", "orchestrator-agent")
@@ -141,4 +150,21 @@ async fn hostile_requests_are_rejected() {
     let again = json!({ "id": 1, "trace_id": TRACE, "method": "task-service::help" });
     let refused = scene.sent(&again).await;
     assert_eq!(refused["error"]["data"]["reason"], "ID_IN_USE", "{refused}");
+}
+
+/// The skill `research_topic` of `research-agent` as a tool.
+const SKILL: &str = "agent__research-agent__research_topic";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn skill_is_a_tool_of_execute_only_with_bridge() {
+    let scene = Scene::start().await;
+    for tool in [SKILL, "research_topic", "research-agent.research_topic"] {
+        let body = json!({ "tool": tool, "params": { "topic": "tea" } });
+        let refused = scene.sent_to("/execute", &body).await;
+        assert_eq!(refused["code"], "TOOL_NOT_FOUND", "{tool}: {refused}");
+    }
+    let scene = Scene::start_with("agents: { asTools: true }\n").await;
+    let body = json!({ "tool": SKILL, "params": { "topic": "tea" } });
+    let researched = scene.sent_to("/execute", &body).await;
+    assert_eq!(researched["success"], true, "{researched}");
 }

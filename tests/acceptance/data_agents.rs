@@ -1,5 +1,8 @@
-//! A data agent of another process: it registers over a WebSocket, is called in each spelling, dies, and
-//! returns.
+//! Data agents: one of another process registers over a WebSocket, is called in each spelling, dies, and
+//! returns; hostile ones harm no other.
+
+mod hostile;
+mod scopes;
 
 use std::{
     fs,
@@ -7,7 +10,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use acceptance::{ModernClient, Process, eventually, root};
+use acceptance::{Gateway, GatewayOptions, ModernClient, Process, WebSocket, eventually, root};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -22,11 +25,26 @@ struct Agents {
 impl Agents {
     /// Starts a gateway without a registry that accepts registrations.
     fn start() -> Self {
+        Self::start_with("identity: { trustHeaders: true }\n", &json!({}))
+    }
+
+    /// Starts one with this configuration and these MCP servers.
+    fn start_with(config: &str, servers: &Value) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        fs::write(dir.path().join("servers.json"), r#"{"mcpServers":{}}"#).expect("written");
-        let config = "agents:\n  selfRegistration: accept\n";
+        let servers = json!({ "mcpServers": servers }).to_string();
+        fs::write(dir.path().join("servers.json"), servers).expect("written");
+        let config = format!(
+            "agents: {{ selfRegistration: accept, endpoints: [\"http://127.0.0.1:1\"] }}\n{config}"
+        );
         fs::write(dir.path().join("gateway.yaml"), config).expect("written");
-        Self { gateway: run(dir.path()), dir }
+        Self { gateway: run(dir.path(), "127.0.0.1:0"), dir }
+    }
+
+    /// Kills the gateway, and starts it again at its address.
+    fn restart(&mut self) {
+        let address = self.gateway.address();
+        self.gateway.kill_9();
+        self.gateway = run(self.dir.path(), &address);
     }
 
     /// Starts the agent.
@@ -53,23 +71,63 @@ impl Agents {
         self.mark().await == Some(Value::Null)
     }
 
-    /// Calls the function with `agent.execute` over HTTP.
+    /// Calls the function of the Python agent with `agent.execute` over HTTP.
     async fn execute(&self) -> Value {
+        self.executed("feature_extractor", "extract_features").await
+    }
+
+    async fn executed(&self, agent_id: &str, function: &str) -> Value {
         let body = json!({ "method": "agent.execute", "params": {
-            "agent_id": "feature_extractor", "function": "extract_features",
+            "agent_id": agent_id, "function": function,
             "input": { "symbol": "AAPL" }, "meta": { "task_id": "task_001" } } });
+        self.posted(&body).await
+    }
+
+    /// The answer to a body at `/rpc`.
+    async fn posted(&self, body: &Value) -> Value {
         let url = format!("http://{}/rpc", self.gateway.address());
-        let response = reqwest::Client::new().post(url).json(&body).send().await.expect("sent");
-        response.json().await.expect("JSON")
+        let request = reqwest::Client::new().post(url).header("content-type", "application/json");
+        let response = request.body(body.to_string()).send().await.expect("sent");
+        let text = response.text().await.expect("a body");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// A WebSocket of an agent.
+    async fn socket(&self, agent: &str) -> WebSocket {
+        let opened = WebSocket::open(&self.gateway.address(), &[("x-agent-name", agent)]).await;
+        opened.expect("a WebSocket")
+    }
+
+    /// The WebSocket of the registered agent `extractor`.
+    async fn extractor(&self) -> WebSocket {
+        let mut socket = self.socket("owner").await;
+        let answer = socket.asked(&registration("extractor")).await;
+        assert!(answer["result"]["version"].is_string(), "{answer}");
+        socket
     }
 }
 
-fn run(dir: &Path) -> Process {
+/// `server.register` of an agent with the function `extract`.
+fn registration(agent_id: &str) -> Value {
+    let schema = json!({ "extract": { "input": { "symbol": "string" },
+        "output": { "features": "list[float]" } } });
+    json!({ "id": 1, "method": "server.register", "params": {
+        "agent_id": agent_id, "tools": ["extract"], "schema": schema } })
+}
+
+/// The code and the reason of an error.
+fn error(answer: &Value) -> (i64, &str) {
+    let error = &answer["error"];
+    let reason = error["data"]["reason"].as_str();
+    (error["code"].as_i64().unwrap_or_default(), reason.unwrap_or_default())
+}
+
+fn run(dir: &Path, listen: &str) -> Process {
     Process::start("gateway-agent", dir, |command| {
         command.arg("--mcp-servers").arg(dir.join("servers.json"));
         command.arg("--config").arg(dir.join("gateway.yaml"));
         command.arg("--data").arg(dir.join("data")).current_dir(dir);
-        command.args(["--listen", "127.0.0.1:0"]);
+        command.args(["--listen", listen]);
     })
 }
 
@@ -132,9 +190,8 @@ async fn registration_survives_kill_of_the_gateway() {
     let mut agents = Agents::start();
     let agent = agents.agent();
     eventually("the agent is registered", || agents.is_available()).await;
-    agents.gateway.kill_9();
-    drop(agent);
-    agents.gateway = run(agents.dir.path());
+    agent.kill();
+    agents.restart();
     let is_marked = || async { agents.mark().await == Some("unavailable".into()) };
     eventually("the tool is listed and marked", is_marked).await;
     let _agent = agents.agent();
@@ -142,4 +199,41 @@ async fn registration_survives_kill_of_the_gateway() {
     let file = fs::read(agents.dir.path().join("data/agents.json")).expect("the registrations");
     let file: Value = serde_json::from_slice(&file).expect("JSON");
     assert_eq!(file["servers"][0]["version"], "1.0.0", "equal content is registered once");
+}
+
+#[tokio::test]
+async fn agent_connects_again_after_kill_of_gateway() {
+    let mut agents = Agents::start();
+    let _agent = agents.agent();
+    eventually("the agent is registered", || agents.is_available()).await;
+    agents.restart();
+    eventually("the agent is back", || agents.is_available()).await;
+    assert_eq!(agents.execute().await["result"], json!({ "features": [4.0, 2.0] }));
+}
+
+#[tokio::test]
+async fn lost_connection_ends_its_call_at_once() {
+    let agents = Agents::start();
+    let mut extractor = agents.extractor().await;
+    let lose = async {
+        let request = extractor.text().await.expect("a call");
+        assert!(request.contains("agent.execute"), "{request}");
+        drop(extractor);
+    };
+    let (answer, ()) = tokio::join!(agents.executed("extractor", "extract"), lose);
+    assert_eq!(error(&answer), (-32001, "UNREACHABLE"), "{answer}");
+    assert!(answer["meta"]["execution_time_ms"].as_u64() < Some(10_000), "{answer}");
+}
+
+#[tokio::test]
+async fn registration_before_first_catalog_is_unreachable() {
+    let gateway = Gateway::start(&GatewayOptions {
+        source: "grpc://127.0.0.1:1".to_owned(),
+        targets: String::new(),
+        runtime: None,
+        more: "agents: { selfRegistration: accept }\n".to_owned(),
+    });
+    let opened = WebSocket::open(&gateway.address, &[("x-agent-name", "owner")]).await;
+    let answer = opened.expect("a WebSocket").asked(&registration("extractor")).await;
+    assert_eq!(error(&answer), (-32001, "UNREACHABLE"), "{answer}");
 }

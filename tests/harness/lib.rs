@@ -12,6 +12,7 @@ pub mod proxy;
 pub mod python;
 pub mod registry;
 pub mod tls;
+pub mod websocket;
 
 pub use database::Database;
 pub use gateway::{Backend, Gateway, GatewayOptions};
@@ -21,6 +22,7 @@ pub use process::{Process, binary, root, signal_process};
 pub use proxy::FaultProxy;
 pub use python::PythonEnvironment;
 pub use registry::{CtlOutput, Registry, ctl};
+pub use websocket::WebSocket;
 
 use std::time::{Duration, Instant};
 

@@ -213,8 +213,15 @@ impl Serving<'_> {
         if !self.agent.is_known() {
             return Failure::agent_not_found(name);
         }
-        let methods = self.agent.available_methods();
+        let methods = self.available_methods();
         Failure::method_not_found(&format!("{name}::{method}")).with_methods(methods)
+    }
+
+    /// The methods that the caller may use. They have names of tools, so that a caller without the
+    /// scopes of lists gets none.
+    fn available_methods(&self) -> Vec<String> {
+        let has_scopes = self.gateway.authenticator().has_scopes_of(self.caller, lists::TOOLS);
+        if has_scopes { self.agent.available_methods() } else { Vec::new() }
     }
 
     /// The same for a name of a tool, a skill, a prompt or a resource, which is audited like a call

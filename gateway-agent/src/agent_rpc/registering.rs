@@ -152,7 +152,8 @@ fn outcome(error: &RegistrationError) -> CallOutcome {
         RegistrationError::Rejected(NotRegistered::NoStore) | RegistrationError::NotVisible(_) => {
             CallOutcome::Misconfigured
         }
-        RegistrationError::Rejected(NotRegistered::Unavailable(_)) => CallOutcome::UpstreamFailed,
+        RegistrationError::NoCatalog
+        | RegistrationError::Rejected(NotRegistered::Unavailable(_)) => CallOutcome::UpstreamFailed,
     }
 }
 
@@ -170,6 +171,7 @@ fn refused(error: RegistrationError) -> Refused {
         }
         RegistrationError::Approval(denial) => denied(&denial),
         RegistrationError::Off => Failure::new(Reason::MethodNotFound, message),
+        RegistrationError::NoCatalog => Failure::new(Reason::Unreachable, message),
         RegistrationError::Endpoint => Failure::invalid_params("/endpoint", message),
         RegistrationError::Rejected(NotRegistered::Invalid(_)) => {
             Failure::invalid_params("", message)

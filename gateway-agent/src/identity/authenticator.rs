@@ -245,12 +245,7 @@ impl Authenticator {
         (method, asked): (&str, Option<&str>),
         tools: &BTreeSet<Name>,
     ) -> Result<(), AuthenticationError> {
-        let of = |name: &str| self.authentication.scopes.get(name).map_or(&[][..], Vec::as_slice);
-        let own = of(method);
-        let shared = SHARED_SCOPES.iter().filter(|names| names.contains(&method)).flatten();
-        let shared = shared.flat_map(|name| of(name)).filter(|scope| !own.contains(scope));
-        let tools = tools.iter().flat_map(|name| of(name.as_str()));
-        let needed: Vec<_> = own.iter().chain(shared).chain(tools).cloned().collect();
+        let needed = self.needed_scopes(method, tools);
         let Authentication { claim, grants, .. } = caller;
         if grants.scopes.contains_all(needed.iter().map(String::as_str)) {
             return Ok(());
@@ -263,6 +258,21 @@ impl Authenticator {
         };
         audit_events::scopes(grants.peer, (claim, &refusal), Some((method, asked)));
         Err(refusal)
+    }
+
+    /// Whether a caller has the scopes of a method. No audit event reports that it lacks one.
+    pub(crate) fn has_scopes_of(&self, caller: &Authentication, method: &str) -> bool {
+        let needed = self.needed_scopes(method, &BTreeSet::new());
+        caller.grants.scopes.contains_all(needed.iter().map(String::as_str))
+    }
+
+    fn needed_scopes(&self, method: &str, tools: &BTreeSet<Name>) -> Vec<String> {
+        let of = |name: &str| self.authentication.scopes.get(name).map_or(&[][..], Vec::as_slice);
+        let own = of(method);
+        let shared = SHARED_SCOPES.iter().filter(|names| names.contains(&method)).flatten();
+        let shared = shared.flat_map(|name| of(name)).filter(|scope| !own.contains(scope));
+        let tools = tools.iter().flat_map(|name| of(name.as_str()));
+        own.iter().chain(shared).chain(tools).cloned().collect()
     }
 
     /// Verifies the token or API key, if present.

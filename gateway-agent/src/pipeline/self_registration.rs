@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::{
     Gateway, PolicyDenial,
     approval::{account_of, reason},
+    message::NO_CATALOG,
     moment::check_scopes_of,
 };
 use crate::{
@@ -44,6 +45,9 @@ pub(crate) enum RegistrationError {
     /// `agents.selfRegistration` is off.
     #[error("data agents cannot register here; set agents.selfRegistration to review or accept")]
     Off,
+    /// The gateway cannot compare the registration with others.
+    #[error("{}", NO_CATALOG)]
+    NoCatalog,
     /// The origin of the endpoint is not allowed.
     #[error("the origin of the endpoint is not allowed; add it to agents.endpoints")]
     Endpoint,
@@ -86,6 +90,9 @@ pub(crate) async fn register_data_agent(
         return Err(RegistrationError::Endpoint);
     }
     check_scopes_of(gateway, caller, (OPERATION, None), None)?;
+    if !gateway.views().now().has_catalog() {
+        return Err(RegistrationError::NoCatalog);
+    }
     let _turn = gateway.registrations().turn().await;
     let account = account(caller);
     let owner = account.key().to_string();

@@ -1,4 +1,7 @@
-"""A data agent on a WebSocket, with the standard library only: python3 agent.py HOST PORT"""
+"""A data agent on a WebSocket, with the standard library only: python3 agent.py HOST PORT
+
+It connects again whenever its connection ends.
+"""
 
 import base64
 import json
@@ -6,8 +9,13 @@ import os
 import socket
 import struct
 import sys
+import time
 
 host, port = sys.argv[1], int(sys.argv[2])
+
+
+class Closed(Exception):
+    """The gateway closed the connection, or opened none."""
 
 
 def exactly(count):
@@ -15,7 +23,7 @@ def exactly(count):
     while len(data) < count:
         piece = connection.recv(count - len(data))
         if not piece:
-            sys.exit("the gateway closed the connection")
+            raise Closed
         data += piece
     return data
 
@@ -44,43 +52,57 @@ def extract_features(symbol, interval="1d"):
     return {"features": [float(len(symbol)), float(len(interval))]}
 
 
-connection = socket.create_connection((host, port))
-key = base64.b64encode(os.urandom(16)).decode()
-connection.sendall(
-    (
-        f"GET /rpc HTTP/1.1\r\nHost: {host}:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n"
-    ).encode()
-)
-response = b""
-while not response.endswith(b"\r\n\r\n"):
-    response += exactly(1)
-if not response.startswith(b"HTTP/1.1 101"):
-    sys.exit(response.decode())
-types = {
-    "input": {"symbol": "string", "interval": "optional[string]"},
-    "output": {"features": "list[float]"},
-}
-register = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "server.register",
-    "params": {
+def upgrade():
+    key = base64.b64encode(os.urandom(16)).decode()
+    connection.sendall(
+        (
+            f"GET /rpc HTTP/1.1\r\nHost: {host}:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        ).encode()
+    )
+    response = b""
+    while not response.endswith(b"\r\n\r\n"):
+        response += exactly(1)
+    if not response.startswith(b"HTTP/1.1 101"):
+        raise Closed
+
+
+def register():
+    types = {
+        "input": {"symbol": "string", "interval": "optional[string]"},
+        "output": {"features": "list[float]"},
+    }
+    params = {
         "agent_id": "feature_extractor",
         "capabilities": {"tools": ["extract_features"], "schema": {"extract_features": types}},
         "heartbeat_interval": 60,
-    },
-}
-send(1, json.dumps(register).encode())
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "server.register", "params": params}
+    send(1, json.dumps(message).encode())
+
+
+def serve():
+    while True:
+        opcode, payload = receive()
+        if opcode == 8:
+            raise Closed
+        if opcode == 9:
+            send(10, payload)
+        if opcode != 1:
+            continue
+        message = json.loads(payload)
+        if "error" in message:
+            raise Closed
+        if message.get("method") == "agent.execute":
+            result = extract_features(**message["params"]["input"])
+            send(1, json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode())
+
+
 while True:
-    opcode, payload = receive()
-    if opcode == 8:
-        sys.exit("closed")
-    if opcode == 9:
-        send(10, payload)
-    if opcode != 1:
-        continue
-    message = json.loads(payload)
-    if message.get("method") == "agent.execute":
-        result = extract_features(**message["params"]["input"])
-        send(1, json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode())
+    try:
+        with socket.create_connection((host, port)) as connection:
+            upgrade()
+            register()
+            serve()
+    except (OSError, Closed):
+        time.sleep(0.1)

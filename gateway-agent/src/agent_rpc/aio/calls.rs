@@ -18,7 +18,7 @@ use serde_json::{
 use super::{Invoked, Rejection, Serving, values};
 use crate::{
     agent_rpc::failure,
-    pipeline::{Error, FeatureSubject, Output, Target, ToolCall},
+    pipeline::{self, Error, FeatureSubject, Output, Target, ToolCall},
     view::ServedTool,
 };
 
@@ -197,10 +197,14 @@ impl Serving<'_> {
         if !self.agent.is_known() {
             return Failure::agent_not_found(agent);
         }
-        Failure::function_not_found(agent, name).with_methods(self.agent.available_methods())
+        Failure::function_not_found(agent, name).with_methods(self.available_methods())
     }
 
     fn unknown_function(&mut self, name: &str) -> Rejection {
+        // As over MCP, a caller without the scopes of calls learns nothing about names.
+        if let Err(error) = pipeline::check_call_scopes(self.gateway, self.caller, name) {
+            return error.into();
+        }
         let failure = self.without_function(name);
         self.unknown_name(name, failure)
     }

@@ -12,7 +12,7 @@ use super::{Rejection, Serving, out_of_memory};
 use crate::mcp::{FeatureList, List};
 
 /// The list of tools in scopes of MCP. `help` has the same entries.
-const TOOLS: &str = "tools/list";
+pub(super) const TOOLS: &str = "tools/list";
 
 impl Serving<'_> {
     pub(super) fn help(&self) -> Result<String, Rejection> {

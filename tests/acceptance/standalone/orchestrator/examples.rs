@@ -5,10 +5,13 @@ use std::{
     process::{Child, Command},
 };
 
-use acceptance::{PythonEnvironment, root};
+use acceptance::root;
 
 use super::*;
-use crate::conformance::{official, run as output_of};
+use crate::{
+    conformance::{official, run as output_of},
+    demo::python_of_agents,
+};
 
 /// The lines of `demo`: a wrapped function, a function that never ends, a tool of the gateway, an
 /// agent that the gateway does not know, an agent without a factory, and a manifest.
@@ -82,10 +85,7 @@ impl Drop for Program {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn function_of_python_is_a_data_agent() {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("websockets");
-    fs::create_dir_all(&target).expect("the target directory is writable");
-    let python = PythonEnvironment::of(&example("python/requirements.txt"), &target);
-    let mut program = python.python();
+    let mut program = python_of_agents().python();
     program.arg(example("python/function_agent.py"));
     assert_serves(program).await;
 }

@@ -98,6 +98,29 @@ async fn killed_server_is_rediscovered_with_its_tools() {
 }
 
 #[tokio::test]
+async fn killed_server_is_unreachable_over_aio_until_it_returns() {
+    let scene = Scene::ready(&[quick("one", &["a"])], &[]).await;
+    let called = async || {
+        let body = json!({ "method": "one::tools.call", "params": { "tool": "a" } }).to_string();
+        json_of(scene.request(Method::POST, "/rpc").body(body)).await
+    };
+    let content = json!([{ "type": "text", "value": "done" }]);
+    assert_eq!(called().await["result"]["content"], content);
+    scene.forbid("one");
+    scene.noticed("one").await;
+    let failed = called().await;
+    let error = &failed["error"];
+    assert_eq!(
+        (&error["code"], &error["data"]["reason"]),
+        (&json!(-32001), &json!("UNREACHABLE")),
+        "{failed}"
+    );
+    scene.allow("one");
+    eventually("it is called again", || async { called().await["result"]["content"] == content })
+        .await;
+}
+
+#[tokio::test]
 async fn shutdown_ends_stubborn_servers_in_parallel() {
     let names = ["one", "two", "three", "four"];
     let tools = names.map(|name| [name]);

@@ -1,0 +1,173 @@
+//! Agents that send too much, read nothing, or use the ids of others.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::Map;
+use tokio::{io::AsyncWriteExt as _, net::TcpSocket, time::timeout};
+
+use super::*;
+
+const MEBIBYTE: u64 = 1 << 20;
+/// Longer than any exchange here takes.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Calls `extractor`, which answers.
+async fn assert_served(agents: &Agents, extractor: &mut WebSocket) {
+    let answering = async {
+        let text = extractor.text().await.expect("a call");
+        let request: Value = serde_json::from_str(&text).expect("JSON");
+        let answer = json!({ "id": request["id"], "result": { "features": [1.5] } });
+        assert!(extractor.send(answer.to_string()).await);
+    };
+    let both = async { tokio::join!(agents.executed("extractor", "extract"), answering) };
+    let (answer, ()) = timeout(PATIENCE, both).await.expect("the agent is called");
+    assert_eq!(answer["result"], json!({ "features": [1.5] }), "{answer}");
+}
+
+fn heartbeat(agent_id: &str) -> Value {
+    json!({ "id": 2, "method": "agent.heartbeat",
+        "params": { "agent_id": agent_id, "status": "active" } })
+}
+
+#[tokio::test]
+async fn announced_gigabyte_takes_no_memory() {
+    let agents = Agents::start();
+    let mut extractor = agents.extractor().await;
+    let before = agents.gateway.resident_bytes();
+    let mut hostile = agents.socket("hostile").await;
+    // The head of a text frame of 1 GiB with its mask.
+    let head = [0x81, 0xff, 0, 0, 0, 0, 0x40, 0, 0, 0, 1, 2, 3, 4];
+    hostile.stream().write_all(&head).await.expect("the head is sent");
+    let (part, mut sent) = (vec![0; 1 << 20], 0);
+    while sent < 256 && hostile.stream().write_all(&part).await.is_ok() {
+        sent += 1;
+    }
+    assert!(sent < 256, "{sent} MiB were taken");
+    let grown = agents.gateway.peak_bytes().saturating_sub(before) / MEBIBYTE;
+    assert!(grown < 32, "{grown} MiB");
+    assert_served(&agents, &mut extractor).await;
+}
+
+#[tokio::test]
+async fn websocket_that_never_reads_is_closed() {
+    let agents = Agents::start();
+    let mut extractor = agents.extractor().await;
+    let before = agents.gateway.resident_bytes();
+    let address = agents.gateway.address();
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("an option of sockets");
+    let stream = socket.connect(address.parse().expect("an address")).await.expect("connected");
+    let opened = WebSocket::over(stream, &address, &[("x-agent-name", "hostile")]).await;
+    let mut hostile = opened.expect("a WebSocket");
+    let request = json!({ "id": 1, "method": "unknown" }).to_string();
+    let flood = async { while hostile.send(request.clone()).await {} };
+    timeout(PATIENCE, flood).await.expect("the connection is closed");
+    let grown = agents.gateway.peak_bytes().saturating_sub(before) / MEBIBYTE;
+    assert!(grown < 32, "{grown} MiB");
+    assert_served(&agents, &mut extractor).await;
+}
+
+#[tokio::test]
+async fn flood_of_heartbeats_is_limited() {
+    let agents = Agents::start();
+    let mut extractor = agents.extractor().await;
+    let mut flooding = agents.socket("hostile").await;
+    let answer = flooding.asked(&registration("flooding")).await;
+    assert_eq!(answer["result"]["status"], "registered", "{answer}");
+    let mut limited = 0;
+    for _ in 0..2_000 {
+        let answer = flooding.asked(&heartbeat("flooding")).await;
+        limited += u32::from(error(&answer) == (-32600, "RATE_LIMITED"));
+    }
+    assert!(limited > 1_000, "{limited}");
+    assert_served(&agents, &mut extractor).await;
+    let accepted =
+        async { while error(&flooding.asked(&heartbeat("flooding")).await).1 == "RATE_LIMITED" {} };
+    timeout(PATIENCE, accepted).await.expect("later heartbeats are accepted");
+}
+
+#[tokio::test]
+async fn ten_thousand_functions_are_rejected_whole() {
+    let agents = Agents::start();
+    let mut extractor = agents.extractor().await;
+    let before = agents.gateway.resident_bytes();
+    let names: Vec<_> = (0..10_000).map(|number| format!("f{number}")).collect();
+    let types = json!({ "input": { "symbol": "string" } });
+    let mut many = registration("many");
+    let schema = names.iter().map(|name| (name.clone(), types.clone()));
+    many["params"]["schema"] = schema.collect::<Map<_, _>>().into();
+    many["params"]["tools"] = names.into();
+    let answer = agents.socket("hostile").await.asked(&many).await;
+    assert_eq!(error(&answer), (-32602, "INVALID_PARAMS"), "{answer}");
+    assert_eq!(agents.client().tool_names().await, ["extractor.extract"]);
+    let grown = agents.gateway.peak_bytes().saturating_sub(before) / MEBIBYTE;
+    assert!(grown < 64, "{grown} MiB");
+    assert_served(&agents, &mut extractor).await;
+}
+
+/// Types of the argument `a` that no registration may have.
+fn hostile_types() -> Vec<Value> {
+    let lists = |depth| format!("{}string{}", "list[".repeat(depth), "]".repeat(depth));
+    let objects = |depth| (0..depth).fold(json!("string"), |inner, _| json!({ "a": inner }));
+    let members = (0..100_000).map(|number| (format!("m{number}"), json!("string")));
+    vec![
+        json!(lists(100)),
+        json!(lists(100_000)),
+        json!("list[".repeat(100_000)),
+        json!("optional[".repeat(100_000)),
+        json!("dict[list[string],string]"),
+        json!("any"),
+        json!({ "$ref": "http://169.254.169.254/" }),
+        json!("x".repeat(1 << 20)),
+        json!(null),
+        json!(["string"]),
+        objects(100),
+        objects(1_000),
+        members.collect::<Map<_, _>>().into(),
+    ]
+}
+
+#[tokio::test]
+async fn hostile_schemas_are_rejected() {
+    let agents = Agents::start();
+    let mut extractor = agents.extractor().await;
+    let before = agents.gateway.resident_bytes();
+    let mut hostile = agents.socket("hostile").await;
+    for (number, kind) in hostile_types().into_iter().enumerate() {
+        let mut schema = registration("hostile");
+        schema["params"]["schema"]["extract"]["input"] = json!({ "a": kind });
+        let answer = timeout(PATIENCE, hostile.asked(&schema)).await.expect("an answer in time");
+        let (code, reason) = error(&answer);
+        assert!([-32602, -32600].contains(&code), "type {number}: {code} {reason}");
+        assert!(answer.to_string().len() < 4096, "type {number}: a long answer");
+    }
+    assert_eq!(agents.client().tool_names().await, ["extractor.extract"]);
+    let grown = agents.gateway.peak_bytes().saturating_sub(before) / MEBIBYTE;
+    assert!(grown < 96, "{grown} MiB");
+    assert_served(&agents, &mut extractor).await;
+}
+
+#[tokio::test]
+async fn agent_id_of_another_principal_is_protected() {
+    let agents = Agents::start();
+    let mut extractor = agents.extractor().await;
+    let mut other = agents.socket("other").await;
+    let answer = other.asked(&registration("extractor")).await;
+    assert_eq!(error(&answer), (-32003, "AGENT_ID_TAKEN"), "{answer}");
+    let mut draining = heartbeat("extractor");
+    draining["params"]["status"] = "draining".into();
+    let answer = other.asked(&draining).await;
+    assert_eq!(error(&answer), (-32000, "AGENT_NOT_FOUND"), "{answer}");
+
+    let mut over_http = registration("extractor");
+    over_http["params"]["endpoint"] = "http://127.0.0.1:1/mcp".into();
+    let request = reqwest::Client::new()
+        .post(format!("http://{}/rpc", agents.gateway.address()))
+        .header("content-type", "application/json")
+        .header("x-agent-name", "other")
+        .body(over_http.to_string());
+    let answer = request.send().await.expect("an answer");
+    assert_eq!(answer.status(), StatusCode::CONFLICT);
+    assert_served(&agents, &mut extractor).await;
+}
