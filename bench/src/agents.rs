@@ -1,5 +1,5 @@
 //! Data agents: CPU of `agent.execute` and of AIO, in turns with `tools/call` of the same function, and
-//! memory of idle agents on WebSockets.
+//! memory of idle agents with a WebSocket.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 

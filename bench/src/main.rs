@@ -81,7 +81,7 @@ enum Section {
     Compositions,
     /// A2A: messages and streams, direct, through nginx, through the gateway.
     A2a,
-    /// Data agents: `agent.execute` and AIO compared with `tools/call`, and idle WebSockets.
+    /// Data agents: `agent.execute` and AIO compared with `tools/call`, and memory of idle agents
     Agents,
     /// Policies: governed calls, and views with 10,000 policies.
     Governance,
