@@ -1,5 +1,5 @@
 //! Data agents: CPU of `agent.execute` and of AIO, in turns with `tools/call` of the same function, and
-//! memory of idle agents with a WebSocket.
+//! memory of idle agents with a connection.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
