@@ -23,7 +23,9 @@ use tokio::{
 use super::{
     AgentLink, EventSink, RequestMeta,
     assembly::apply,
+    check::check_answer,
     exchange::{Outbound, timed_out},
+    question::next_message,
     step::read_response,
 };
 use crate::{
@@ -43,8 +45,8 @@ pub(super) const TASK_ID_TIMEOUT: Duration = Duration::from_secs(30);
 /// That limit when the gateway stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The pointer to the id of the task in an answer.
-const TASK_ID: &str = "/task/id";
+/// The pointer to the task in an answer.
+const TASK: &str = "/task";
 
 /// The delays between the polls of a task.
 #[derive(Debug)]
@@ -330,8 +332,26 @@ impl PendingResponse {
             let poller = Poller { link, meta, request, until: None, progress };
             poller.end(&mut self.answer).await.map_err(lost)?;
         }
-        self.link.hide_address(&mut self.answer, TASK_ID);
+        self.link.hide_address(&mut self.answer, TASK);
         read_response(&self.answer)
+    }
+
+    /// Sends the next message of the task to a skill. The agent answers when the task has ended or needs
+    /// input again.
+    pub(super) async fn continue_with(
+        &mut self,
+        part: &Value,
+        (skill, hops): (&str, Option<u32>),
+    ) -> Result<(), Error> {
+        let Some(task) = model::Task::of(&self.answer["task"]) else { return Ok(()) };
+        let request = next_message(task, part, (skill, hops));
+        let send_state = SendState::default();
+        let (meta, sink) = (&self.meta, None);
+        let outbound = Outbound { request: &request, meta, send_state: &send_state, sink };
+        let answer = self.link.call(outbound).await.map_err(lost)?;
+        check_answer(&request, &answer).map_err(|failure| lost(failure.into()))?;
+        self.answer = answer;
+        Ok(())
     }
 
     /// Applies the events of a stream. The polls continue after an interrupted stream. They also
@@ -373,7 +393,7 @@ impl PendingResponse {
         if !is_running(&self.answer) {
             return None;
         }
-        self.link.hide_address(&mut self.answer, TASK_ID);
+        self.link.hide_address(&mut self.answer, TASK);
         let SendResponse::Task(task) = read_response(&self.answer).ok()? else { return None };
         self.id = None;
         Some(task)
