@@ -755,7 +755,7 @@ async fn subscription_to_unknown_task_has_the_first_error() {
 }
 
 #[tokio::test]
-async fn subscription_to_ended_task_of_old_agent_is_unsupported() {
+async fn old_agent_rejects_subscription_to_ended_task() {
     type Respond = fn(&Received) -> Reply;
     let refusals: [(&str, Respond); 2] = [
         ("a2a-0.3", |seen| seen.error(200, &json!({ "code": -32602, "message": SAID }))),

@@ -162,7 +162,7 @@ async fn answer_to_agent_is_inspected() {
 }
 
 #[tokio::test]
-async fn question_of_a_task_is_answered_by_an_update() {
+async fn update_answers_question_of_task() {
     let bench = bridged().await;
     bench.script.asks.store(true, Ordering::Relaxed);
     let interactive = |method: &str, params: Value| {
