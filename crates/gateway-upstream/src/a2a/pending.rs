@@ -25,7 +25,7 @@ use super::{
     assembly::apply,
     check::check_answer,
     exchange::{Outbound, timed_out},
-    question::next_message,
+    question::{next_message, question_id},
     step::read_response,
 };
 use crate::{
@@ -109,6 +109,8 @@ pub(super) struct Poller<'a> {
     /// The end of the polls. `None`: the future is dropped at the end.
     pub(super) until: Option<Instant>,
     pub(super) progress: Progress<'a>,
+    /// The question that has an answer. A task that still has it is running.
+    pub(super) answered: Option<&'a str>,
 }
 
 impl Poller<'_> {
@@ -119,7 +121,7 @@ impl Poller<'_> {
         // Each state has memory of its own, which the next one releases.
         let mut held = None;
         let outcome = loop {
-            if !is_running(answer) {
+            if !(is_running(answer) || self.has_answered_question(answer)) {
                 break Ok(());
             }
             self.progress.report(answer);
@@ -142,6 +144,13 @@ impl Poller<'_> {
             buffered.absorb(&held);
         }
         outcome
+    }
+
+    /// Whether an answer is the state before the last message. Agents return it if they do not wait.
+    fn has_answered_question(&self, answer: &Value) -> bool {
+        let Some(Event::Task(task)) = Event::of(answer) else { return false };
+        let is_asking = task.state() == TaskState::InputRequired;
+        is_asking && self.answered.is_some_and(|answered| question_id(task) == Some(answered))
     }
 
     fn left(&self) -> Option<Duration> {
@@ -196,6 +205,8 @@ pub(super) struct PendingResponse {
     answer: Value,
     /// The further events of a stream.
     events: Option<mpsc::Receiver<AgentEvent>>,
+    /// The last question that has an answer.
+    answered: Option<String>,
 }
 
 impl AgentLink {
@@ -270,7 +281,8 @@ impl AgentLink {
             SendResponse::Message(_) => None,
             SendResponse::Task(task) => Some(task.id),
         };
-        Ok(PendingResponse { link: Arc::clone(self), meta, id, answer, events })
+        let link = Arc::clone(self);
+        Ok(PendingResponse { link, meta, id, answer, events, answered: None })
     }
 
     /// Sends a message as a stream and waits for the first event. The stream is read until the end of
@@ -328,22 +340,22 @@ impl PendingResponse {
         self.follow(&mut progress).await;
         if let Some(id) = &self.id {
             let request = about(Operation::GetTask, id);
-            let (link, meta) = (&self.link, &self.meta);
-            let poller = Poller { link, meta, request, until: None, progress };
+            let (link, meta, answered) = (&self.link, &self.meta, self.answered.as_deref());
+            let poller = Poller { link, meta, request, until: None, progress, answered };
             poller.end(&mut self.answer).await.map_err(lost)?;
         }
         self.link.hide_address(&mut self.answer, TASK);
         read_response(&self.answer)
     }
 
-    /// Sends the next message of the task to a skill. The agent answers when the task has ended or needs
-    /// input again.
+    /// Sends the answer to the question of the task to a skill.
     pub(super) async fn continue_with(
         &mut self,
         part: &Value,
         (skill, hops): (&str, Option<u32>),
     ) -> Result<(), Error> {
         let Some(task) = model::Task::of(&self.answer["task"]) else { return Ok(()) };
+        self.answered = question_id(task).map(str::to_owned);
         let request = next_message(task, part, (skill, hops));
         let send_state = SendState::default();
         let (meta, sink) = (&self.meta, None);

@@ -77,10 +77,15 @@ pub(super) fn input_requests(task: &Task, key: &str) -> String {
     requests.finish_string()
 }
 
-/// The key of the question of a task, which no other question of the task has.
-pub(super) fn key(task: model::Task<'_>) -> &str {
+/// The id of the question of a task, which no other question of the task has.
+pub(super) fn question_id(task: model::Task<'_>) -> Option<&str> {
     let message = task.status_message().and_then(model::Message::id);
-    message.or_else(|| task.timestamp()).unwrap_or("input")
+    message.or_else(|| task.timestamp())
+}
+
+/// The key of the question in the input requests of a task.
+pub(super) fn key(task: model::Task<'_>) -> &str {
+    question_id(task).unwrap_or("input")
 }
 
 /// The parameters of the elicitation.

@@ -67,6 +67,7 @@ impl AgentLink {
             request: poll(id, request),
             until: Some(until),
             progress: Progress::default(),
+            answered: None,
         };
         let mut exchange = Box::pin(self.call_with_retry(outbound));
         let timely = timeout(within, &mut exchange).await;

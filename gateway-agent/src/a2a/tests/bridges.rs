@@ -136,6 +136,19 @@ async fn session_client_answers_question_of_agent() {
 }
 
 #[tokio::test]
+async fn answered_question_is_asked_once() {
+    let bench = bridged().await;
+    bench.script.returns_early.store(true, Ordering::Relaxed);
+    let asked = bench.bench.got(able("tools/call", asking_call()).build()).await.result();
+    let again = repeated(&asked, accepted("blue"));
+    let result = bench.bench.got(able("tools/call", again).build()).await.result();
+    assert_eq!(result["structuredContent"], "done", "{result}");
+    assert_continued(&bench, "blue");
+    let polls = bench.agent.seen("GetTask");
+    assert!(polls.iter().any(|poll| poll.body["params"]["id"] == OWN_TASK));
+}
+
+#[tokio::test]
 async fn declined_question_cancels_the_task() {
     let bench = bridged().await;
     let asked = bench.bench.got(able("tools/call", asking_call()).build()).await.result();

@@ -48,6 +48,8 @@ pub(super) struct Script {
     pub(super) is_down: AtomicBool,
     /// Whether its tasks need input until their next message.
     pub(super) asks: AtomicBool,
+    /// Whether the answer to that message is the state before it.
+    pub(super) returns_early: AtomicBool,
     /// Whether the agent answers no `GetTask`.
     pub(super) hangs: AtomicBool,
     /// The card of the agent.
@@ -306,6 +308,9 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
             }
             if params["message"]["taskId"] == OWN_TASK {
                 script.asks.store(false, Ordering::Relaxed);
+                if script.returns_early.load(Ordering::Relaxed) {
+                    return received.result(&json!({ "task": asking() }));
+                }
             }
             let state = match topic {
                 Some("ask") => "TASK_STATE_INPUT_REQUIRED",
