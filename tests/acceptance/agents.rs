@@ -3,7 +3,9 @@
 
 use std::{fs, path::PathBuf, process::Command, sync::Arc};
 
-use acceptance::{Gateway, GatewayOptions, ModernClient, Process, Registry, eventually, root};
+use acceptance::{
+    Gateway, GatewayOptions, ModernClient, Process, Registry, eventually, mcp::LEGACY, root,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -105,6 +107,89 @@ async fn skill_steps_run_in_both_protocol_versions() {
         let undone = scene.failure("pictures", json!({ "text": "a cat" })).await;
         assert_eq!(undone["failedStep"], "frame", "{undone}");
         assert_eq!(undone["steps"][0]["outcome"], "compensated");
+    }
+}
+
+/// The call of a skill that needs an answer.
+fn asking_call() -> Value {
+    json!({ "name": "agent__office__writer__ask", "arguments": { "text": "a poster" } })
+}
+
+fn answer() -> Value {
+    json!({ "action": "accept", "content": { "answer": "blue" } })
+}
+
+/// Calls with a session of 2025-11-25 and answers the question on the event stream of the call.
+async fn result_in_session(url: &str) -> Value {
+    let http = reqwest::Client::new();
+    let post = |session: &str, message: &Value| {
+        let request = http.post(url).header("content-type", "application/json");
+        let request = request.header("accept", "application/json, text/event-stream");
+        let request = request.header("x-agent-name", "asker").body(message.to_string());
+        let request = match session {
+            "" => request,
+            session => {
+                request.header("mcp-session-id", session).header("mcp-protocol-version", LEGACY)
+            }
+        };
+        async { request.send().await.expect("the gateway answers") }
+    };
+    let about = json!({ "name": "test", "version": "1" });
+    let params = json!({ "protocolVersion": LEGACY, "capabilities": { "elicitation": {} },
+        "clientInfo": about });
+    let initialize = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
+    let opened = post("", &initialize).await;
+    let session = opened.headers()["mcp-session-id"].to_str().expect("text").to_owned();
+    let call =
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": asking_call() });
+    let mut stream = post(&session, &call).await;
+    let mut text = String::new();
+    let mut is_answered = false;
+    while let Some(chunk) = stream.chunk().await.expect("more events") {
+        text.push_str(std::str::from_utf8(&chunk).expect("text"));
+        let mut events = text.lines().filter_map(|line| line.strip_prefix("data: "));
+        let Some(last) = events.next_back() else { continue };
+        let Ok(last) = serde_json::from_str::<Value>(last) else { continue };
+        if last["method"] == "elicitation/create" && !is_answered {
+            assert_eq!(last["params"]["message"], "which colour?");
+            let reply = json!({ "jsonrpc": "2.0", "id": last["id"], "result": answer() });
+            assert_eq!(post(&session, &reply).await.status(), 202);
+            is_answered = true;
+        } else if last.get("result").is_some() {
+            return last["result"].clone();
+        }
+    }
+    panic!("the stream ended without a result: {text}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn client_answers_question_of_agent_in_each_era() {
+    for version in ["1.0", "0.3"] {
+        let more = "admin: 127.0.0.1:0\nagents: { asTools: true }\n";
+        let scene = Scene::with(version, more).await;
+        let url = scene.gateway.mcp_url();
+        let client = ModernClient::agent(&url, "asker", "1.0.0");
+        let client = client.declaring(json!({ "elicitation": {} }));
+        let request = async |params| {
+            let answer = client.request("tools/call", params).await.expect("an answer");
+            answer.result().clone()
+        };
+        let asked = request(asking_call()).await;
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
+        let question = &asked["inputRequests"]["input"];
+        assert_eq!(question["params"]["message"], "which colour?");
+        let mut again = asking_call();
+        again["requestState"] = asked["requestState"].clone();
+        again["inputResponses"] = json!({ "input": answer() });
+        for result in [request(again).await, result_in_session(&url).await] {
+            assert_eq!(result["structuredContent"], "a blue poster", "{version}: {result}");
+        }
+        assert_eq!(scene.canceled(), 0);
+
+        let unable = ModernClient::agent(&url, "asker", "1.0.0");
+        let refused = unable.request("tools/call", asking_call()).await.expect("an answer");
+        assert!(refused.is_tool_error() && refused.text().contains("colour"), "{refused:?}");
+        eventually("the task is canceled", || async { scene.canceled() == 1 }).await;
     }
 }
 

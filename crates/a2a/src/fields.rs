@@ -225,6 +225,23 @@ impl Shape {
         Ok(())
     }
 
+    /// Removes the members that the protocol does not define.
+    pub(crate) fn retain_known(&self, object: &mut Object) {
+        object.retain(|name, value| {
+            let nested = self.nested.iter().find(|(known, _)| *known == name.as_str());
+            let Some((_, shape)) = nested else { return self.plain.contains(&name.as_str()) };
+            match value {
+                Value::Object(object) => shape.retain_known(object),
+                Value::Array(values) => {
+                    let objects = values.iter_mut().filter_map(Value::as_object_mut);
+                    objects.for_each(|object| shape.retain_known(object));
+                }
+                _ => {}
+            }
+            true
+        });
+    }
+
     /// Gives each member of a value in its internal form its only name, and removes members of other
     /// dialects. Members that no dialect defines are kept.
     pub(crate) fn normalize(&self, value: &mut Value) -> Result<(), Untranslatable> {

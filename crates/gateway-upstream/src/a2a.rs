@@ -12,6 +12,7 @@ mod grpc;
 mod mcp_task;
 mod pending;
 mod probe;
+mod question;
 mod send;
 mod step;
 mod stream;

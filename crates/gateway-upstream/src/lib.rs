@@ -64,7 +64,7 @@ pub use self::{
     events::{UpstreamChange, UpstreamEvent},
     features::{FeatureEntries, Features, renamed},
     http::{BlockedAddress, Client, Connector},
-    request::{AgentEvent, AgentRequest, Request, RequestContext, ResendApproval},
+    request::{AgentEvent, AgentRequest, CalledSkill, Request, RequestContext, ResendApproval},
     routing::{Route, Routing, TargetId},
     secret::{SecretError, SecretSource, redact_url},
     settings::{

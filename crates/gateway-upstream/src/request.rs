@@ -23,11 +23,22 @@ pub trait ResendApproval: fmt::Debug + Send + Sync {
     fn approve(&self) -> bool;
 }
 
+/// A skill of an agent that is called as a tool.
+#[derive(Debug, Clone, Copy)]
+pub struct CalledSkill<'a> {
+    /// The id.
+    pub name: &'a str,
+    /// Whether the skill takes only text.
+    pub takes_text: bool,
+}
+
 /// A request of a caller. The permit names its subject.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// The method.
     pub method: Method,
+    /// The skill that started the task of the request.
+    pub skill: Option<CalledSkill<'a>>,
     /// The arguments of a tool. `None` is sent as an empty object.
     pub arguments: Option<&'a RawValue>,
     /// The other parameters, without the subject and `_meta`.
@@ -65,6 +76,7 @@ impl<'a> Request<'a> {
         let quota_key = &None;
         Self {
             method,
+            skill: None,
             arguments,
             params,
             context,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gateway_compose::{CompositionError, Steps};
 use gateway_policy::{Permit, ValidationMode};
 use gateway_protocol::mcp::{self, Method, RawResult, ResultType};
-use gateway_upstream::{Request, RequestContext, ResendApproval};
+use gateway_upstream::{CalledSkill, Request, RequestContext, ResendApproval};
 use registry_core::Key;
 
 use super::{
@@ -145,7 +145,7 @@ impl<'a> Sending<'a> {
     /// Sends a request for a prompt, resource, completion or task.
     async fn request(
         &self,
-        method: Method,
+        (method, skill): (Method, Option<CalledSkill<'_>>),
         permit: Permit,
         record: &mut CallRecord,
     ) -> Result<RawResult, Error> {
@@ -156,6 +156,7 @@ impl<'a> Sending<'a> {
             client.and_then(|client| inspection.filtered(inspecting, client, server, record));
         let request = Request {
             method,
+            skill,
             arguments: None,
             params: &call.params,
             context: &call.context,
@@ -192,7 +193,7 @@ impl<'a> Sending<'a> {
             SentAdmission::settle(admission, outcome, record);
             return result.map(Output::Subscribed);
         }
-        let result = self.request(method, permit, record).await;
+        let result = self.request((method, None), permit, record).await;
         SentAdmission::settle(admission, Outcome::of(&result), record);
         let result = result?;
         input::check(&result, &call.context)?;
@@ -210,7 +211,10 @@ impl<'a> Sending<'a> {
         let TaskRoute { method, resolved, task, known } = route;
         let names = TaskNames::requested(gateway, &call.caller.claim, &task, &known);
         let admission = self.start(OperationData::default(), record).await?;
-        let result = self.request(method, permit, record).await;
+        let served = &resolved.served;
+        let skill =
+            served.skill().map(|(_, name)| CalledSkill { name, takes_text: served.takes_text() });
+        let result = self.request((method, skill), permit, record).await;
         let result = result.map_err(|error| match error {
             Error::Upstream(error) => Error::from(names.rewrite_error(error)),
             other => other,
@@ -394,6 +398,7 @@ impl<'a> Sending<'a> {
         let ForwardedCall { params, context, client, .. } = forwarded;
         let request = Request {
             method: served.method(),
+            skill: None,
             arguments: arguments.raw(),
             params,
             context,

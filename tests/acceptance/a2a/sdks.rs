@@ -347,22 +347,12 @@ impl Run<'_> {
             "get_unknown" | "cancel_unknown" | "send_to_unknown" => TASK_NOT_FOUND,
             "cancel_completed" => TASK_NOT_CANCELABLE,
             "push" => PUSH_NOT_SUPPORTED,
-            // Agents for Python break this connection.
-            "subscribe_to_completed"
-                if self.upstream.is_old_rest() && self.agent.name != JAVASCRIPT.name =>
-            {
-                return is_refusal(answer);
-            }
+            "subscribe_to_completed" => UNSUPPORTED_OPERATION,
             _ if is_old => INVALID_PARAMS,
             _ => UNSUPPORTED_OPERATION,
         };
         *answer == self.sdk.failure(self.client, step, &cause)
     }
-}
-
-/// Whether a step has failed before its time limit.
-fn is_refusal(answer: &Value) -> bool {
-    answer.get("error").is_some_and(|error| error != "TimeoutError")
 }
 
 fn without_history(task: &Value) -> Value {

@@ -74,7 +74,12 @@ class Agent(AgentExecutor):
         await updater.failed(new_text_message("out-of-ink"))
 
     async def ask(self, updater, context):
-        await updater.requires_input(new_text_message("which colour?"))
+        text = get_message_text(context.message)
+        if text != "blue":
+            await updater.requires_input(new_text_message("which colour?"))
+            return
+        await updater.add_artifact([new_text_part("a blue poster")])
+        await updater.complete()
 
     async def dawdle(self, updater, context):
         note("dawdles", context.task_id)

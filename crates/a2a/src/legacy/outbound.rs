@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Translated, WRAPPED, card, items, list, member, object};
 use crate::{
+    fields,
     json::{Object, filled, rename, text},
     model::TaskState,
     operation::Operation,
@@ -28,6 +29,10 @@ pub(crate) fn params(
     mut params: Object,
 ) -> Translated<Value> {
     params.remove("tenant");
+    if is_proto(binding) {
+        // Strict readers of the Protocol Buffers reject unknown members.
+        fields::params(operation).retain_known(&mut params);
+    }
     match operation {
         Operation::SendMessage | Operation::SendStreamingMessage => {
             member(&mut params, "message", |value| message(binding, value))?;
@@ -158,7 +163,7 @@ fn part(binding: Binding, value: Value) -> Translated<Value> {
         _ => "text",
     };
     if is_proto(binding) && kind != "file" {
-        // Strict readers of the Protocol Buffers reject unknown members.
+        // Unknown members in 0.3.
         part.remove("mediaType");
         part.remove("filename");
     }

@@ -120,6 +120,28 @@ fn invalid_bodies_are_rejected() {
     }
 }
 
+#[test]
+fn old_agents_get_no_unknown_members() {
+    let params = json!({ "x": 1, "metadata": { "x": 1 },
+        "message": { "messageId": "m", "role": "ROLE_USER", "x": { "y": 1 },
+            "parts": [{ "text": "t", "x": 1 }, { "data": { "x": 1 } }] },
+        "configuration": { "x": 1 } });
+    let Value::Object(params) = params else { unreachable!() };
+    let request = Request::new(Operation::SendMessage, params);
+    let body = |version| -> Value {
+        let written = write_call(version, &request).unwrap();
+        serde_json::from_str(&written.body.unwrap()).unwrap()
+    };
+    assert_eq!(
+        body(Version::V03),
+        json!({ "metadata": { "x": 1 },
+            "message": { "messageId": "m", "role": "ROLE_USER",
+                "content": [{ "text": "t" }, { "data": { "data": { "x": 1 } } }] },
+            "configuration": { "blocking": true } })
+    );
+    assert_eq!(body(Version::V1)["message"]["x"], json!({ "y": 1 }));
+}
+
 fn ids() -> impl Strategy<Value = String> {
     prop_oneof![
         "\\PC{1,8}",

@@ -44,7 +44,12 @@ pub fn of_task(task: &Task, text: Text) -> Result<String, OpenTask> {
         }
         TaskState::Failed | TaskState::Rejected => return Ok(failed(&name, &said)),
         TaskState::Canceled => "the agent's task was canceled".to_owned(),
-        TaskState::InputRequired | TaskState::AuthRequired => {
+        TaskState::InputRequired => {
+            format!(
+                "the agent's task is {name}, and its question has no answer, so it was canceled; repeat the call with the answer in the arguments, or with a client that declares the capability elicitation"
+            )
+        }
+        TaskState::AuthRequired => {
             format!(
                 "the agent's task is {name}, which tools and compositions do not support; it was canceled"
             )

@@ -111,14 +111,12 @@ fn task_without_end_has_unknown_outcome() {
     };
     assert_eq!(told("canceled", Value::Null), "the agent's task was canceled / ");
     let why = json!({ "parts": [{ "text": "which?" }] });
-    for (state, name) in
-        [("TASK_STATE_INPUT_REQUIRED", "input-required"), ("auth-required", "auth-required")]
-    {
-        let wanted = format!(
-            "the agent's task is {name}, which tools and compositions do not support; it was canceled / which?"
-        );
-        assert_eq!(told(state, why.clone()), wanted);
-    }
+    let interrupted =
+        ["TASK_STATE_INPUT_REQUIRED", "auth-required"].map(|state| told(state, why.clone()));
+    insta::assert_snapshot!(interrupted.join("\n"), @"
+    the agent's task is input-required, and its question has no answer, so it was canceled; repeat the call with the answer in the arguments, or with a client that declares the capability elicitation / which?
+    the agent's task is auth-required, which tools and compositions do not support; it was canceled / which?
+    ");
     let unknown = ["unheard-of", "unknown", "TASK_STATE_UNSPECIFIED", &"é".repeat(40)];
     let told = unknown.map(|state| told(state, Value::Null));
     insta::assert_snapshot!(told.join("\n"), @"

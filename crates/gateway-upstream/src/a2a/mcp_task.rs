@@ -1,12 +1,12 @@
 //! Tasks of agents as tasks of MCP 2026-07-28, for clients that declare the extension.
 
 use a2a::{
-    Operation, TaskState,
+    Operation, TaskState, model,
     tool::{self, Task, Text},
 };
 use gateway_protocol::{
-    jsonrpc::{ObjectWriter, code},
-    mcp::RpcError,
+    jsonrpc::{Object, ObjectWriter, code},
+    mcp::{Capabilities, RpcError},
 };
 use serde_json::{
     Value, json,
@@ -18,22 +18,35 @@ use super::{
     check::check_answer,
     exchange::Outbound,
     pending::{about, is_final},
+    question::{accepted, input_requests, is_asking, key, next_message, part},
 };
 use crate::{
     error::{Error, ProtocolViolation},
     reply::Reply,
+    request,
     send_state::SendState,
 };
 
 /// The suggested time between polls, in milliseconds.
 const POLL_INTERVAL_MS: &str = "1000";
+/// The result of an operation without one.
+const ACKNOWLEDGED: &str = r#"{"resultType":"complete"}"#;
+
+/// The answers of a client to questions of a task.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TaskUpdate<'a> {
+    pub(super) task: &'a str,
+    pub(super) request: &'a request::Request<'a>,
+    pub(super) meta: &'a RequestMeta,
+}
 
 impl AgentLink {
-    /// Requests the state of a task, or its cancellation.
+    /// Requests the state of a task, or its cancellation. A task whose client cannot answer its
+    /// question is canceled.
     pub(super) async fn task_request(
         &self,
         (operation, task): (Operation, &str),
-        meta: &RequestMeta,
+        (meta, capabilities): (&RequestMeta, &Capabilities),
         send_state: &SendState,
     ) -> Result<Reply, Error> {
         let request = about(operation, task);
@@ -50,15 +63,52 @@ impl AgentLink {
             Err(error) => return Err(error),
         };
         if operation == Operation::CancelTask {
-            return reply(json!({ "resultType": "complete" }).to_string());
+            return reply(ACKNOWLEDGED.to_owned());
         }
         check_answer(&request, &answer)?;
-        self.hide_address(&mut answer, "/id");
+        self.hide_address(&mut answer, "");
         let current = read(&answer).ok_or(ProtocolViolation::Shape("GetTask"))?;
+        if is_asking(&current, capabilities) {
+            let key = model::Task::of(&answer).map(key).unwrap_or_default();
+            return reply(asking(&current, key));
+        }
         if current.state().is_interrupted() {
             self.cancel(task, meta);
         }
         reply(state(&current))
+    }
+
+    /// Sends the answer to the current question of a task as its next message, without waiting for the
+    /// end of the task. Answers to other questions are ignored. A refusal cancels the task.
+    pub(super) async fn update_task(
+        &self,
+        TaskUpdate { task, request, meta }: TaskUpdate<'_>,
+        send_state: &SendState,
+    ) -> Result<Reply, Error> {
+        let acknowledged = || reply(ACKNOWLEDGED.to_owned());
+        let get = about(Operation::GetTask, task);
+        let read_state = SendState::default();
+        let outbound = Outbound { request: &get, meta, send_state: &read_state, sink: None };
+        let mut current = Box::pin(self.call(outbound)).await?;
+        check_answer(&get, &current)?;
+        self.hide_address(&mut current, "");
+        let params = request.params.iter().find(|param| &*param.name == "inputResponses");
+        let answers = params.and_then(|param| Object::parse(&param.value).ok()).unwrap_or_default();
+        let asked = model::Task::of(&current).filter(|it| it.state() == TaskState::InputRequired);
+        let (Some(asked), Some(skill)) = (asked, request.skill) else { return acknowledged() };
+        let Some(answer) = answers.find(key(asked)) else { return acknowledged() };
+        let Some(answer) = accepted(answer) else {
+            self.cancel(task, meta);
+            return acknowledged();
+        };
+        let hops = request.context.hops;
+        let mut message = next_message(asked, &part(answer, skill), (skill.name, hops));
+        let at_once = json!({ "returnImmediately": true });
+        message.params.insert("configuration".to_owned(), at_once);
+        let outbound = Outbound { request: &message, meta, send_state, sink: None };
+        let answer = Box::pin(self.call(outbound)).await?;
+        check_answer(&message, &answer)?;
+        acknowledged()
     }
 }
 
@@ -95,6 +145,13 @@ fn state(task: &Task) -> String {
             }
         };
     }
+    out.finish_string()
+}
+
+/// The state of a task whose question the client can answer.
+fn asking(task: &Task, key: &str) -> String {
+    let mut out = described("complete", "input_required", task);
+    out.raw("inputRequests", &input_requests(task, key));
     out.finish_string()
 }
 

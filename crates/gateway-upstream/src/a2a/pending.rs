@@ -23,7 +23,9 @@ use tokio::{
 use super::{
     AgentLink, EventSink, RequestMeta,
     assembly::apply,
+    check::check_answer,
     exchange::{Outbound, timed_out},
+    question::{next_message, question_id},
     step::read_response,
 };
 use crate::{
@@ -43,8 +45,8 @@ pub(super) const TASK_ID_TIMEOUT: Duration = Duration::from_secs(30);
 /// That limit when the gateway stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The pointer to the id of the task in an answer.
-const TASK_ID: &str = "/task/id";
+/// The pointer to the task in an answer.
+const TASK: &str = "/task";
 
 /// The delays between the polls of a task.
 #[derive(Debug)]
@@ -107,6 +109,8 @@ pub(super) struct Poller<'a> {
     /// The end of the polls. `None`: the future is dropped at the end.
     pub(super) until: Option<Instant>,
     pub(super) progress: Progress<'a>,
+    /// The question that has an answer. A task that still has it is running.
+    pub(super) answered: Option<&'a str>,
 }
 
 impl Poller<'_> {
@@ -117,7 +121,7 @@ impl Poller<'_> {
         // Each state has memory of its own, which the next one releases.
         let mut held = None;
         let outcome = loop {
-            if !is_running(answer) {
+            if !(is_running(answer) || self.has_answered_question(answer)) {
                 break Ok(());
             }
             self.progress.report(answer);
@@ -140,6 +144,13 @@ impl Poller<'_> {
             buffered.absorb(&held);
         }
         outcome
+    }
+
+    /// Whether an answer is the state before the last message. Agents return it if they do not wait.
+    fn has_answered_question(&self, answer: &Value) -> bool {
+        let Some(Event::Task(task)) = Event::of(answer) else { return false };
+        let is_asking = task.state() == TaskState::InputRequired;
+        is_asking && self.answered.is_some_and(|answered| question_id(task) == Some(answered))
     }
 
     fn left(&self) -> Option<Duration> {
@@ -194,6 +205,8 @@ pub(super) struct PendingResponse {
     answer: Value,
     /// The further events of a stream.
     events: Option<mpsc::Receiver<AgentEvent>>,
+    /// The last question that has an answer.
+    answered: Option<String>,
 }
 
 impl AgentLink {
@@ -268,7 +281,8 @@ impl AgentLink {
             SendResponse::Message(_) => None,
             SendResponse::Task(task) => Some(task.id),
         };
-        Ok(PendingResponse { link: Arc::clone(self), meta, id, answer, events })
+        let link = Arc::clone(self);
+        Ok(PendingResponse { link, meta, id, answer, events, answered: None })
     }
 
     /// Sends a message as a stream and waits for the first event. The stream is read until the end of
@@ -326,12 +340,30 @@ impl PendingResponse {
         self.follow(&mut progress).await;
         if let Some(id) = &self.id {
             let request = about(Operation::GetTask, id);
-            let (link, meta) = (&self.link, &self.meta);
-            let poller = Poller { link, meta, request, until: None, progress };
+            let (link, meta, answered) = (&self.link, &self.meta, self.answered.as_deref());
+            let poller = Poller { link, meta, request, until: None, progress, answered };
             poller.end(&mut self.answer).await.map_err(lost)?;
         }
-        self.link.hide_address(&mut self.answer, TASK_ID);
+        self.link.hide_address(&mut self.answer, TASK);
         read_response(&self.answer)
+    }
+
+    /// Sends the answer to the question of the task to a skill.
+    pub(super) async fn continue_with(
+        &mut self,
+        part: &Value,
+        (skill, hops): (&str, Option<u32>),
+    ) -> Result<(), Error> {
+        let Some(task) = model::Task::of(&self.answer["task"]) else { return Ok(()) };
+        self.answered = question_id(task).map(str::to_owned);
+        let request = next_message(task, part, (skill, hops));
+        let send_state = SendState::default();
+        let (meta, sink) = (&self.meta, None);
+        let outbound = Outbound { request: &request, meta, send_state: &send_state, sink };
+        let answer = self.link.call(outbound).await.map_err(lost)?;
+        check_answer(&request, &answer).map_err(|failure| lost(failure.into()))?;
+        self.answer = answer;
+        Ok(())
     }
 
     /// Applies the events of a stream. The polls continue after an interrupted stream. They also
@@ -373,7 +405,7 @@ impl PendingResponse {
         if !is_running(&self.answer) {
             return None;
         }
-        self.link.hide_address(&mut self.answer, TASK_ID);
+        self.link.hide_address(&mut self.answer, TASK);
         let SendResponse::Task(task) = read_response(&self.answer).ok()? else { return None };
         self.id = None;
         Some(task)

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use a2a::{Operation, Request, model::SKILL_ID};
+use a2a::{
+    ErrorKind, Failure, Operation, Request, Version,
+    model::{self, SKILL_ID},
+};
 use gateway_protocol::{mcp::HOPS, trace_context};
 use serde_json::{Map, Value, json};
 use tokio::{
@@ -64,6 +67,7 @@ impl AgentLink {
             request: poll(id, request),
             until: Some(until),
             progress: Progress::default(),
+            answered: None,
         };
         let mut exchange = Box::pin(self.call_with_retry(outbound));
         let timely = timeout(within, &mut exchange).await;
@@ -90,6 +94,14 @@ impl AgentLink {
             check_answer(request, &answer)?;
             return Ok(answer);
         };
+        if answer.as_ref().is_err_and(|error| self.may_mean_end(operation, sink, error)) {
+            let poller = poller(subject, until);
+            let state = Box::pin(poller.poll(meta.buffered.clone())).await;
+            if state.is_ok_and(|state| has_ended(&state)) {
+                let message = "the task has ended, so it has no more events";
+                return Err(Failure::new(ErrorKind::UnsupportedOperation, message).into());
+            }
+        }
         let mut answer = answer?;
         check_answer(request, &answer)?;
         if let Some(id) = answer["task"]["id"].as_str().filter(|_| polls) {
@@ -99,6 +111,24 @@ impl AgentLink {
             check_answer(request, &answer)?;
         }
         Ok(answer)
+    }
+
+    /// Whether a failed subscription can mean that its task has ended. Version 0.3 has no error for it,
+    /// and some of its agents break the stream.
+    fn may_mean_end(
+        &self,
+        operation: Operation,
+        sink: Option<&EventSink<'_>>,
+        error: &Error,
+    ) -> bool {
+        let is_old = || self.known().is_some_and(|dialect| dialect.version == Version::V03);
+        let is_possible = match error {
+            Error::Agent(failure) => failure.kind != ErrorKind::TaskNotFound,
+            Error::Protocol { .. } | Error::Ended { .. } => true,
+            _ => false,
+        };
+        let has_events = sink.is_some_and(EventSink::has_events);
+        operation == Operation::SubscribeToTask && is_possible && !has_events && is_old()
     }
 
     /// Reads the answer of an agent that ignores `returnImmediately`, so that the caller finds its
@@ -112,6 +142,11 @@ impl AgentLink {
         let _ = late.set(limit);
         self.read_abandoned(answer).await
     }
+}
+
+/// Whether the state of a poll is an end.
+fn has_ended(answer: &Value) -> bool {
+    model::Task::of(&answer["task"]).is_some_and(|task| task.state().is_terminal())
 }
 
 /// The poll of the task of a message, with as much history as its sender wants.

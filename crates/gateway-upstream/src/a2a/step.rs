@@ -2,8 +2,8 @@
 //! task.
 //!
 //! The gateway streams the answer, or asks for an immediate reply and polls the task until it ends, so
-//! that it knows which task to cancel when the call is abandoned. Replies to an agent that requests
-//! input are not supported. A client that supports tasks of MCP receives the task instead.
+//! that it knows which task to cancel when the call is abandoned. A client that supports tasks of MCP
+//! receives the task instead.
 
 use std::sync::Arc;
 
@@ -24,13 +24,15 @@ use uuid::Uuid;
 
 use super::{
     AgentLink, RequestMeta,
-    mcp_task::{reply, started},
+    mcp_task::{TaskUpdate, reply, started},
+    question::SkillCall,
     send::restrict,
 };
 use crate::{
     error::{Error, ProtocolViolation},
     message::Outgoing,
     reply::Reply,
+    request::CalledSkill,
 };
 
 /// The tool list of an agent: its skills are registered, not listed.
@@ -64,13 +66,20 @@ impl AgentLink {
             ..RequestMeta::default()
         };
         let send_state = send_state.cloned().unwrap_or_default();
-        let about_task = |operation| self.task_request((operation, *subject), &meta, &send_state);
+        let about_task = |operation| {
+            let capabilities = &request.context.capabilities;
+            self.task_request((operation, *subject), (&meta, capabilities), &send_state)
+        };
         let (takes_text, gives_text, streams) = match request.method {
             Method::GetTask => {
                 return Ok((Box::pin(about_task(Operation::GetTask)).await?, Era::Modern));
             }
             Method::CancelTask => {
                 return Ok((Box::pin(about_task(Operation::CancelTask)).await?, Era::Modern));
+            }
+            Method::UpdateTask if request.skill.is_some() => {
+                let update = TaskUpdate { task: subject, request, meta: &meta };
+                return Ok((Box::pin(self.update_task(update, &send_state)).await?, Era::Modern));
             }
             Method::SendMessage { takes_text, gives_text, streams } => {
                 (takes_text, gives_text, streams)
@@ -91,17 +100,21 @@ impl AgentLink {
         if takes_task && let Some(task) = pending.release() {
             return Ok((reply(started(&task))?, Era::Modern));
         }
-        let answer = Box::pin(pending.ended(request.channel)).await?;
+        let call = SkillCall { skill: CalledSkill { name: subject, takes_text }, request };
+        let answer = Box::pin(pending.concluded(call)).await?;
         Ok((reply(result_of(&answer, text)?)?, Era::Modern))
     }
 
-    /// Replaces the agent's address in an answer. The task's id at `id` stays, because requests and the
-    /// caller's sealed id contain it.
-    pub(super) fn hide_address(&self, answer: &mut Value, id: &str) {
-        let own = answer.pointer_mut(id).map(Value::take);
+    /// Replaces the agent's address in an answer. The ids of the task at the pointer `task` stay,
+    /// because requests and the caller's sealed id contain them.
+    pub(super) fn hide_address(&self, answer: &mut Value, task: &str) {
+        let ids = ["id", "contextId"].map(|name| format!("{task}/{name}"));
+        let own = ids.each_ref().map(|id| answer.pointer_mut(id).map(Value::take));
         self.hidden.replace_in(answer);
-        if let (Some(place), Some(own)) = (answer.pointer_mut(id), own) {
-            *place = own;
+        for (id, own) in ids.iter().zip(own) {
+            if let (Some(place), Some(own)) = (answer.pointer_mut(id), own) {
+                *place = own;
+            }
         }
     }
 
@@ -140,13 +153,17 @@ fn message(arguments: &str, takes_text: bool) -> Result<Request, Error> {
         Some(text) => json!({ "text": text }),
         None => json!({ "data": arguments }),
     };
-    let message = json!({
-        "messageId": Uuid::new_v4().to_string(),
-        "role": "ROLE_USER",
-        "parts": [part],
-    });
+    Ok(send_message(user_message(&part)))
+}
+
+/// A message with one part.
+pub(super) fn user_message(part: &Value) -> Value {
+    json!({ "messageId": Uuid::new_v4().to_string(), "role": "ROLE_USER", "parts": [part] })
+}
+
+pub(super) fn send_message(message: Value) -> Request {
     let params = Map::from_iter([("message".to_owned(), message)]);
-    Ok(Request::new(Operation::SendMessage, params))
+    Request::new(Operation::SendMessage, params)
 }
 
 /// Reads an answer in its internal form.

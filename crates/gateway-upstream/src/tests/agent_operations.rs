@@ -755,6 +755,31 @@ async fn subscription_to_unknown_task_has_the_first_error() {
 }
 
 #[tokio::test]
+async fn old_agent_rejects_subscription_to_ended_task() {
+    type Respond = fn(&Received) -> Reply;
+    let refusals: [(&str, Respond); 2] = [
+        ("a2a-0.3", |seen| seen.error(200, &json!({ "code": -32602, "message": SAID }))),
+        ("a2a-0.3-http-json", |_| Reply::events(futures_util::stream::iter(Vec::<Value>::new()))),
+    ];
+    for (dialect, refuse) in refusals {
+        for (state, is_ended) in [("completed", true), ("working", false)] {
+            let (_server, upstreams) = start(dialect, move |asked, seen| match asked.operation {
+                Operation::GetTask => answer(dialect, seen, &task(dialect, state)),
+                _ => refuse(seen),
+            })
+            .await;
+            let params = json!({ "id": "t" });
+            let (_, outcome) = streamed_by(&upstreams, Operation::SubscribeToTask, params).await;
+            let error = outcome.unwrap_err();
+            let is_unsupported = matches!(&error, Error::Agent(failure)
+                if failure.kind == ErrorKind::UnsupportedOperation);
+            assert_eq!(is_unsupported, is_ended, "{dialect}: {error:?}");
+            upstreams.shutdown().await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn faulty_streams_end_with_typed_errors() {
     type Respond = fn(&Received) -> Reply;
     type IsExpected = fn(&Error) -> bool;

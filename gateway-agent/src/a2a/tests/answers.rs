@@ -300,6 +300,22 @@ async fn only_messages_need_required_extensions() {
 }
 
 #[tokio::test]
+async fn agent_without_streams_gets_none() {
+    let bench = A2aBench::start([]).await;
+    let id = bench.started_task().await["id"].clone();
+    let mut plain = helper();
+    plain.document["capabilities"]["streaming"] = json!(false);
+    bench.bench.publish(2, vec![plain, caller(), stranger()]);
+    for (method, params) in
+        [("SendStreamingMessage", message("go")), ("SubscribeToTask", json!({ "id": id }))]
+    {
+        let got = bench.rpc("a", method, params).await;
+        assert_eq!(got.error(), (200, -32004), "{method}");
+        assert!(bench.agent.seen(method).is_empty(), "{method}");
+    }
+}
+
+#[tokio::test]
 async fn push_notifications_are_not_supported() {
     let bench = A2aBench::start([]).await;
     let config = json!({ "taskId": "t", "url": "https://client.example/hook" });

@@ -1,15 +1,19 @@
 //! The bridges: skills of agents as tools of MCP, and composed tools as skills of the gateway's agent.
 
+use std::sync::atomic::Ordering;
+
 use a2a::{Operation, Version};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::harness::{A2aBench, OWN_TASK, caller, events, helper, message, request, stranger};
+use super::harness::{
+    A2aBench, OWN_CONTEXT, OWN_TASK, caller, events, helper, message, request, stranger,
+};
 use crate::{
     identity::settings::AuthenticationConfig,
     mcp::tests::{
         harness::{Got, Setup},
-        relayed::{acceptable, knowing},
+        relayed::{able, able_session, acceptable, answered, knowing},
     },
     pipeline::AgentBridges,
     testing::{Registered, policy, tool},
@@ -74,6 +78,139 @@ async fn agent_that_asks_fails_the_call() {
     let got = bench.bench.call("a", TOOL, json!({ "topic": "ask" })).await;
     assert_eq!(got.result()["isError"], true, "{got:?}");
     acceptable(|| !bench.agent.seen("CancelTask").is_empty()).await;
+}
+
+/// The call of the skill whose agent has a question.
+fn asking_call() -> Value {
+    json!({ "name": TOOL, "arguments": { "topic": "ask" } })
+}
+
+fn accepted(answer: &str) -> Value {
+    json!({ "action": "accept", "content": { "answer": answer } })
+}
+
+/// The call again, with an answer to the question of its result.
+fn repeated(asked: &Value, answer: Value) -> Value {
+    let mut call = asking_call();
+    call["requestState"] = asked["requestState"].clone();
+    call["inputResponses"] = json!({ "input": answer });
+    call
+}
+
+/// Requires that the agent received one answer, as the next message of its task.
+fn assert_continued(bench: &A2aBench, answer: &str) {
+    let sent = bench.agent.seen("SendMessage");
+    let [sent] = sent.as_slice() else { panic!("{} messages", sent.len()) };
+    let sent = &sent.body["params"]["message"];
+    assert_eq!(sent["parts"], json!([{ "text": answer }]));
+    let ids = [&sent["taskId"], &sent["contextId"], &sent["metadata"]["skillId"]];
+    assert_eq!(ids, [OWN_TASK, OWN_CONTEXT, "work"]);
+    assert!(bench.agent.seen("CancelTask").is_empty());
+}
+
+#[tokio::test]
+async fn stateless_client_answers_question_of_agent() {
+    let bench = bridged().await;
+    let asked = bench.bench.got(able("tools/call", asking_call()).build()).await.result();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let question = &asked["inputRequests"]["input"];
+    assert_eq!(question["method"], "elicitation/create");
+    assert_eq!(question["params"]["message"], "which colour?");
+    let again = repeated(&asked, accepted("blue"));
+    let foreign = able("tools/call", again.clone()).set("x-agent-name", "stranger");
+    assert_eq!(bench.bench.got(foreign.build()).await.error(), (200, -32602));
+    let result = bench.bench.got(able("tools/call", again).build()).await.result();
+    assert_eq!(result["structuredContent"], "done", "{result}");
+    assert_continued(&bench, "blue");
+    assert_eq!(bench.bench.usage(1).await, ["a office/helper/work allow 1 0"]);
+}
+
+#[tokio::test]
+async fn session_client_answers_question_of_agent() {
+    let bench = bridged().await;
+    let session = able_session(&bench.bench).await;
+    let answer = json!({ "result": accepted("blue") });
+    let result = answered(&bench.bench, &session, (asking_call(), answer)).await;
+    assert_eq!(result["structuredContent"], "done", "{result}");
+    assert_continued(&bench, "blue");
+}
+
+#[tokio::test]
+async fn answered_question_is_asked_once() {
+    let bench = bridged().await;
+    bench.script.returns_early.store(true, Ordering::Relaxed);
+    let asked = bench.bench.got(able("tools/call", asking_call()).build()).await.result();
+    let again = repeated(&asked, accepted("blue"));
+    let result = bench.bench.got(able("tools/call", again).build()).await.result();
+    assert_eq!(result["structuredContent"], "done", "{result}");
+    assert_continued(&bench, "blue");
+    let polls = bench.agent.seen("GetTask");
+    assert!(polls.iter().any(|poll| poll.body["params"]["id"] == OWN_TASK));
+}
+
+#[tokio::test]
+async fn declined_question_cancels_the_task() {
+    let bench = bridged().await;
+    let asked = bench.bench.got(able("tools/call", asking_call()).build()).await.result();
+    let again = repeated(&asked, json!({ "action": "decline" }));
+    let result = bench.bench.got(able("tools/call", again).build()).await.result();
+    assert_eq!(result["isError"], true, "{result}");
+    acceptable(|| !bench.agent.seen("CancelTask").is_empty()).await;
+    assert!(bench.agent.seen("SendMessage").is_empty());
+}
+
+#[tokio::test]
+async fn answer_to_agent_is_inspected() {
+    let inspection = json!({ "arguments": { "financial": "block" } });
+    let bench = bridged().await;
+    bench.bench.publish(
+        2,
+        vec![helper(), caller(), stranger(), policy("i", json!({ "inspection": inspection }))],
+    );
+    let asked = bench.bench.got(able("tools/call", asking_call()).build()).await.result();
+    let again = repeated(&asked, accepted("4539578763621486"));
+    let result = bench.bench.got(able("tools/call", again).build()).await.result();
+    assert_eq!(result["isError"], true, "{result}");
+    assert!(bench.agent.seen("SendMessage").is_empty());
+}
+
+#[tokio::test]
+async fn update_answers_question_of_task() {
+    let bench = bridged().await;
+    bench.script.asks.store(true, Ordering::Relaxed);
+    let interactive = |method: &str, params: Value| {
+        let mut ask = knowing(method, params);
+        let capabilities = "io.modelcontextprotocol/clientCapabilities";
+        ask.body["params"]["_meta"][capabilities]["elicitation"] = json!({});
+        ask
+    };
+    let call = json!({ "name": TOOL, "arguments": { "topic": "long" } });
+    let begun = bench.bench.got(interactive("tools/call", call).build()).await.result();
+    let id = begun["taskId"].as_str().unwrap();
+    let about = async |method: &str, mut params: Value| {
+        params["taskId"] = id.into();
+        bench.bench.got(interactive(method, params).with("mcp-name", id).build()).await.result()
+    };
+    let task = about("tasks/get", json!({})).await;
+    assert_eq!(task["status"], "input_required", "{task}");
+    let question = &task["inputRequests"]["question-1"];
+    assert_eq!(question["params"]["message"], "which colour?", "{task}");
+    let update = async |name: &str, answer: Value| {
+        about("tasks/update", json!({ "inputResponses": { name: answer } })).await
+    };
+    update("question-0", accepted("red")).await;
+    assert_eq!(bench.agent.seen("SendMessage").len(), 1, "the answer to another question");
+    update("question-1", accepted("blue")).await;
+    let sent = bench.agent.seen("SendMessage").pop().unwrap().body["params"].clone();
+    assert_eq!(sent["configuration"]["returnImmediately"], true);
+    let sent = &sent["message"];
+    assert_eq!(sent["parts"], json!([{ "text": "blue" }]));
+    let ids = [&sent["taskId"], &sent["contextId"], &sent["metadata"]["skillId"]];
+    assert_eq!(ids, [OWN_TASK, OWN_CONTEXT, "work"]);
+    assert_eq!(about("tasks/get", json!({})).await["status"], "completed");
+    bench.script.asks.store(true, Ordering::Relaxed);
+    update("question-1", json!({ "action": "decline" })).await;
+    acceptable(|| bench.agent.seen("CancelTask").len() == 1).await;
 }
 
 #[tokio::test]

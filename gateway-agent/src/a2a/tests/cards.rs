@@ -8,7 +8,7 @@ use a2a::{
 use http::{Method, Request};
 use serde_json::{Value, json};
 
-use super::harness::{A2aBench, request};
+use super::harness::{A2aBench, caller, helper, request, stranger};
 use crate::mcp::tests::harness::{Got, Setup};
 
 const CARD: &str = "/a2a/office/helper/.well-known/agent-card.json";
@@ -128,6 +128,21 @@ async fn extended_card_needs_the_capability() {
     let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "GetExtendedAgentCard" });
     let got = bench.got(request(Version::V1, (Method::POST, "/a2a"), ("a", &body))).await;
     assert_eq!(got.error(), (200, -32004), "the gateway itself has none");
+}
+
+#[tokio::test]
+async fn extended_card_is_for_identified_callers() {
+    let bench = A2aBench::start([]).await;
+    let mut extended = helper();
+    let capabilities = json!({ "extendedAgentCard": true });
+    extended.document["metadata"]["card"]["capabilities"] = capabilities;
+    bench.bench.publish(2, vec![extended, caller(), stranger()]);
+    let card = bench.rpc("a", "GetExtendedAgentCard", json!({})).await.result();
+    assert_eq!(card["skills"][0]["id"], "work", "{card}");
+    assert!(!card.to_string().contains("127.0.0.1"), "{card}");
+    assert_eq!(bench.rpc("", "GetExtendedAgentCard", json!({})).await.status, 401);
+    let undeclared = bench.rpc("stranger", "GetExtendedAgentCard", json!({})).await;
+    assert_eq!(undeclared.status, 404);
 }
 
 #[tokio::test]

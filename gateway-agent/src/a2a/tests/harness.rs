@@ -46,6 +46,10 @@ pub(super) struct Script {
     pub(super) released: Notify,
     /// Whether the agent resets all connections.
     pub(super) is_down: AtomicBool,
+    /// Whether its tasks need input until their next message.
+    pub(super) asks: AtomicBool,
+    /// Whether the answer to that message is the state before it.
+    pub(super) returns_early: AtomicBool,
     /// Whether the agent answers no `GetTask`.
     pub(super) hangs: AtomicBool,
     /// The card of the agent.
@@ -215,6 +219,14 @@ fn remembering(state: &str) -> Value {
     task
 }
 
+/// The task with a question.
+fn asking() -> Value {
+    let mut task = task("TASK_STATE_INPUT_REQUIRED");
+    task["status"]["message"] = json!({ "messageId": "question-1", "role": "ROLE_AGENT",
+        "parts": [{ "text": "which colour?" }] });
+    task
+}
+
 /// The card below the URL of the agent, with its digest as the entity tag.
 fn card(received: &Received, script: &Script) -> Reply {
     let card = script.card.lock().unwrap().clone();
@@ -294,6 +306,12 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
             if text == "wait" {
                 script.released.notified().await;
             }
+            if params["message"]["taskId"] == OWN_TASK {
+                script.asks.store(false, Ordering::Relaxed);
+                if script.returns_early.load(Ordering::Relaxed) {
+                    return received.result(&json!({ "task": asking() }));
+                }
+            }
             let state = match topic {
                 Some("ask") => "TASK_STATE_INPUT_REQUIRED",
                 Some("long") => "TASK_STATE_WORKING",
@@ -305,6 +323,7 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
                 _ => reply,
             }
         }
+        "GetTask" if script.asks.load(Ordering::Relaxed) => received.result(&asking()),
         "GetTask" => received.result(&remembering("TASK_STATE_COMPLETED")),
         "CreateTaskPushNotificationConfig" => received.result(params),
         "DeleteTaskPushNotificationConfig" => received.result(&json!({})),
@@ -319,6 +338,9 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
             let state =
                 if needs_input { "TASK_STATE_INPUT_REQUIRED" } else { "TASK_STATE_COMPLETED" };
             last["status"] = json!({ "state": state });
+            if needs_input {
+                last["status"] = asking()["status"].clone();
+            }
             let mut events = vec![
                 json!({ "task": task("TASK_STATE_WORKING") }),
                 json!({ "artifactUpdate": piece }),

@@ -92,3 +92,19 @@ async fn task_is_independent_of_how_headers_name_agent() {
     let got = bench.got(identified(&[(CALLER_AGENT, "b")], get())).await;
     assert_eq!(got.error(), (200, -32001));
 }
+
+#[tokio::test]
+async fn agent_receives_no_identity_of_its_caller() {
+    let cookie = HeaderName::from_static("cookie");
+    let by_key = [(API_KEY, "secret"), (cookie, "secret")];
+    let by_name = [(CALLER_AGENT, "a"), (VERSION, "1.0.0")];
+    for (api_keys, headers) in [(keys(&[("secret", "a")]), by_key), (keys(&[]), by_name)] {
+        let setup = Setup { authentication: api_keys, ..Setup::default() };
+        let bench = A2aBench::start_with(setup, []).await;
+        started(&bench, &headers).await;
+        let received = bench.agent.seen("SendMessage")[0].head.to_lowercase();
+        for word in ["secret", "cookie", "x-api-key", "x-caller-agent", "x-agent-"] {
+            assert!(!received.contains(word), "{word}: {received}");
+        }
+    }
+}

@@ -55,7 +55,7 @@ pub(super) async fn asking(transport: TransportConfig, policies: Vec<Registered>
 }
 
 /// A stateless request of a client with elicitation.
-pub(super) fn able(method: &str, params: Value) -> Ask {
+pub(crate) fn able(method: &str, params: Value) -> Ask {
     let mut ask = Ask::modern(method, params).by("a");
     ask.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
         json!({ "elicitation": {} });
@@ -63,7 +63,7 @@ pub(super) fn able(method: &str, params: Value) -> Ask {
 }
 
 /// A session of a client with elicitation.
-pub(super) async fn able_session(bench: &Bench) -> String {
+pub(crate) async fn able_session(bench: &Bench) -> String {
     let mut ask = Ask::initialize("2025-11-25").by("a");
     ask.body["params"]["capabilities"] = json!({ "elicitation": {} });
     let got = bench.got(ask.build()).await;
@@ -78,8 +78,17 @@ pub(super) fn messages(text: &str) -> Vec<Value> {
 
 /// Calls in a session, answers questions with `answer`, and returns the result.
 pub(super) async fn asked(bench: &Bench, session: &str, (tool, answer): (&str, Value)) -> Value {
+    answered(bench, session, (json!({ "name": tool }), answer)).await
+}
+
+/// Like [`asked`], with the parameters of the call.
+pub(crate) async fn answered(
+    bench: &Bench,
+    session: &str,
+    (call, answer): (Value, Value),
+) -> Value {
     static NEXT: AtomicU64 = AtomicU64::new(100);
-    let mut ask = Ask::legacy(session, "tools/call", json!({ "name": tool })).by("a");
+    let mut ask = Ask::legacy(session, "tools/call", call).by("a");
     ask.body["id"] = json!(NEXT.fetch_add(1, Ordering::Relaxed));
     let response = bench.send(ask.build()).await;
     assert_eq!(response.headers()["content-type"], "text/event-stream");
