@@ -20,9 +20,7 @@ use gateway_compose::{CompositionState, Sagas};
 use gateway_upstream::{TargetHealth, TargetState, Upstreams, WorkerRuntimes, redact_url};
 use ledger::Ledger;
 use registry_core::{Kind, entity::policy::Reach};
-use registry_follow::{
-    ApprovalClient, LedgerClient, RegistrationClient, TraceClient, UsageClient,
-};
+use registry_follow::{ApprovalClient, LedgerClient, RegistrationClient, TraceClient, UsageClient};
 use registry_tls::{Acceptor, InvalidFile, MetricsHooks};
 use tokio::{
     net::TcpListener,

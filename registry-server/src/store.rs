@@ -37,7 +37,8 @@ pub use self::ledger::{
     GenerationCause, GenerationState, LedgerAges, LedgerChange, LedgerFailure, ListedAccount,
     ListedAlert, ListedBudget, ListedChange, NewLedgerChange, OpenWindow, PostContext, PostRequest,
     Posting, RecallListener, RecallNotice, Reclaim, ReclaimFailure, Reclaimed, ReportedCall,
-    SeenState, StoredCall, TraceCursor, TraceLimits, TraceQuery, TraceReport, UsageAges, UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery,
+    SeenState, StoredCall, TraceCursor, TraceLimits, TraceQuery, TraceReport, UsageAges,
+    UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery,
 };
 pub use approvals::{ApprovalContext, ApprovalQuery, GrantQuery};
 pub use audit::{Finding, Findings, Progress, ServedState};

@@ -248,7 +248,7 @@ async fn invalid_answers_of_endpoint_are_errors() {
 }
 
 #[tokio::test]
-async fn call_at_endpoint_has_the_time_limit_of_the_agent() {
+async fn endpoint_call_has_time_limit_of_agent() {
     let server = Server::serve(async |_: Arc<Received>| std::future::pending().await).await;
     let upstreams = at_endpoint(&server, Some(Duration::from_millis(20))).await;
     let late = upstreams.try_call("{}").await.unwrap_err();
