@@ -301,7 +301,7 @@ const LAYERS: &[Layers] = &[
             workers buffers trace identity seal
             findings startup catalog_verifier cache freshness feed registrations sync source contract
             governance
-            inspection spending approvals usage view health audit pipeline ingress
+            inspection spending approvals usage graphs view health audit pipeline ingress
             mcp a2a agent_rpc bridge admin config check server stdio
         ",
     },

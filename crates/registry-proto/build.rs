@@ -16,6 +16,7 @@ const FILES: &[&str] = &[
     "registry/v1/ledger.proto",
     "registry/v1/usage.proto",
     "registry/v1/approvals.proto",
+    "registry/v1/trace.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

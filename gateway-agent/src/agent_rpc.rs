@@ -6,13 +6,13 @@
 
 mod aio;
 mod failure;
-mod graph;
 mod orchestrator;
 mod peer;
 mod registering;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod traces;
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
@@ -20,6 +20,7 @@ use agent_rpc::{
     Failure, Request as Rpc,
     envelope::Reply,
     execute::{Execute, Execution, METHOD},
+    graph::Status,
     request::Call,
 };
 use axum::{
@@ -40,10 +41,10 @@ use http::{
     header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
     request::Parts,
 };
+use registry_core::{Amount, Kind};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-pub(crate) use self::graph::Graphs;
 use self::{
     aio::{AioRequest, AioState},
     failure::Refusal,
@@ -53,6 +54,7 @@ use self::{
 use crate::{
     audit::{self, CallRecord, REQUEST_ID},
     buffers,
+    graphs::{EndedCall, IdInUse, RequestTrace, RunningCall, StartedCall},
     ingress::{
         self, CompleteRequest, EnteredRequest, authentication, check_origin, request_context,
         sends_json,
@@ -67,6 +69,8 @@ const PATH: &str = "/rpc";
 const TASK_ID: &str = "task_id";
 /// The member with the time of the caller's request.
 const TIMESTAMP: &str = "timestamp";
+/// The member of `_meta` and of the metadata of messages with the caller's id of the trace.
+const TRACE_ID: &str = "trace_id";
 
 /// The other members of `meta` for agents.
 #[derive(Deserialize)]
@@ -89,17 +93,12 @@ impl AgentRpc {
         Self { gateway, pace: Pace::default(), aio: Arc::default() }
     }
 
-    /// The execution graphs of all callers.
-    pub(crate) fn graphs(&self) -> Arc<Graphs> {
-        Arc::clone(&self.aio.graphs)
-    }
-
     /// The routes of the surface.
     pub(crate) fn router(&self) -> Router {
         let exposed = [WWW_AUTHENTICATE, RETRY_AFTER, REQUEST_ID];
         let cors = ingress::cors(self.gateway.clone(), &[Method::GET, Method::POST], &exposed);
         let methods = post(receive).get(socket::open);
-        let graphs = Router::new().route(graph::ROUTE, get(graph::receive));
+        let graphs = Router::new().route(traces::ROUTE, get(traces::receive));
         let routes = Router::new().route(PATH, methods).merge(graphs).merge(orchestrator::routes());
         routes.with_state(self.clone()).layer(cors)
     }
@@ -140,9 +139,15 @@ async fn serve(aio: &AioState, complete: CompleteRequest) -> Response {
             };
             Box::pin(aio::serve(aio, request, call)).await
         }
-        Ok(Rpc { id, call, .. }) => {
-            let bytes = body.len();
-            let received = Received { gateway: &gateway, parts: &parts, peer: None, id, bytes };
+        Ok(Rpc { id, trace_id, call }) => {
+            let received = Received {
+                gateway: &gateway,
+                parts: &parts,
+                peer: None,
+                id,
+                trace_id: trace_id.as_deref(),
+                bytes: body.len(),
+            };
             match Box::pin(received.answer(call)).await {
                 Ok(Answer { body, .. }) => respond(body),
                 Err(refusal) => refusal.respond(id),
@@ -163,6 +168,8 @@ struct Received<'a> {
     /// The WebSocket. `None`: the request came over HTTP.
     peer: Option<&'a Peer>,
     id: Option<Id<'a>>,
+    /// The caller's id of the trace.
+    trace_id: Option<&'a str>,
     bytes: usize,
 }
 
@@ -196,7 +203,7 @@ impl Received<'_> {
     }
 
     fn reply(&self) -> Reply<'_> {
-        Reply { id: self.id, trace_id: None, execution: None }
+        Reply { id: self.id, trace_id: self.trace_id, execution: None }
     }
 
     /// Calls the tool of a function.
@@ -204,9 +211,21 @@ impl Received<'_> {
         let started = Instant::now();
         let tool = format!("{}.{}", call.agent_id, call.function);
         let mut invocation = self.invocation(&call, &tool);
-        let span = self.gateway.tracer().begin(&invocation.context.trace);
+        let mut trace = self.trace_id.map(|id| self.gateway.trace_of(&invocation.caller, Some(id)));
+        let Ok(running) = self.begin_in_graph(trace.as_mut(), &call) else {
+            audit::count_rejection("id-in-use");
+            let id = self.id.map_or("null", Id::as_raw);
+            let failure = Failure::id_in_use(self.trace_id.unwrap_or_default(), id);
+            let body = self.executed(&call, started).failure(&failure);
+            return Ok(Answer { body, is_error: true });
+        };
+        let w3c = trace.as_ref().and_then(RequestTrace::w3c);
+        let span = self.gateway.tracer().begin_in(w3c, &invocation.context.trace);
         let mut record = CallRecord::begin(METHOD, Era::Modern, &tool, self.bytes, span)
             .of_request(&self.parts.headers);
+        if let Some(trace) = trace {
+            record = record.of_client_trace(trace);
+        }
         let outcome = Box::pin(pipeline::invoke(self.gateway, &mut invocation, &mut record)).await;
         let outcome = match outcome.and_then(Output::into_result) {
             Err(Error::Scopes(refusal)) => return Err(Refusal::of_scopes(refusal)),
@@ -216,8 +235,10 @@ impl Received<'_> {
             Ok(outcome) => result(&outcome.result),
             Err(error) => Err(failure::of_call(self.gateway, &invocation.caller, &call, error)),
         };
-        let execution = Execution { task_id: &call.task_id, duration: started.elapsed() };
-        let reply = Reply { id: self.id, trace_id: None, execution: Some(execution) };
+        if let Some(running) = running {
+            end_in_graph(running, answer.as_deref(), record.charged());
+        }
+        let reply = self.executed(&call, started);
         let body = match &answer {
             Ok(result) => reply.result(result),
             Err(failure) => reply.failure(failure),
@@ -226,13 +247,39 @@ impl Received<'_> {
         Ok(Answer { body, is_error: answer.is_err() })
     }
 
+    /// Adds a call to the graph of its trace. `None`: it has none.
+    fn begin_in_graph(
+        &self,
+        trace: Option<&mut RequestTrace>,
+        call: &Execute<'_>,
+    ) -> Result<Option<RunningCall>, IdInUse> {
+        let Some(trace) = trace else { return Ok(None) };
+        let snapshot = self.gateway.views().now();
+        let is_agent = snapshot.catalog.versions(Kind::Agent, &call.agent_id).next().is_some();
+        let started = StartedCall {
+            agent: call.agent_id.as_str(),
+            method: &call.function,
+            kind: if is_agent { "http" } else { "mcp" },
+            protocol: METHOD,
+            input: call.input.get(),
+        };
+        trace.begin(self.id, &started).map(Some)
+    }
+
+    /// The members of the answer to a call beside its result.
+    fn executed<'b>(&'b self, call: &'b Execute<'_>, started: Instant) -> Reply<'b> {
+        let execution = Execution { task_id: &call.task_id, duration: started.elapsed() };
+        Reply { id: self.id, trace_id: self.trace_id, execution: Some(execution) }
+    }
+
     fn invocation(&self, call: &Execute<'_>, tool: &str) -> Invocation {
         let mut context = request_context(self.parts);
         // A string always serializes.
         let task_id = to_raw_value(&*call.task_id).ok();
         let timestamp = read_object(call.meta).and_then(|Meta { timestamp }| timestamp);
         let timestamp = timestamp.map(RawValue::to_owned);
-        let members = [(TASK_ID, task_id), (TIMESTAMP, timestamp)];
+        let trace_id = self.trace_id.and_then(|id| to_raw_value(id).ok());
+        let members = [(TASK_ID, task_id), (TIMESTAMP, timestamp), (TRACE_ID, trace_id)];
         let members = members.into_iter().filter_map(|(name, value)| Some((name, value?)));
         context.meta.extend(members.map(|(name, value)| Param { name: name.into(), value }));
         Invocation {
@@ -262,6 +309,15 @@ fn result(result: &RawResult) -> Result<Cow<'_, str>, Failure> {
         Some(structured) => structured.get().into(),
         None => format!(r#"{{"content":{}}}"#, content::text_blocks(&members)).into(),
     })
+}
+
+/// Ends a call in its graph.
+fn end_in_graph(running: RunningCall, answer: Result<&str, &Failure>, cost: Option<Amount>) {
+    let (status, output) = match answer {
+        Ok(result) => (Status::Ok, Cow::Borrowed(result)),
+        Err(failure) => (Status::Error, Cow::Owned(failure.to_value().to_string())),
+    };
+    running.finish(EndedCall { status, output: Some(&output), cost });
 }
 
 fn respond(body: Bytes) -> Response {

@@ -31,6 +31,7 @@ pub use self::parent::AuditParent;
 use self::verdicts::StoredVerdicts;
 use crate::{
     freshness::{Freshness, StalenessLevel},
+    graphs::RequestTrace,
     identity::Caller,
     inspection::{InspectionLog, Inspections},
     trace::{Span, SpanSummary},
@@ -74,8 +75,8 @@ pub struct CallRecord {
     /// The `X-Request-Id` of the HTTP request.
     request_id: Option<Box<str>>,
     span: Span,
-    /// The caller's own id of the trace.
-    client_trace: Option<Box<str>>,
+    /// The trace with the caller's own id.
+    client_trace: Option<RequestTrace>,
     started: Instant,
     era: Era,
     revision: Revision,
@@ -178,10 +179,10 @@ impl CallRecord {
         self
     }
 
-    /// Adds the caller's own id of the trace.
+    /// Adds the trace with the caller's own id.
     #[must_use]
-    pub(crate) fn of_client_trace(mut self, id: &str) -> Self {
-        self.client_trace = Some(id.into());
+    pub(crate) fn of_client_trace(mut self, trace: RequestTrace) -> Self {
+        self.client_trace = Some(trace);
         self
     }
 
@@ -446,7 +447,7 @@ impl CallRecord {
             target: &self.tool,
             agent: agent.map(|key| format!("{}@{}", key.name, key.version)),
             server: self.server().map(|key| format!("{}@{}", name_of(key), key.version)),
-            client_trace: self.client_trace.as_deref().map(|trace| self.shown(trace)),
+            client_trace: self.client_trace.as_ref().map(|trace| self.shown(trace.id())),
             outcome: self.outcome.as_str(),
             is_failure: !matches!(self.outcome, CallOutcome::Ok),
             revision: self.revision.0,
@@ -466,7 +467,7 @@ impl CallRecord {
         let caller = self.caller.as_ref();
         let agent = caller.and_then(Caller::agent);
         let client = caller.and_then(Caller::client);
-        let client_trace = self.client_trace.as_deref().map(|trace| self.shown(trace));
+        let client_trace = self.client_trace.as_ref().map(|trace| self.shown(trace.id()));
         let (claimed, name, version) = (
             caller.and_then(Caller::claimed).map(|claimed| self.shown(claimed)),
             client.map(|client| self.shown(&client.name)),

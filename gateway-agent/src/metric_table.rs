@@ -154,6 +154,10 @@ pub const METRICS: &[Metric] = &[
     .labels(&[OUTCOME]),
     Metric::counter("gateway_tool_calls_total", "Tool calls").labels(&[ERA, OUTCOME]),
     Metric::counter("gateway_tool_lists_total", "Pages of tools/list").labels(&[ERA]),
+    Metric::counter(
+        "gateway_trace_calls_lost_total",
+        "Finished calls of execution graphs that the registry did not receive",
+    ),
     Metric::counter("gateway_trace_spans_dropped_total", "Spans that were not exported")
         .labels(&[label("reason", "queue-full, collector")]),
     Metric::counter("gateway_trace_spans_exported_total", "Spans that the collector accepted"),

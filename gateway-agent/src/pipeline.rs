@@ -36,7 +36,7 @@ mod validate;
 
 use std::sync::Arc;
 
-pub(crate) use self::approval::{sealed_for, withdraw as withdraw_approval};
+pub(crate) use self::approval::{sealed_for, trace_owner, withdraw as withdraw_approval};
 use self::{admit::Governed, moment::Moment, send::send};
 pub(crate) use self::{
     agent::{ComparedTask, PushAddress},

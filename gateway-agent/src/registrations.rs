@@ -15,6 +15,7 @@ use std::{
 };
 
 use agent_rpc::registration::Registration;
+use gateway_upstream::DataAgentTransport;
 use registry_core::{
     Catalog, Document, Entity, Key, Kind, LifecycleState, Name, Record, Version,
     version::ReleaseChange,
@@ -236,22 +237,24 @@ pub(crate) fn is_owner(catalog: &Catalog, agent: &Name, owner: &str) -> bool {
     marker.is_some_and(|marker| marker.get("owner").and_then(Value::as_str) == Some(owner))
 }
 
-/// The registered data agents, and their endpoints if the gateway may call them.
+/// The registered data agents that the gateway may call.
 pub(crate) fn data_agents(
     catalog: &Catalog,
     settings: &DataAgentSettings,
-) -> BTreeMap<Name, Option<String>> {
+) -> BTreeMap<Name, DataAgentTransport> {
     let mut agents = BTreeMap::new();
     if settings.registration == SelfRegistration::Off {
         return agents;
     }
     for (key, record) in catalog.of_kind(Kind::Server).filter(|(_, it)| it.is_usable()) {
-        let Some(marker) = marker(record) else { continue };
-        let endpoint = marker.get("endpoint").and_then(Value::as_str);
-        match endpoint {
-            // A later version may have another endpoint, or none.
-            Some(endpoint) if !settings.allows(endpoint) => agents.remove(&key.name),
-            endpoint => agents.insert(key.name.clone(), endpoint.map(str::to_owned)),
+        let (Some(marker), Entity::Server(server)) = (marker(record), record.document.entity())
+        else {
+            continue;
+        };
+        // A later version may have another endpoint, or none.
+        match content::transport(catalog, (server, marker), settings) {
+            Some(transport) => agents.insert(key.name.clone(), transport),
+            None => agents.remove(&key.name),
         };
     }
     agents

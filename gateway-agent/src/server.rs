@@ -20,7 +20,7 @@ use gateway_compose::{CompositionState, Sagas};
 use gateway_upstream::{TargetHealth, TargetState, Upstreams, WorkerRuntimes, redact_url};
 use ledger::Ledger;
 use registry_core::{Kind, entity::policy::Reach};
-use registry_follow::{ApprovalClient, LedgerClient, RegistrationClient, UsageClient};
+use registry_follow::{ApprovalClient, LedgerClient, RegistrationClient, TraceClient, UsageClient};
 use registry_tls::{Acceptor, InvalidFile, MetricsHooks};
 use tokio::{
     net::TcpListener,
@@ -46,6 +46,7 @@ use crate::{
     feed::{Feed, Status},
     findings,
     freshness::StalenessMonitor,
+    graphs::Graphs,
     health::{self, Health},
     identity::authenticator::Authenticator,
     pipeline::{Gateway, GatewayHandle, GatewayParts, recover_sagas, serve_data_agents},
@@ -248,7 +249,7 @@ pub async fn run(
     let draining = health.draining.clone();
     let lanes = Arc::new(WorkerRuntimes::start().map_err(Error::Lanes)?);
     let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams), &reporting);
-    let admin = admin.merge(admin::graphs::router(surfaces.graphs()));
+    let admin = admin.merge(admin::graphs::router(Arc::clone(gateway.current().graphs())));
     let (probes, admin_probes) = (health::router(health.clone()), health::admin_router(health));
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, admin_probes)).await?;
     let callers = layers::with_layers(surfaces.router().merge(probes));
@@ -299,13 +300,15 @@ pub async fn run(
     outcome
 }
 
-/// The reports to the ledger of budgets and those of usage, before they start, and the approvals.
+/// The reports to the ledger of budgets, and those of usage and of traces, before they start, and the
+/// approvals.
 struct Reporting {
     reporter: Reporter,
     ledger: Arc<dyn Ledger>,
     approvals: ApprovalStore,
     /// `None` without a registry.
     usage: Option<UsageReporting>,
+    graphs: Arc<Graphs>,
 }
 
 struct UsageReporting {
@@ -324,14 +327,17 @@ impl Reporting {
         let registry = source::reported_to(&config.registry.source);
         let reach = if registry.is_some() { Reach::Fleet } else { Reach::Gateway };
         let (spending, reporter) = Spending::open(path, &config.name, reach, clock)?;
-        let (ledger, usage): (Arc<dyn Ledger>, _) = if let Some(registry) = registry {
-            let usage = Usage::open(clock)?;
-            let client = UsageClient::new(registry.clone());
-            (Arc::new(LedgerClient::new(registry)), Some(UsageReporting { usage, client }))
-        } else {
-            (Arc::new(LocalLedger::open(path, cache.subscribe(), clock)?), None)
+        let Some(registry) = registry else {
+            let ledger = Arc::new(LocalLedger::open(path, cache.subscribe(), clock)?);
+            let graphs = Arc::default();
+            return Ok((spending, Self { reporter, ledger, approvals, usage: None, graphs }));
         };
-        Ok((spending, Self { reporter, ledger, approvals, usage }))
+        let usage = Usage::open(clock)?;
+        let client = UsageClient::new(registry.clone());
+        let graphs = Arc::new(Graphs::in_fleet(TraceClient::new(registry.clone())));
+        let ledger = Arc::new(LedgerClient::new(registry));
+        let usage = Some(UsageReporting { usage, client });
+        Ok((spending, Self { reporter, ledger, approvals, usage, graphs }))
     }
 
     fn usage(&self) -> Option<Arc<Usage>> {
@@ -339,7 +345,7 @@ impl Reporting {
     }
 
     fn start(self) -> RunningReports {
-        let Self { reporter, ledger, approvals, usage } = self;
+        let Self { reporter, ledger, approvals, usage, graphs } = self;
         let stop = CancellationToken::new();
         let spending = reporter.run(ledger, stop.clone());
         let counting = stop.clone();
@@ -348,6 +354,8 @@ impl Reporting {
                 usage.report(&client, counting).await;
             }
         };
+        let recording = stop.clone();
+        let reporting_traces = async move { graphs.report(recording).await };
         let sweep_end = stop.clone();
         let sweeping = async move {
             if let Some(own) = approvals.own {
@@ -355,13 +363,13 @@ impl Reporting {
             }
         };
         let task = tokio::spawn(async move {
-            tokio::join!(spending, reporting_usage, sweeping);
+            tokio::join!(spending, reporting_usage, reporting_traces, sweeping);
         });
         RunningReports { task, approvals: approvals.calls, stop }
     }
 }
 
-/// The task that reports to the ledger, and reports usage, and the reports of approved calls.
+/// The task that reports to the ledger, usage and traces, and the reports of approved calls.
 struct RunningReports {
     task: JoinHandle<()>,
     approvals: Arc<CallApprovals>,
@@ -478,6 +486,7 @@ impl Assembly {
             approvals: calls,
             registrations: Arc::new(registrations),
             usage: reporting.usage(),
+            graphs: Arc::clone(&reporting.graphs),
             sealer: Arc::clone(&sealer),
             tracer: Arc::clone(&tracer),
         };

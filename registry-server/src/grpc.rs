@@ -35,6 +35,7 @@ mod registry;
 mod sbom;
 mod status;
 mod sync;
+mod traces;
 mod usage;
 
 use std::{sync::Arc, time::Duration};
@@ -48,7 +49,8 @@ use registry_proto::{
         audit_service_server::AuditServiceServer, discovery_service_server::DiscoveryServiceServer,
         graph_service_server::GraphServiceServer, history_service_server::HistoryServiceServer,
         ledger_service_server::LedgerServiceServer, registry_service_server::RegistryServiceServer,
-        sbom_service_server::SbomServiceServer, usage_service_server::UsageServiceServer,
+        sbom_service_server::SbomServiceServer, trace_service_server::TraceServiceServer,
+        usage_service_server::UsageServiceServer,
     },
 };
 use tonic::{codec::CompressionEncoding::Gzip, service::Routes};
@@ -74,6 +76,7 @@ const SERVICES: &[&str] = &[
     "registry.v1.AccessService",
     "registry.v1.LedgerService",
     "registry.v1.UsageService",
+    "registry.v1.TraceService",
     "registry.v1.ApprovalService",
 ];
 
@@ -129,6 +132,7 @@ pub async fn router(
     let sbom = bounded!(limit, SbomServiceServer::new(service.clone()));
     let ledger = bounded!(limit, LedgerServiceServer::new(service.clone()));
     let usage = bounded!(limit, UsageServiceServer::new(service.clone()));
+    let traces = bounded!(limit, TraceServiceServer::new(service.clone()));
     let approvals = bounded!(limit, ApprovalServiceServer::new(service.clone()));
     let access =
         AccessServiceServer::new(service.clone()).max_decoding_message_size(ACCESS_REQUEST_BYTES);
@@ -144,6 +148,7 @@ pub async fn router(
         .add_service(access)
         .add_service(ledger)
         .add_service(usage)
+        .add_service(traces)
         .add_service(approvals)
         .add_service(health)
         .add_service(reflection().build_v1()?)

@@ -24,6 +24,7 @@ mod redacted;
 mod sbom;
 mod search;
 mod selector;
+mod trace;
 mod usage;
 
 use std::path::PathBuf;
@@ -73,6 +74,7 @@ pub(crate) use policy::{
 pub(crate) use sbom::{SbomCommand, SbomDiffArgs, SbomExportArgs, SbomSource, WhereUsedArgs};
 pub(crate) use search::SearchArgs;
 pub(crate) use selector::{EntityArg, NameArg, VersionPair, parse_kind};
+pub(crate) use trace::TraceArgs;
 pub(crate) use usage::{UsageArgs, UsageColumn};
 
 use crate::address::Address;
@@ -276,6 +278,8 @@ pub(crate) enum Command {
     Approve(ApproveArgs),
     /// Show calls, costs, durations and sizes by agent, tool and other properties
     Usage(UsageArgs),
+    /// Show the calls of a trace at all gateways
+    Trace(TraceArgs),
     /// Find credentials and personal data in a file
     Inspect(InspectArgs),
     /// List the settings of names, namespaces and the registry

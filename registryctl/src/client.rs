@@ -9,7 +9,8 @@ use registry_proto::v1::{
     discovery_service_client::DiscoveryServiceClient, graph_service_client::GraphServiceClient,
     history_service_client::HistoryServiceClient, ledger_service_client::LedgerServiceClient,
     registry_service_client::RegistryServiceClient, sbom_service_client::SbomServiceClient,
-    sync_service_client::SyncServiceClient, usage_service_client::UsageServiceClient,
+    sync_service_client::SyncServiceClient, trace_service_client::TraceServiceClient,
+    usage_service_client::UsageServiceClient,
 };
 use tokio::time::timeout;
 use tonic::{
@@ -185,6 +186,10 @@ impl Client {
 
     pub(crate) fn usage(&self) -> UsageServiceClient<Connection> {
         UsageServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn traces(&self) -> TraceServiceClient<Connection> {
+        TraceServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     pub(crate) fn audit(&self) -> AuditServiceClient<Connection> {

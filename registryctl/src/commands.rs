@@ -35,6 +35,7 @@ mod sbom;
 mod search;
 mod settings;
 mod token;
+mod trace;
 mod tree;
 mod usage;
 mod validate;
@@ -132,6 +133,7 @@ async fn dispatch(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Approvals(command) => approvals::run(session, command).await,
         Command::Approve(args) => approvals::approve(session, args).await,
         Command::Usage(args) => usage::run(session, args).await,
+        Command::Trace(args) => trace::run(session, args).await,
         Command::Inspect(args) => inspect::run(session, &args),
         Command::Settings(args) => settings::list(session, &args).await,
         Command::Token(command) => token::run(session, command).await,

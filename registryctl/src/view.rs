@@ -170,7 +170,7 @@ pub(crate) fn mode_text(number: i32) -> Option<String> {
 }
 
 /// RFC 3339. `None`: missing or out of range.
-fn time_text(time: Option<prost_types::Timestamp>) -> Option<String> {
+pub(crate) fn time_text(time: Option<prost_types::Timestamp>) -> Option<String> {
     convert::read_timestamp(time?).ok().map(|time| time.to_string())
 }
 

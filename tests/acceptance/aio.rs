@@ -1,6 +1,6 @@
 //! AIO over HTTP with real servers and agents of the demo backend.
 
-use acceptance::{Backend, Gateway, GatewayOptions, root};
+use acceptance::{Backend, Gateway, GatewayOptions, Registry, eventually, root};
 use serde_json::{Value, json};
 
 const TRACE: &str = "AIO-TR-20250326-0001";
@@ -8,29 +8,33 @@ const TRACE: &str = "AIO-TR-20250326-0001";
 struct Scene {
     gateway: Gateway,
     http: reqwest::Client,
-    _backend: Backend,
 }
 
 impl Scene {
-    async fn start() -> Self {
-        Self::start_with("").await
+    /// A gateway without a registry.
+    async fn start(backend: &Backend) -> Self {
+        Self::start_with(backend, "").await
     }
 
-    /// Starts a gateway with this `agents` section.
-    async fn start_with(agents_section: &str) -> Self {
-        let backend = Backend::start();
+    /// A gateway without a registry, with this `agents` section.
+    async fn start_with(backend: &Backend, agents_section: &str) -> Self {
+        let source = format!("file://{}", root().join("examples/registry-v2.json").display());
+        Self::of(source, backend, agents_section).await
+    }
+
+    async fn of(source: String, backend: &Backend, agents_section: &str) -> Self {
         let servers = backend.targets();
         let agents = backend.agent_targets();
         let agents = agents.strip_prefix("targets:\n").expect("a block of targets");
         let gateway = Gateway::start(&GatewayOptions {
-            source: format!("file://{}", root().join("examples/registry-v2.json").display()),
+            source,
             targets: format!("{servers}{agents}"),
             runtime: Some("{ inputValidation: deny, unknownCaller: allow }".to_owned()),
             more: format!("admin: 127.0.0.1:0\n{agents_section}"),
         });
         gateway.ready().await;
         gateway.upstreams_up(14).await;
-        Self { gateway, http: reqwest::Client::new(), _backend: backend }
+        Self { gateway, http: reqwest::Client::new() }
     }
 
     /// The answer to a body of `orchestrator-agent`.
@@ -69,9 +73,21 @@ impl Scene {
     }
 }
 
+/// Id, agent, method, protocol and status of each call of a graph.
+fn facts(graph: &Value) -> Vec<[Value; 5]> {
+    let names = ["id", "agent", "method", "protocol", "status"];
+    let calls = graph["calls"].as_array().expect("calls").iter();
+    calls.map(|call| names.map(|name| call[name].clone())).collect()
+}
+
+fn call(id: impl Into<Value>, agent: &str, method: &str, protocol: &str) -> [Value; 5] {
+    [id.into(), agent.into(), method.into(), protocol.into(), "ok".into()]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn trace_of_agents_and_composition_is_one_graph() {
-    let scene = Scene::start().await;
+    let backend = Backend::start();
+    let scene = Scene::start(&backend).await;
     let help = scene.called(1, "research-agent::help", json!({})).await;
     assert_eq!((&help["type"], &help["mcp"]["sampling"]), (&json!("http"), &json!(true)), "{help}");
     let found = scene.called(2, "research-agent::research_topic", json!({ "topic": "tea" })).await;
@@ -84,26 +100,20 @@ async fn trace_of_agents_and_composition_is_one_graph() {
     assert!(both["structuredContent"]["research"]["findings"].is_array(), "{both}");
     let (status, graph) = scene.graph("orchestrator-agent").await;
     assert_eq!((status, &graph["trace_id"]), (200, &json!(TRACE)), "{graph}");
-    let calls: Vec<_> = graph["calls"]
-        .as_array()
-        .expect("calls")
-        .iter()
-        .map(|call| {
-            let text = |name: &str| call[name].as_str().unwrap_or_default().to_owned();
-            (call["id"].clone(), text("agent"), text("method"), text("type"), text("status"))
-        })
-        .collect();
-    let call = |id: u32, agent: &str, method: &str, kind: &str| {
-        (json!(id), agent.to_owned(), method.to_owned(), kind.to_owned(), "ok".to_owned())
-    };
     assert_eq!(
-        calls,
+        facts(&graph),
         [
-            call(1, "research-agent", "help", "http"),
-            call(2, "research-agent", "research_topic", "http"),
-            call(3, "summarizer-agent", "input", "http"),
-            call(4, "gateway", "tools.call", "mcp"),
+            call(1, "research-agent", "help", "aio"),
+            call(2, "research-agent", "research_topic", "aio"),
+            call(3, "summarizer-agent", "input", "aio"),
+            call(4, "gateway", "tools.call", "aio"),
+            call(Value::Null, "research-agent", "research_topic", "composition"),
+            call(Value::Null, "summarizer-agent", "summarize", "composition"),
         ]
+    );
+    assert_eq!(
+        (&graph["calls"][4]["parent"], &graph["calls"][5]["type"]),
+        (&json!(4), &json!("http"))
     );
     assert_eq!(scene.graph("research-agent").await.0, 404);
     let url = format!("{}/admin/graphs/{TRACE}", scene.gateway.admin_url());
@@ -113,8 +123,70 @@ async fn trace_of_agents_and_composition_is_one_graph() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn trace_of_two_gateways_is_one_graph() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let backend = Backend::start();
+    let source = format!("grpc://{}", registry.address);
+    let mut first = Scene::of(source.clone(), &backend, "").await;
+    let second = Scene::of(source, &backend, "").await;
+    first.called(1, "research-agent::research_topic", json!({ "topic": "tea" })).await;
+    let both = json!({ "tool": "research_and_summarize", "args": { "topic": "tea" } });
+    second.called(2, "gateway::tools.call", both).await;
+    let execute = json!({ "id": 3, "trace_id": TRACE, "method": "agent.execute", "params": {
+        "agent_id": "absent", "function": "f", "input": {}, "meta": { "task_id": "t" } } });
+    let refused = first.sent(&execute).await;
+    assert_eq!(refused["trace_id"], TRACE, "{refused}");
+    let failed = ["absent", "f", "agent.execute", "error"].map(Value::from);
+    let [agent, function, protocol, status] = failed;
+    let expected = [
+        call(1, "research-agent", "research_topic", "aio"),
+        call(2, "gateway", "tools.call", "aio"),
+        call(Value::Null, "research-agent", "research_topic", "composition"),
+        call(Value::Null, "summarizer-agent", "summarize", "composition"),
+        [json!(3), agent, function, protocol, status],
+    ];
+    for scene in [&first, &second] {
+        let is_whole = || async { facts(&scene.graph("orchestrator-agent").await.1) == expected };
+        eventually("the graph has the calls of both gateways", is_whole).await;
+    }
+    assert_eq!(second.graph("research-agent").await.0, 404, "another account");
+    // The calls outlive their gateway.
+    first.gateway.process.stop();
+    let (_, graph) = second.graph("orchestrator-agent").await;
+    assert_eq!(facts(&graph), expected);
+    let graphs = registry.json(&["trace", TRACE]);
+    assert_eq!(graphs[0]["subject"], "orchestrator-agent", "{graphs}");
+    assert_eq!(facts(&graphs[0]), expected);
+    let table = registry.run(&["trace", TRACE]);
+    assert_eq!(table.lines().count(), 1 + expected.len(), "{table}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn graph_without_registry_is_incomplete() {
+    let mut registry = Registry::start();
+    registry.apply_example();
+    let backend = Backend::start();
+    let scene = Scene::of(format!("grpc://{}", registry.address), &backend, "").await;
+    registry.process.kill_9();
+    scene.called(1, "research-agent::help", json!({})).await;
+    let (status, graph) = scene.graph("orchestrator-agent").await;
+    assert_eq!((status, &graph["incomplete"]), (200, &json!(true)), "{graph}");
+    assert_eq!(facts(&graph), [call(1, "research-agent", "help", "aio")]);
+    registry.restart();
+    let is_reported = || async { call_count(&registry.json(&["trace", TRACE])) == 1 };
+    eventually("the call is reported after the failure", is_reported).await;
+}
+
+/// The number of calls of the first graph.
+fn call_count(graphs: &Value) -> usize {
+    graphs[0]["calls"].as_array().map_or(0, Vec::len)
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn tools_are_called_by_name_of_server() {
-    let scene = Scene::start().await;
+    let backend = Backend::start();
+    let scene = Scene::start(&backend).await;
     let tools = scene.called(1, "task-service::tools.list", json!({})).await;
     let names: Vec<_> =
         tools["tools"].as_array().expect("tools").iter().map(|t| &t["name"]).collect();
@@ -131,7 +203,8 @@ async fn tools_are_called_by_name_of_server() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_requests_are_rejected() {
-    let scene = Scene::start().await;
+    let backend = Backend::start();
+    let scene = Scene::start(&backend).await;
     let long = "x".repeat(1024 * 1024);
     for (body, code) in [
         (json!({ "method": "task-service::help", "trace_id": long }), -32600),
@@ -157,13 +230,14 @@ const SKILL: &str = "agent__research-agent__research_topic";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn skill_is_a_tool_of_execute_only_with_bridge() {
-    let scene = Scene::start().await;
+    let backend = Backend::start();
+    let scene = Scene::start(&backend).await;
     for tool in [SKILL, "research_topic", "research-agent.research_topic"] {
         let body = json!({ "tool": tool, "params": { "topic": "tea" } });
         let refused = scene.sent_to("/execute", &body).await;
         assert_eq!(refused["code"], "TOOL_NOT_FOUND", "{tool}: {refused}");
     }
-    let scene = Scene::start_with("agents: { asTools: true }\n").await;
+    let scene = Scene::start_with(&backend, "agents: { asTools: true }\n").await;
     let body = json!({ "tool": SKILL, "params": { "topic": "tea" } });
     let researched = scene.sent_to("/execute", &body).await;
     assert_eq!(researched["success"], true, "{researched}");

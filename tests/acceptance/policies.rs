@@ -18,6 +18,7 @@ mod roles;
 mod seed_budget;
 mod spending;
 mod stop;
+mod traces;
 mod usage;
 
 use std::fs;

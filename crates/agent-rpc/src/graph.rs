@@ -4,6 +4,8 @@ use registry_core::{Amount, Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
 
+use crate::text::{OPAQUE_CHARACTERS, is_printable};
+
 /// The calls of a trace.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Graph {
@@ -14,6 +16,14 @@ pub struct Graph {
     /// The number of calls that the graph does not contain, because it has reached its limit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub omitted_calls: u64,
+    /// Whether calls of other gateways may be missing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
+}
+
+/// Whether a text can be the id of a trace.
+pub fn is_trace_id(text: &str) -> bool {
+    is_printable(text, OPAQUE_CHARACTERS)
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -27,6 +37,9 @@ pub struct Call {
     /// The id of the request: JSON text of a string or an integer, or `null` if it has none. With the
     /// id of the trace it identifies the call: `trace_id#id`.
     pub id: Box<RawValue>,
+    /// The id of the call whose composition runs this step. Absent: the caller sent the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Box<RawValue>>,
     /// The agent.
     pub agent: String,
     /// The method without the agent.

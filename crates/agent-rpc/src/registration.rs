@@ -8,6 +8,7 @@ use registry_core::{Kind, Name, document::parse_json, limits};
 use serde_json::{Map, Value, value::RawValue};
 
 use crate::{
+    execute,
     failure::{Failure, shown},
     fields::Fields,
     loose_type::{Direction, Structure},
@@ -76,7 +77,7 @@ pub struct Registration {
     /// The description for people and models.
     pub description: Option<String>,
     /// The address of an agent that the gateway calls over HTTP.
-    pub endpoint: Option<String>,
+    pub endpoint: Option<Endpoint>,
     /// The functions.
     pub functions: Vec<Function>,
     /// The data APIs and services that the agent uses.
@@ -85,6 +86,25 @@ pub struct Registration {
     pub constraints: Constraints,
     /// The interval of its heartbeats.
     pub heartbeat_interval: Duration,
+}
+
+/// The address of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The URL.
+    pub url: String,
+    /// The protocol of its calls.
+    pub protocol: EndpointProtocol,
+}
+
+/// The protocol of an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EndpointProtocol {
+    /// MCP over HTTP.
+    #[default]
+    Mcp,
+    /// `agent.execute`: JSON-RPC over HTTP.
+    Execute,
 }
 
 /// A function of a data agent.
@@ -116,7 +136,14 @@ pub struct Constraints {
 impl Registration {
     /// Reads the parameters in either form.
     pub fn read(params: Option<&RawValue>) -> Result<Self, Failure> {
-        let own = ["agent_id", "description", "endpoint", "heartbeat_interval", "capabilities"];
+        let own = [
+            "agent_id",
+            "description",
+            "endpoint",
+            "endpoint_protocol",
+            "heartbeat_interval",
+            "capabilities",
+        ];
         let known: Vec<_> = own.into_iter().chain(CAPABILITIES).collect();
         let fields = Fields::params(params, &known)?;
         let agent_id = AgentId::read(&fields)?;
@@ -145,13 +172,45 @@ impl Registration {
         };
         Ok(Self {
             description: description(&fields)?,
-            endpoint: fields.printable("endpoint", limits::TEXT_BYTES)?.map(String::from),
+            endpoint: Endpoint::read(&fields)?,
             functions: functions(&agent_id, place("tools"), place("schema"))?,
             resources: resources(place("resources"))?,
             constraints: Constraints::read(place("constraints"))?,
             heartbeat_interval,
             agent_id,
         })
+    }
+}
+
+impl Endpoint {
+    fn read(fields: &Fields<'_>) -> Result<Option<Self>, Failure> {
+        let url = fields.printable("endpoint", limits::TEXT_BYTES)?.map(String::from);
+        let protocol = fields.text("endpoint_protocol")?;
+        let invalid = |problem| Err(fields.invalid("endpoint_protocol", problem));
+        match (url, protocol.as_deref()) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => invalid("`endpoint` is missing"),
+            (Some(url), None) => Ok(Some(Self { url, protocol: EndpointProtocol::default() })),
+            (Some(url), Some(name)) => match EndpointProtocol::parse(name) {
+                Some(protocol) => Ok(Some(Self { url, protocol })),
+                None => invalid("`mcp` or `agent.execute` is required"),
+            },
+        }
+    }
+}
+
+impl EndpointProtocol {
+    /// The name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Mcp => "mcp",
+            Self::Execute => execute::METHOD,
+        }
+    }
+
+    /// Parses a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Mcp, Self::Execute].into_iter().find(|protocol| protocol.as_str() == name)
     }
 }
 
@@ -239,6 +298,11 @@ fn texts(fields: &Fields<'_>, name: &str) -> Result<Option<Vec<String>>, Failure
     let Some(raw) = fields.raw(name) else { return Ok(None) };
     let texts = serde_json::from_str(raw.get());
     texts.map(Some).map_err(|_| fields.invalid(name, "a list of strings is required"))
+}
+
+/// The maximum duration of a call by the constraints that were sent.
+pub fn call_timeout(sent: &Map<String, Value>) -> Option<Duration> {
+    sent.get("timeout").and_then(|timeout| quantity::seconds(timeout).ok())
 }
 
 impl Constraints {

@@ -101,7 +101,7 @@ impl AgentLink {
     ) -> Result<Self, InvalidAddress> {
         let (addresses, is_grpc) = match &config.transport {
             TransportConfig::Http { url, is_grpc, .. } => (vec![url.clone()], *is_grpc),
-            TransportConfig::Stdio { .. } | TransportConfig::DataAgent => (Vec::new(), false),
+            TransportConfig::Stdio { .. } | TransportConfig::DataAgent(_) => (Vec::new(), false),
         };
         Ok(Self {
             transport: Arc::new(Transport::new(agent, publisher, &config.transport, shared)?),

@@ -1,10 +1,11 @@
 //! Data agents: agents that registered themselves. The gateway calls them with `agent.execute` on the
-//! connection that they opened.
+//! connection that they opened or at their endpoint, or over MCP.
 //!
 //! A target of a data agent exists as long as the agent is registered, also without a connection. Its
 //! list of tools has the functions of the registration.
 
 mod connection;
+mod endpoint;
 mod link;
 
 use std::{
@@ -26,7 +27,7 @@ use crate::{Addresses, TargetConfig, TargetId, TransportConfig};
 /// Missed heartbeats after which an agent is unavailable.
 const MISSED: u32 = 2;
 
-/// The registration of a data agent on a connection.
+/// The registration of a data agent at this gateway.
 #[derive(Debug)]
 pub struct AgentDescription {
     /// The name of its server and the id of the agent.
@@ -39,11 +40,34 @@ pub struct AgentDescription {
     pub heartbeat_interval: Duration,
 }
 
-/// A data agent on a connection.
+/// How the gateway calls a registered data agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DataAgentTransport {
+    /// `agent.execute` on the connection that the agent opened.
+    Connection,
+    /// MCP at this URL.
+    Mcp(String),
+    /// `agent.execute` at an endpoint.
+    Endpoint(Arc<AgentEndpoint>),
+}
+
+/// The endpoint of a data agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentEndpoint {
+    /// The URL.
+    pub url: String,
+    /// The functions as a page of `tools/list`.
+    pub functions: String,
+    /// Maximum duration of a call. `None`: that of all calls.
+    pub call_timeout: Option<Duration>,
+}
+
+/// A data agent that registered at this gateway.
 #[derive(Debug)]
 pub struct AgentSession {
     description: AgentDescription,
-    connection: Arc<AgentConnection>,
+    /// `None`: the agent is called at its endpoint.
+    connection: Option<Arc<AgentConnection>>,
     health: Mutex<AgentHealth>,
 }
 
@@ -56,11 +80,19 @@ struct AgentHealth {
 }
 
 impl AgentSession {
-    /// Creates the session of an agent that has just registered.
+    /// Creates the session of an agent that has just registered on a connection.
     pub fn new(description: AgentDescription, connection: &Arc<AgentConnection>) -> Arc<Self> {
+        Self::with(description, Some(Arc::clone(connection)))
+    }
+
+    /// Creates the session of an agent that has just registered an endpoint.
+    pub fn at_endpoint(description: AgentDescription) -> Arc<Self> {
+        Self::with(description, None)
+    }
+
+    fn with(description: AgentDescription, connection: Option<Arc<AgentConnection>>) -> Arc<Self> {
         let health = AgentHealth { heard: Instant::now(), refusing: None };
-        let (connection, health) = (Arc::clone(connection), Mutex::new(health));
-        Arc::new(Self { description, connection, health })
+        Arc::new(Self { description, connection, health: Mutex::new(health) })
     }
 
     /// The name of the agent.
@@ -83,7 +115,7 @@ impl AgentSession {
     }
 
     fn problem(&self, health: &AgentHealth) -> Option<String> {
-        if self.connection.is_closed() {
+        if self.connection.as_ref().is_some_and(|connection| connection.is_closed()) {
             return Some("the agent disconnected".to_owned());
         }
         if let Some(status) = &health.refusing {
@@ -101,7 +133,7 @@ impl AgentSession {
     }
 }
 
-/// The connected data agents.
+/// The data agents that registered at this gateway.
 #[derive(Debug, Default)]
 pub(super) struct DataAgents(Mutex<HashMap<Name, Arc<AgentSession>>>);
 
@@ -126,6 +158,14 @@ impl DataAgents {
         is_same
     }
 
+    /// Removes the sessions of agents that are no longer called at an endpoint. Those of connections end
+    /// with them.
+    pub(super) fn keep_registered(&self, agents: &BTreeMap<Name, DataAgentTransport>) {
+        let has_endpoint =
+            |name: &Name| matches!(agents.get(name), Some(DataAgentTransport::Endpoint(_)));
+        self.lock().retain(|name, session| session.connection.is_some() || has_endpoint(name));
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, Arc<AgentSession>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -139,31 +179,39 @@ pub(super) fn target_id(name: &Name) -> TargetId {
 /// The configured targets, and those of the data agents that have no configured one.
 pub(super) fn with_agents(
     targets: &[TargetConfig],
-    agents: &BTreeMap<Name, Option<String>>,
+    agents: &BTreeMap<Name, DataAgentTransport>,
 ) -> Vec<TargetConfig> {
     let is_configured = |name: &Name| {
         let of_server = |id: &TargetId| id.kind == Kind::Server && id.name == *name;
         targets.iter().any(|target| of_server(&target.server))
     };
     let own = agents.iter().filter(|(name, _)| !is_configured(name));
-    let own = own.map(|(name, endpoint)| TargetConfig {
+    let own = own.map(|(name, transport)| TargetConfig {
         server: target_id(name),
         prefix: Prefix::of_server(name.as_str()),
         exposes: None,
         tenant: None,
-        transport: match endpoint {
-            None => TransportConfig::DataAgent,
-            Some(url) => TransportConfig::Http {
-                url: url.clone(),
-                headers: BTreeMap::new(),
-                auth: None,
-                tls: None,
-                addresses: Addresses::Usual,
-                is_grpc: false,
-            },
+        transport: match transport {
+            DataAgentTransport::Connection => TransportConfig::DataAgent(None),
+            DataAgentTransport::Endpoint(endpoint) => {
+                TransportConfig::DataAgent(Some(Arc::clone(endpoint)))
+            }
+            DataAgentTransport::Mcp(url) => http(url),
         },
         timeout: None,
         auto_start: true,
     });
     targets.iter().cloned().chain(own).collect()
+}
+
+/// The transport of an endpoint.
+fn http(url: &str) -> TransportConfig {
+    TransportConfig::Http {
+        url: url.to_owned(),
+        headers: BTreeMap::new(),
+        auth: None,
+        tls: None,
+        addresses: Addresses::Usual,
+        is_grpc: false,
+    }
 }

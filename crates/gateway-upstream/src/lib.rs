@@ -55,7 +55,9 @@ pub use self::{
     breaker::CircuitOpen,
     client_channel::{ClientAnswer, ClientChannel, ClientRequest, InterimMessage, MessageFilter},
     concurrency::{LimitReached, Load},
-    data_agent::{AgentConnection, AgentDescription, AgentSession},
+    data_agent::{
+        AgentConnection, AgentDescription, AgentEndpoint, AgentSession, DataAgentTransport,
+    },
     definitions::{Definitions, Lists, Tools, interfaces_in},
     error::{
         CallNotStarted, ChildLimitReached, Error, MissingToken, Phase, ProtocolViolation,
@@ -169,13 +171,13 @@ impl Upstreams {
     pub fn http_url(&self, server: &Key) -> Option<String> {
         match &self.targets.config(server)?.transport {
             TransportConfig::Http { url, .. } => Some(url.clone()),
-            TransportConfig::Stdio { .. } | TransportConfig::DataAgent => None,
+            TransportConfig::Stdio { .. } | TransportConfig::DataAgent(_) => None,
         }
     }
 
-    /// Replaces the registered data agents with the endpoints of those that are called over MCP. Each
-    /// has a target, also while it is not connected. Must be called inside a Tokio runtime.
-    pub fn set_data_agents(&self, agents: BTreeMap<Name, Option<String>>) {
+    /// Replaces the registered data agents. Each has a target, also while it is not connected. Must be
+    /// called inside a Tokio runtime.
+    pub fn set_data_agents(&self, agents: BTreeMap<Name, DataAgentTransport>) {
         self.targets.set_data_agents(agents);
     }
 

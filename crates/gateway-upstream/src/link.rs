@@ -63,7 +63,11 @@ impl Link {
             TransportConfig::Stdio { .. } => {
                 Self::Stdio(StdioLink::start(start, Arc::clone(publisher), tasks))
             }
-            TransportConfig::DataAgent => Self::DataAgent(DataAgentLink::new(server, start.agents)),
+            TransportConfig::DataAgent(endpoint) => {
+                let link =
+                    DataAgentLink::new((publisher, &server), endpoint.as_ref(), start, client);
+                link.map_or_else(|error| Self::Broken(server, error.to_string()), Self::DataAgent)
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Settings of upstreams: targets, connections, authorization and limits.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use gateway_protocol::naming::Prefix;
 use registry_core::entity::Exposure;
@@ -8,7 +8,7 @@ use registry_tls::ClientFiles;
 use serde::{Deserialize, Serialize};
 
 use super::TargetId;
-use crate::secret::SecretSource;
+use crate::{data_agent::AgentEndpoint, secret::SecretSource};
 
 /// The upstream of a registered server or agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,8 +72,8 @@ pub enum TransportConfig {
         /// Maximum number of children, one per caller. `None`: all callers share one child.
         max_caller_children: Option<usize>,
     },
-    /// `agent.execute` on the connection of a data agent.
-    DataAgent,
+    /// `agent.execute` at the endpoint of a data agent, or on the connection that it opened.
+    DataAgent(Option<Arc<AgentEndpoint>>),
 }
 
 impl TransportConfig {
@@ -81,7 +81,7 @@ impl TransportConfig {
     pub fn grant(&self) -> Option<Grant> {
         match self {
             Self::Http { auth, .. } => auth.as_ref().map(|auth| auth.grant),
-            Self::Stdio { .. } | Self::DataAgent => None,
+            Self::Stdio { .. } | Self::DataAgent(_) => None,
         }
     }
 }

@@ -73,7 +73,7 @@ impl StdioLink {
         let plan = Arc::new(Plan::new(start, publisher));
         let most = match start.config.transport {
             TransportConfig::Stdio { max_caller_children, .. } => max_caller_children,
-            TransportConfig::Http { .. } | TransportConfig::DataAgent => None,
+            TransportConfig::Http { .. } | TransportConfig::DataAgent(_) => None,
         };
         let place = (tasks.clone(), start.stop.clone());
         let own = most.map(|most| CallerChildren::new(Arc::clone(&plan), most, place));

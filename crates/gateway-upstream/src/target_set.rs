@@ -19,7 +19,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     Error, TargetHealth, TargetState,
     concurrency::Load,
-    data_agent::{self, DataAgents},
+    data_agent::{self, DataAgentTransport, DataAgents},
     definitions::Definitions,
     events::EventBus,
     http::Client,
@@ -56,7 +56,7 @@ pub(super) struct TargetSet {
 struct WantedTargets {
     configured: Vec<TargetConfig>,
     limits: UpstreamLimits,
-    data_agents: BTreeMap<Name, Option<String>>,
+    data_agents: BTreeMap<Name, DataAgentTransport>,
 }
 
 type Entries = HashMap<TargetId, Entry>;
@@ -207,9 +207,10 @@ impl TargetSet {
     }
 
     /// Replaces the data agents.
-    pub(super) fn set_data_agents(&self, agents: BTreeMap<Name, Option<String>>) {
+    pub(super) fn set_data_agents(&self, agents: BTreeMap<Name, DataAgentTransport>) {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         if wanted.data_agents != agents {
+            self.agents.keep_registered(&agents);
             wanted.data_agents = agents;
             self.start_wanted(&wanted);
         }

@@ -1,7 +1,7 @@
 //! The client side of the Sync stream, for every program that keeps a copy of a registry: gateways
 //! and relays. [`LedgerClient`] is the client of the ledger of budgets, [`UsageClient`] reports the
-//! usage of tools, [`ApprovalClient`] forwards messages about approvals, and [`RegistrationClient`]
-//! registers data agents.
+//! usage of tools, [`TraceClient`] the calls of traces, [`ApprovalClient`] forwards messages about
+//! approvals, and [`RegistrationClient`] registers data agents.
 //!
 //! A [`Follower`] connects to one of several servers, sends the messages of a [`Follow`]
 //! implementation, passes the server's messages to it, and reconnects after an interruption. A
@@ -20,12 +20,14 @@ mod registry_clock;
 mod session;
 mod stream;
 mod timing;
+mod trace;
 mod usage;
 
 pub use self::{
     approval::ApprovalClient,
     ledger::{GatewayRecalls, LedgerClient},
     registration::{RegistrationBatch, RegistrationClient, RegistrationError},
+    trace::{StoredCall, TraceClient, TracePage, TracedCall},
     usage::UsageClient,
 };
 pub use address::{InvalidAddress, MAX_SERVERS, addresses};

@@ -11,7 +11,7 @@ use axum::{
 };
 use serde_json::json;
 
-use crate::agent_rpc::Graphs;
+use crate::graphs::Graphs;
 
 pub(crate) fn router(graphs: Arc<Graphs>) -> Router {
     // Ids of traces can have slashes.

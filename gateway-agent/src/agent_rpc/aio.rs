@@ -12,13 +12,12 @@ mod sessions;
 mod skills;
 mod values;
 
-use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use agent_rpc::{
     Failure, Reason,
     aio::{Call, Operation},
     envelope::Reply,
-    graph::Status,
 };
 use axum::response::Response;
 use gateway_policy::{BufferReservation, CallOutcome, Denial, QuotaExceeded};
@@ -32,13 +31,10 @@ use http::request::Parts;
 use serde_json::value::{RawValue, to_raw_value};
 
 use self::{agent::AddressedAgent, sessions::Sessions};
-use super::{
-    failure::Refusal,
-    graph::{EndedCall, Graphs, RequestTrace, StartedCall},
-    respond,
-};
+use super::{TRACE_ID, end_in_graph, failure::Refusal, respond};
 use crate::{
     audit::{self, CallRecord},
+    graphs::{RequestTrace, StartedCall},
     identity::{authenticator::Authentication, challenge::AuthenticationError},
     ingress::{IngressError, authentication, request_context},
     pipeline::{
@@ -48,13 +44,10 @@ use crate::{
 
 /// The protocol in graphs.
 const PROTOCOL: &str = "aio";
-/// The member of `_meta` and of the metadata of messages with the caller's id of the trace.
-const TRACE_ID: &str = "trace_id";
 
 /// State that survives configuration reloads.
 #[derive(Debug, Default)]
 pub(super) struct AioState {
-    pub(super) graphs: Arc<Graphs>,
     sessions: Sessions,
 }
 
@@ -118,21 +111,20 @@ pub(super) async fn serve(state: &AioState, request: AioRequest<'_>, call: Call<
     let AioRequest { gateway, parts, buffered, id, trace_id, bytes } = request;
     let caller = authentication(parts);
     let agent = AddressedAgent::find(gateway, &caller, &call.agent);
-    let trace = RequestTrace::new(gateway, &caller, trace_id);
-    let reply = Reply { id, trace_id: Some(&trace.id), execution: None };
+    let mut trace = gateway.trace_of(&caller, trace_id);
     let started = StartedCall {
-        id,
         agent: call.agent.as_str(),
         method: call.operation.name(),
         kind: agent.kind_name(),
         protocol: PROTOCOL,
         input: call.params.map_or("{}", RawValue::get),
-        has_values: has_values(gateway, &agent),
     };
-    let Ok(running) = state.graphs.begin(&trace, &started) else {
+    let begun = trace.begin(id, &started);
+    let reply = Reply { id, trace_id: Some(trace.id()), execution: None };
+    let Ok(running) = begun else {
         audit::count_rejection("id-in-use");
         let id = id.map_or("null", Id::as_raw);
-        return respond(reply.failure(&Failure::id_in_use(&trace.id, id)));
+        return respond(reply.failure(&Failure::id_in_use(trace.id(), id)));
     };
     let mut serving = Serving {
         gateway,
@@ -147,15 +139,12 @@ pub(super) async fn serve(state: &AioState, request: AioRequest<'_>, call: Call<
         record: None,
     };
     let answer = Box::pin(serving.answer(call.operation)).await;
-    let (status, output): (_, Option<Cow<'_, str>>) = match &answer {
-        Ok(result) => (Status::Ok, Some(result.into())),
-        Err(Rejection::Failed(failure)) => {
-            (Status::Error, Some(Cow::Owned(failure.to_value().to_string())))
-        }
-        Err(Rejection::Scopes(_)) => (Status::Error, None),
-    };
     let cost = serving.record.as_ref().and_then(CallRecord::charged);
-    running.finish(EndedCall { status, output: output.as_deref(), cost });
+    match &answer {
+        Ok(result) => end_in_graph(running, Ok(result.as_str()), cost),
+        Err(Rejection::Failed(failure)) => end_in_graph(running, Err(&**failure), cost),
+        Err(Rejection::Scopes(_)) => drop(running),
+    }
     let body = match answer {
         Ok(result) => reply.result(&result),
         Err(Rejection::Failed(failure)) => reply.failure(&failure),
@@ -170,12 +159,6 @@ pub(super) async fn serve(state: &AioState, request: AioRequest<'_>, call: Call<
 /// The error of a request whose memory exceeds the quota of its caller.
 fn out_of_memory(full: QuotaExceeded) -> Rejection {
     Refusal::from(IngressError::Buffers(full)).into_failure().into()
-}
-
-/// Whether graphs have values. While a policy inspects data, they have digests only.
-fn has_values(gateway: &Gateway, agent: &AddressedAgent<'_>) -> bool {
-    let governance = agent.snapshot.governance.as_ref();
-    gateway.settings().trace_values && !governance.is_some_and(|governance| governance.inspects())
 }
 
 impl Serving<'_> {
@@ -252,7 +235,7 @@ impl Serving<'_> {
     fn context(&self) -> RequestContext {
         let mut context = request_context(self.parts);
         // A string always serializes.
-        let id = to_raw_value(&*self.trace.id).ok();
+        let id = to_raw_value(self.trace.id()).ok();
         context.meta.extend(id.map(|value| Param { name: TRACE_ID.into(), value }));
         context
     }
@@ -261,7 +244,7 @@ impl Serving<'_> {
         let span = self.gateway.tracer().begin_in(self.trace.w3c(), trace);
         CallRecord::begin(self.event, Era::Modern, name, self.bytes, span)
             .of_request(&self.parts.headers)
-            .of_client_trace(&self.trace.id)
+            .of_client_trace(self.trace.clone())
     }
 
     /// Runs an operation of the pipeline.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use agent_rpc::{
     Failure, Reason,
     heartbeat::Heartbeat,
-    registration::{self, Registration},
+    registration::{self, Endpoint, EndpointProtocol, Registration},
 };
 use gateway_policy::CallOutcome;
 use gateway_protocol::mcp::Era;
-use gateway_upstream::AgentDescription;
+use gateway_upstream::{AgentDescription, AgentSession};
 use registry_core::{Key, Kind};
 use serde_json::json;
 use tokio::time::timeout;
@@ -88,12 +88,14 @@ impl Received<'_> {
         }
     }
 
-    /// Uses the WebSocket for the calls of the agent, and waits until callers see its tools.
+    /// Begins the session of an agent that sends heartbeats, with its calls on the WebSocket or at its
+    /// endpoint, and waits until callers see its tools.
     async fn attach(&self, registration: &Registration, registered: &RegisteredAgent) {
-        let (Some(peer), Some(functions)) = (self.peer, registrations::functions(registration))
-        else {
+        let protocol = registration.endpoint.as_ref().map(|Endpoint { protocol, .. }| *protocol);
+        if protocol == Some(EndpointProtocol::Mcp) {
             return;
-        };
+        }
+        let Some(functions) = registrations::functions(registration) else { return };
         let name = registration.agent_id.name().clone();
         let server = Key::new(Kind::Server, name.clone(), registered.version.clone());
         let description = AgentDescription {
@@ -102,7 +104,11 @@ impl Received<'_> {
             call_timeout: registration.constraints.timeout,
             heartbeat_interval: registration.heartbeat_interval,
         };
-        peer.attach(self.gateway.upstreams(), description);
+        let upstreams = self.gateway.upstreams();
+        match self.peer {
+            Some(peer) => peer.attach(upstreams, description),
+            None => upstreams.attach_agent(&AgentSession::at_endpoint(description)),
+        }
         let (_, mut definitions) = self.gateway.views().subscribe();
         let listed = definitions
             .wait_for(|listed| listed.find(&server).is_some() && listed.is_available(&server));
@@ -121,7 +127,7 @@ impl Received<'_> {
         if own.is_none() && !pipeline::owns_data_agent(self.gateway, &caller, agent) {
             return self.failed(&Failure::agent_not_found(heartbeat.agent_id.as_str()));
         }
-        // An agent with an endpoint has no session: the gateway checks its target.
+        // An agent that serves MCP has no session: the gateway checks its target.
         let upstreams = self.gateway.upstreams();
         if let Some(session) = own.or_else(|| upstreams.data_agent(agent)) {
             let refusing = (!heartbeat.is_available()).then_some(&*heartbeat.status);

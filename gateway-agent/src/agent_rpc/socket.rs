@@ -279,10 +279,10 @@ async fn answer(gateway: Arc<Gateway>, mut parts: Parts, peer: Arc<Peer>, body: 
         (Ok(Rpc { id, .. }), Err(full)) => {
             Some(Refusal::from(IngressError::Buffers(full)).write(id))
         }
-        (Ok(Rpc { id, call, .. }), Ok(())) => {
-            let bytes = body.len();
+        (Ok(Rpc { id, trace_id, call }), Ok(())) => {
+            let (bytes, trace_id) = (body.len(), trace_id.as_deref());
             let (gateway, parts, peer) = (&gateway, &parts, Some(&*peer));
-            let received = Received { gateway, parts, peer, id, bytes };
+            let received = Received { gateway, parts, peer, id, trace_id, bytes };
             match Box::pin(received.answer(call)).await {
                 // JSON-RPC answers no notification. A failure must be visible, though.
                 Ok(Answer { is_error: false, .. }) if id.is_none() => None,

@@ -7,7 +7,7 @@ use policy::{ApplicablePolicies, Purpose};
 use registry_core::{Key, Revision};
 
 use super::{CallRecord, metric, verdicts::StoredVerdicts};
-use crate::{identity::Caller, trace::Span};
+use crate::{graphs::RequestTrace, identity::Caller, trace::Span};
 
 /// The facts that a step's record inherits.
 #[derive(Debug, Clone)]
@@ -16,6 +16,7 @@ pub struct AuditParent {
     caller: Option<Caller>,
     revision: Revision,
     era: Era,
+    trace: Option<RequestTrace>,
     /// Those of the composition's call.
     stored: Arc<StoredVerdicts>,
 }
@@ -28,6 +29,7 @@ impl CallRecord {
             caller: self.caller.clone(),
             revision: self.revision,
             era: self.era,
+            trace: self.client_trace.clone(),
             stored: Arc::clone(&self.stored),
         }
     }
@@ -37,7 +39,8 @@ impl AuditParent {
     /// For the steps of a saga that continues without its caller.
     pub fn without_caller(composition: &Key, caller: Caller, revision: Revision) -> Self {
         let (composition, caller) = (composition.clone(), Some(caller));
-        Self { composition, caller, revision, era: Era::Modern, stored: Arc::default() }
+        let (era, trace, stored) = (Era::Modern, None, Arc::default());
+        Self { composition, caller, revision, era, trace, stored }
     }
 
     pub(crate) fn composition(&self) -> &Key {
@@ -47,6 +50,11 @@ impl AuditParent {
     /// The registered agent that calls.
     pub(crate) fn agent(&self) -> Option<&Key> {
         self.caller.as_ref().and_then(Caller::agent)
+    }
+
+    /// The trace of the composition's call.
+    pub(crate) fn trace(&self) -> Option<&RequestTrace> {
+        self.trace.as_ref()
     }
 
     /// Adds the verdicts of policies that allow the caller a tool behind a stored result to the event of
@@ -69,6 +77,7 @@ impl AuditParent {
         record.purpose = Some(purpose);
         record.caller.clone_from(&self.caller);
         record.revision = self.revision;
+        record.client_trace.clone_from(&self.trace);
         record
     }
 }

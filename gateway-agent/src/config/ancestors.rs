@@ -25,7 +25,7 @@ pub(super) struct RecursiveStart(PathBuf);
 pub(super) fn extend(file: &Path, targets: &mut [TargetConfig]) -> Result<(), RecursiveStart> {
     let environments = targets.iter_mut().filter_map(|target| match &mut target.transport {
         TransportConfig::Stdio { env, .. } => Some(env),
-        TransportConfig::Http { .. } | TransportConfig::DataAgent => None,
+        TransportConfig::Http { .. } | TransportConfig::DataAgent(_) => None,
     });
     let mut environments = environments.peekable();
     if environments.peek().is_none() {

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     approvals::{ApprovedRound, NoApproval},
+    identity::authenticator::Authentication,
     random::random_bits,
     view::ServedTool,
 };
@@ -215,26 +216,42 @@ pub(super) fn account_of(
     claim: &CallerIdentity,
     is_registered: impl Fn(&str) -> bool,
 ) -> Principal {
-    let of = |issuer: &str, subject: &str, person: Option<&str>| Principal {
+    let unknown = || account_at(UNAUTHENTICATED, "(unauthenticated)", None);
+    known_account(claim, is_registered).unwrap_or_else(unknown)
+}
+
+/// The account of a caller's traces. It does not depend on the catalog, so that it is the same at all
+/// gateways. `None`: the caller cannot be distinguished from others.
+pub(crate) fn trace_owner(caller: &Authentication) -> Option<Principal> {
+    known_account(&caller.claim, |_| true)
+}
+
+fn account_at(issuer: &str, subject: &str, person: Option<&str>) -> Principal {
+    Principal {
         issuer: issuer.to_owned(),
         subject: subject.to_owned(),
         person: person.map(str::to_owned),
-    };
+    }
+}
+
+fn known_account(
+    claim: &CallerIdentity,
+    is_registered: impl Fn(&str) -> bool,
+) -> Option<Principal> {
     if let CallerIdentity::Verified { credentials, .. } = claim {
         let token = credentials.iter().find_map(|credential| match &credential.origin {
             CredentialOrigin::Token { issuer, subject, person } if !subject.is_empty() => {
-                Some(of(issuer, subject, person.as_deref()))
+                Some(account_at(issuer, subject, person.as_deref()))
             }
             _ => None,
         });
-        if let Some(account) = token {
-            return account;
+        if token.is_some() {
+            return token;
         }
     }
-    match claim.principal(is_registered) {
-        Some(Owner::Subject { issuer, subject }) => of(issuer, subject, None),
-        Some(Owner::Agent(agent)) => of(AGENT, agent, None),
-        Some(Owner::Certificate(name)) => of(CERTIFICATE, name, None),
-        None => of(UNAUTHENTICATED, "(unauthenticated)", None),
-    }
+    Some(match claim.principal(is_registered)? {
+        Owner::Subject { issuer, subject } => account_at(issuer, subject, None),
+        Owner::Agent(agent) => account_at(AGENT, agent, None),
+        Owner::Certificate(name) => account_at(CERTIFICATE, name, None),
+    })
 }

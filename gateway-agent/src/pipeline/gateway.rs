@@ -12,11 +12,12 @@ use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Settings, route, streams::EventStreams};
+use super::{Settings, approval::trace_owner, route, streams::EventStreams};
 use crate::{
     approvals::CallApprovals,
     contract::Contracts,
     freshness::StalenessMonitor,
+    graphs::{Graphs, RequestTrace},
     identity::{
         Caller, ClientInfo,
         authenticator::{Authentication, Authenticator},
@@ -96,6 +97,8 @@ pub struct GatewayParts {
     pub registrations: Arc<Registrations>,
     /// Counts calls for the registry. `None` without a registry.
     pub usage: Option<Arc<Usage>>,
+    /// The execution graphs.
+    pub(crate) graphs: Arc<Graphs>,
     /// Seals the ids of sessions and tasks.
     pub(crate) sealer: Arc<Sealer>,
     /// The tracer of calls.
@@ -218,6 +221,21 @@ impl Gateway {
     /// Counts calls for the registry. `None` without a registry.
     pub(crate) fn usage(&self) -> Option<&Arc<Usage>> {
         self.parts.usage.as_ref()
+    }
+
+    /// The execution graphs.
+    pub(crate) fn graphs(&self) -> &Arc<Graphs> {
+        &self.parts.graphs
+    }
+
+    /// The trace of a request. `named`: the caller's id of it. While a policy inspects data, its graph
+    /// has digests only.
+    pub(crate) fn trace_of(&self, caller: &Authentication, named: Option<&str>) -> RequestTrace {
+        let snapshot = self.views.now();
+        let governance = snapshot.governance.as_ref();
+        let inspects = governance.is_some_and(|governance| governance.inspects());
+        let has_values = self.settings.trace_values && !inspects;
+        RequestTrace::new(&self.parts.graphs, trace_owner(caller), named, has_values)
     }
 
     /// The counts of calls in traces.

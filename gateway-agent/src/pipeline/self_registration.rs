@@ -86,7 +86,7 @@ pub(crate) async fn register_data_agent(
     if settings.registration == SelfRegistration::Off {
         return Err(RegistrationError::Off);
     }
-    if registration.endpoint.as_deref().is_some_and(|endpoint| !settings.allows(endpoint)) {
+    if registration.endpoint.as_ref().is_some_and(|endpoint| !settings.allows(&endpoint.url)) {
         return Err(RegistrationError::Endpoint);
     }
     check_scopes_of(gateway, caller, (OPERATION, None), None)?;
@@ -253,7 +253,9 @@ fn preview(registration: &Registration) -> String {
         .collect();
     let mut shown = json!({
         "agent_id": registration.agent_id.as_str(), "description": registration.description,
-        "endpoint": registration.endpoint, "functions": whole,
+        "endpoint": registration.endpoint.as_ref().map(|endpoint| &endpoint.url),
+        "endpoint_protocol": registration.endpoint.as_ref().map(|it| it.protocol.as_str()),
+        "functions": whole,
         "resources": registration.resources.len(), "constraints": registration.constraints.sent,
     });
     let is_large = |shown: &Value| shown.to_string().len() > limits::PREVIEW_BYTES;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agent_rpc::graph::Status;
 use gateway_compose::{
     BoxFuture, CompositionError, ResultOrigin, RunOwner, RunScope, Step, StepError, StepOutput,
     StepRunner, Steps,
@@ -14,13 +15,17 @@ use serde_json::value::RawValue;
 
 use super::{
     Error, Gateway, InputHandling, Invocation, OperationResult, Output, StepCall, Target,
-    admit::purpose, arguments::Arguments, invoke, send::ForwardedCall,
+    admit::purpose, arguments::Arguments, invoke, send::ForwardedCall, task::is_registered,
 };
 use crate::{
     audit::{AuditParent, CallRecord},
+    graphs::{EndedCall, GATEWAY, RunningCall, StartedCall},
     identity::authenticator::Authentication,
     view::{Composed, ServedTool},
 };
+
+/// The protocol of steps in graphs.
+const PROTOCOL: &str = "composition";
 
 pub(super) struct Composition<'a> {
     pub(super) gateway: &'a Arc<Gateway>,
@@ -120,6 +125,26 @@ impl Runner {
     }
 }
 
+impl Runner {
+    /// Adds a step to the graph of the client's trace.
+    fn begin_in_graph(&self, served: &ServedTool, arguments: &RawValue) -> Option<RunningCall> {
+        let trace = self.parent.trace()?;
+        let (agent, method) = match (served.skill(), served.server()) {
+            (Some((agent, skill)), _) => (agent.name.as_str(), skill),
+            (None, Some(server)) => {
+                let (server, tool) = (server.name.as_str(), served.key().name.as_str());
+                let own = tool.strip_prefix(server).and_then(|rest| rest.strip_prefix('.'));
+                (server, own.unwrap_or(tool))
+            }
+            (None, None) => (GATEWAY, served.key().name.as_str()),
+        };
+        let is_agent = is_registered(&self.gateway.views().now().catalog, agent);
+        let kind = if is_agent { "http" } else { "mcp" };
+        let input = arguments.get();
+        trace.begin_step(&StartedCall { agent, method, kind, protocol: PROTOCOL, input })
+    }
+}
+
 impl StepRunner for Runner {
     fn run<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, StepOutput> {
         Box::pin(async move {
@@ -129,16 +154,27 @@ impl StepRunner for Runner {
                 return StepOutput { result: Err(error), steps: None };
             };
             let span = self.gateway.tracer().begin(&self.context.trace);
+            let running = self.begin_in_graph(served, &step.arguments);
             let request_bytes = step.arguments.get().len();
             let mut call = self.invocation(served, step.arguments, step.scope);
             let mut record = self.parent.begin(&tool, purpose(&call), request_bytes, span);
             let output = invoke(&self.gateway, &mut call, &mut record).await;
+            let cost = record.charged();
             match output.and_then(Output::into_result) {
                 Ok(OperationResult { result, steps, .. }) => {
                     record.answered(result.result.get().len());
+                    if let Some(running) = running {
+                        let status = if result.is_error { Status::Error } else { Status::Ok };
+                        let output = Some(result.result.get());
+                        running.finish(EndedCall { status, output, cost });
+                    }
                     StepOutput { result: Ok(result), steps }
                 }
                 Err(error) => {
+                    if let Some(running) = running {
+                        let status = Status::Error;
+                        running.finish(EndedCall { status, output: None, cost });
+                    }
                     let result = Err(error.to_step(&tool));
                     let steps = match error {
                         Error::Composition(inner) => Some(inner.steps),

@@ -2,12 +2,21 @@
 //!
 //! All entities of a registration have the same version.
 
-use agent_rpc::registration::{Function, Registration};
-use registry_core::{Digest, Document, Kind, Version};
+use std::sync::Arc;
+
+use agent_rpc::registration::{EndpointProtocol, Function, Registration, call_timeout};
+use gateway_upstream::{AgentEndpoint, DataAgentTransport};
+use registry_core::{Catalog, Digest, Document, Key, Kind, Version, entity::Server};
 use registry_import::Draft;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use super::{MARKER, NotRegistered, Submission};
+use super::{DataAgentSettings, MARKER, NotRegistered, Submission};
+
+/// The members of [`MARKER`] with the URL and the protocol of an endpoint.
+const ENDPOINT: &str = "endpoint";
+const PROTOCOL: &str = "endpointProtocol";
+/// The members of a registered tool that the definition of its function has.
+const DEFINITION: [&str; 3] = ["description", "inputSchema", "outputSchema"];
 
 /// The documents of a registration.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,6 +89,46 @@ pub(super) fn documents(submission: Submission<'_>, version: &Version) -> Docume
     Documents(Draft { servers: vec![server], tools, agents: vec![agent], ..Draft::default() })
 }
 
+/// How the gateway calls the agent of a server. `None`: the gateway may not call its endpoint.
+pub(super) fn transport(
+    catalog: &Catalog,
+    (server, marker): (&Server, &Map<String, Value>),
+    settings: &DataAgentSettings,
+) -> Option<DataAgentTransport> {
+    let text = |name: &str| marker.get(name).and_then(Value::as_str);
+    let Some(url) = text(ENDPOINT) else { return Some(DataAgentTransport::Connection) };
+    if !settings.allows(url) {
+        return None;
+    }
+    let url = url.to_owned();
+    let protocol = text(PROTOCOL).and_then(EndpointProtocol::parse).unwrap_or_default();
+    Some(match protocol {
+        EndpointProtocol::Mcp => DataAgentTransport::Mcp(url),
+        EndpointProtocol::Execute => {
+            let constraints = marker.get("constraints").and_then(Value::as_object);
+            DataAgentTransport::Endpoint(Arc::new(AgentEndpoint {
+                url,
+                functions: registered_functions(catalog, server),
+                call_timeout: constraints.and_then(call_timeout),
+            }))
+        }
+    })
+}
+
+/// The functions of a registered server as a page of `tools/list`.
+fn registered_functions(catalog: &Catalog, server: &Server) -> String {
+    let tools = server.provides.iter().filter_map(|provided| {
+        let key = Key::new(Kind::Tool, provided.tool.clone(), provided.version.clone());
+        let document = &catalog.find(&key)?.document;
+        let mut tool: Map<String, Value> = serde_json::from_slice(document.bytes()).ok()?;
+        let name = tool.get("source")?.get("tool")?.clone();
+        tool.retain(|member, _| DEFINITION.contains(&member.as_str()));
+        tool.insert("name".to_owned(), name);
+        Some(Value::from(tool))
+    });
+    json!({ "tools": tools.collect::<Vec<_>>() }).to_string()
+}
+
 /// The members of a registration that no other member of an entity has.
 fn marker(registration: &Registration) -> Map<String, Value> {
     let mut marker = Map::new();
@@ -92,7 +141,8 @@ fn marker(registration: &Registration) -> Map<String, Value> {
         marker.insert("constraints".to_owned(), registration.constraints.sent.clone().into());
     }
     if let Some(endpoint) = &registration.endpoint {
-        marker.insert("endpoint".to_owned(), endpoint.as_str().into());
+        marker.insert(ENDPOINT.to_owned(), endpoint.url.as_str().into());
+        marker.insert(PROTOCOL.to_owned(), endpoint.protocol.as_str().into());
     }
     marker
 }
@@ -117,5 +167,5 @@ fn skill(function: &Function) -> Value {
 /// The endpoint, or a name for an agent that has only a connection.
 fn url(registration: &Registration) -> String {
     let named = || format!("urn:agentgateway:data-agent:{}", registration.agent_id.as_str());
-    registration.endpoint.clone().unwrap_or_else(named)
+    registration.endpoint.as_ref().map_or_else(named, |endpoint| endpoint.url.clone())
 }

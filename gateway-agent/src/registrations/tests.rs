@@ -1,6 +1,8 @@
 //! Registrations, compared with catalogs.
 
-use agent_rpc::registration::Registration;
+use std::time::Duration;
+
+use agent_rpc::registration::{Endpoint, EndpointProtocol, Registration};
 use serde_json::{Value, json, value::RawValue};
 
 use super::*;
@@ -108,6 +110,29 @@ fn retired_registration_is_not_restored() {
     let settings =
         DataAgentSettings { registration: SelfRegistration::Accept, endpoints: Vec::new() };
     assert!(data_agents(&catalog, &settings).is_empty());
+}
+
+#[test]
+fn agent_with_endpoint_has_the_registered_functions() {
+    let mut extractor = extractor();
+    let url = "https://a.example/rpc".to_owned();
+    let protocol = EndpointProtocol::Execute;
+    extractor.endpoint = Some(Endpoint { url: url.clone(), protocol });
+    let catalog = catalog(1, entities(&extractor, "o", "1.0.0"));
+    let mut settings = DataAgentSettings {
+        registration: SelfRegistration::Accept,
+        endpoints: vec!["https://a.example".to_owned()],
+    };
+    let agents = data_agents(&catalog, &settings);
+    let transport = &agents[extractor.agent_id.name()];
+    let DataAgentTransport::Endpoint(endpoint) = transport else { panic!("{transport:?}") };
+    assert_eq!((&endpoint.url, endpoint.call_timeout), (&url, Some(Duration::from_secs(5))));
+    let functions = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    let own = content::functions(&extractor).unwrap();
+    assert_eq!(functions(&endpoint.functions), functions(own.get()));
+
+    settings.endpoints.clear();
+    assert!(data_agents(&catalog, &settings).is_empty(), "the origin is not allowed");
 }
 
 #[test]

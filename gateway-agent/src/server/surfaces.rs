@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     a2a::{A2a, PushConfigs, PushFile, TaskIndex, TaskJournal},
-    agent_rpc::{AgentRpc, Graphs},
+    agent_rpc::AgentRpc,
     batched_file::write_batches,
     mcp::Mcp,
     pipeline::GatewayHandle,
@@ -43,11 +43,6 @@ impl Surfaces {
 
     pub(super) fn router(&self) -> Router {
         self.mcp.router().merge(self.a2a.router()).merge(self.agent_rpc.router())
-    }
-
-    /// The execution graphs of all callers.
-    pub(super) fn graphs(&self) -> Arc<Graphs> {
-        self.agent_rpc.graphs()
     }
 
     /// Waits until no operation is running.

@@ -88,7 +88,7 @@ impl DiscoveredServer {
                 json!([command, args, cwd]).to_string()
             }
             // A servers file has no data agents.
-            TransportConfig::DataAgent => String::new(),
+            TransportConfig::DataAgent(_) => String::new(),
         };
         Digest::compute(format!("{text} {has_prefix}").as_bytes()).to_string()
     }

@@ -33,7 +33,7 @@ const FLEET: Requirement =
     Requirement::AnyRole(Roles::new(&[Role::Auditor, Role::Governor, Role::Admin]));
 /// Governors change limits, and close the accounts of lost gateways.
 const GOVERN: Requirement = Requirement::AnyRole(Roles::new(&[Role::Governor, Role::Admin]));
-/// Only gateways spend, count calls and use approvals. Relays forward their messages.
+/// Only gateways spend, count and trace calls, and use approvals. Relays forward their messages.
 const SPEND: Requirement =
     Requirement::AnyRole(Roles::new(&[Role::Gateway, Role::Relay, Role::Admin]));
 /// People decide about calls. Validation decides which calls a person may decide about.
@@ -81,6 +81,9 @@ const TABLE: &[(&str, Requirement)] = &[
     ("/registry.v1.LedgerService/ReclaimBudget", GOVERN),
     ("/registry.v1.UsageService/ReportUsage", SPEND),
     ("/registry.v1.UsageService/QueryUsage", FLEET),
+    ("/registry.v1.TraceService/ReportTraceCalls", SPEND),
+    // Callers without a role see the calls of their own account.
+    ("/registry.v1.TraceService/ListTraceCalls", Requirement::Authenticated),
     ("/registry.v1.ApprovalService/GetArgumentsKey", SPEND),
     ("/registry.v1.ApprovalService/RequestApproval", SPEND),
     ("/registry.v1.ApprovalService/ConfirmApproval", SPEND),

@@ -1,5 +1,5 @@
 //! Budgets and fleet rates: reports of gateways, recalls of idle rights, alerts, and the tasks of operators. Usage of
-//! tools.
+//! tools. Execution graphs.
 //!
 //! Reports about one budget wait in a queue, and share a transaction. Rules come from the policies in force.
 
@@ -10,6 +10,7 @@ mod recall_streams;
 mod recalls;
 mod rules;
 mod settings;
+mod traces;
 mod upstream;
 mod usage;
 mod webhook;
@@ -40,6 +41,7 @@ pub use self::{
     },
     recall_streams::{TooManyWatchers, Watcher},
     settings::LedgerConfig,
+    traces::TraceWanted,
     upstream::UpstreamLedger,
     webhook::InvalidWebhook,
 };
@@ -83,6 +85,8 @@ const LISTENER_DELAY: Duration = Duration::from_secs(1);
 const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 /// Maximum number of concurrent queries of usage, so that they leave connections of the database to other reads.
 const USAGE_QUERIES: usize = 2;
+/// The same for the calls of traces.
+const TRACE_QUERIES: usize = 2;
 
 /// A failed report.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -186,6 +190,7 @@ pub struct Ledger {
     recalls: Recalls,
     alerts: Alerts,
     usage_queries: ConcurrencyLimit,
+    trace_queries: ConcurrencyLimit,
     /// The time of the last warning about reports.
     warned_at: Mutex<Option<Instant>>,
 }
@@ -275,6 +280,7 @@ impl Ledger {
             recalls: Recalls::default(),
             alerts,
             usage_queries: ConcurrencyLimit::new(USAGE_QUERIES),
+            trace_queries: ConcurrencyLimit::new(TRACE_QUERIES),
             warned_at: Mutex::default(),
         })
     }
@@ -617,6 +623,9 @@ impl Ledger {
             self.forget_contacts(before);
             if let Err(error) = self.expire_usage(now).await {
                 tracing::warn!(%error, "cannot delete old usage, retrying");
+            }
+            if let Err(error) = self.expire_trace_calls(now).await {
+                tracing::warn!(%error, "cannot delete old calls of traces, retrying");
             }
             sleep(EXPIRY_INTERVAL).await;
         }

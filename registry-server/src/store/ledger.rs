@@ -1,4 +1,4 @@
-//! The ledger of budgets: accounts, processes and generations. Usage of tools.
+//! The ledger of budgets: accounts, processes and generations. Usage of tools. Execution graphs.
 //!
 //! The crate `ledger` computes each change. A transaction locks the one row of its budget first. It reads accounts in
 //! later statements only, because an aggregate in the locking statement can be older than the lock. The row of the budget
@@ -10,6 +10,7 @@ mod generation;
 mod notification;
 mod post;
 mod sql;
+mod traces;
 mod transaction;
 mod usage;
 
@@ -32,6 +33,7 @@ pub use admin::{
 pub use alerts::{AlertAttempt, AlertDelivery, ClaimedAlert, Crossing, ListedAlert};
 pub use generation::{GenerationCause, GenerationState, LedgerAges};
 pub use notification::{RecallListener, RecallNotice};
+pub use traces::{ReportedCall, StoredCall, TraceCursor, TraceLimits, TraceQuery, TraceReport};
 pub use usage::{UsageAges, UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery};
 
 /// A budget in one window.

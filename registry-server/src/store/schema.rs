@@ -19,7 +19,7 @@ pub(super) struct Schema {
 }
 
 /// Latest migration of this program.
-pub(super) const KNOWN: i64 = 17;
+pub(super) const KNOWN: i64 = 18;
 
 /// Value of `registry.needs_version` after these migrations; later migrations may raise it.
 pub(super) const NEEDED: i64 = 9;
@@ -47,6 +47,7 @@ pub(super) static SQLITE: Schema = Schema {
                 "unknown_outcomes",
                 include_str!("../../../migrations/sqlite/0017_unknown_outcomes.sql"),
             ),
+            ("traces", include_str!("../../../migrations/sqlite/0018_traces.sql")),
         ])
     }),
     tables: "SELECT name FROM sqlite_schema
@@ -79,6 +80,7 @@ pub(super) static POSTGRES: Schema = Schema {
                 "unknown_outcomes",
                 include_str!("../../../migrations/postgres/0017_unknown_outcomes.sql"),
             ),
+            ("traces", include_str!("../../../migrations/postgres/0018_traces.sql")),
         ])
     }),
     tables: "SELECT tablename::text FROM pg_tables

@@ -17,6 +17,7 @@ mod read;
 mod sqlite_only;
 mod tamper;
 mod tokens;
+mod traces;
 mod usage;
 
 use fixture::Fixture;
@@ -102,6 +103,10 @@ conformance! {
     gateways::gateways_are_filtered_and_paged,
     gateways::commit_times_are_returned,
     gateways::many_gateways_are_upserted_together,
+    traces::reported_calls_are_stored_once,
+    traces::trace_calls_are_filtered_and_paged,
+    traces::oldest_trace_calls_beyond_limits_are_deleted,
+    traces::old_trace_calls_are_deleted,
     usage::usage_report_is_added_once,
     usage::old_minutes_merge_into_hours,
     usage::old_usage_is_deleted,
@@ -129,6 +134,7 @@ conformance! {
     open::migration_15_adds_approvals,
     open::migration_16_keeps_one_currency,
     open::migration_17_keeps_unknown_outcomes,
+    open::migration_18_adds_traces,
     open::new_database_becomes_a_relay,
     open::concurrent_signature_updates_are_kept,
     open::edited_migration_is_reported,

@@ -54,7 +54,7 @@ pub(crate) async fn database_of_a_newer_schema_is_rejected(fixture: &Fixture) {
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 17, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 18, .. }), "{error}");
     assert!(error.to_string().contains("upgrade registry-server"), "{error}");
 }
 
@@ -105,7 +105,8 @@ async fn left_earlier(
     };
     let approvals = if first <= 15 { without_approvals(fixture) } else { String::new() };
     let currency = if matches!(first, 11..=16) { WITHOUT_CURRENCY } else { "" };
-    let undo = format!("{currency}{approvals}{usage}{ledger}{policies}{events}{undo}");
+    let traces = if first <= 18 { "DROP TABLE trace_calls;" } else { "" };
+    let undo = format!("{traces}{currency}{approvals}{usage}{ledger}{policies}{events}{undo}");
     fixture.execute(&format!("{undo};{migrations}")).await;
     let again = fixture.open().await;
     assert_holds(&again, &log).await;
@@ -336,6 +337,13 @@ pub(crate) async fn migration_17_keeps_unknown_outcomes(fixture: &Fixture) {
     let again = left_earlier(fixture, 17, [Draft::new().register("A", "1.0.0")], undo).await;
     let kept = "SELECT count(*) FROM approval_requests WHERE room_at IS NULL";
     assert_eq!(fixture.number(kept).await, 1);
+    goes_on(again).await;
+}
+
+/// A database before migration 18, without traces.
+pub(crate) async fn migration_18_adds_traces(fixture: &Fixture) {
+    let again = left_earlier(fixture, 18, [Draft::new().register("A", "1.0.0")], "").await;
+    assert_eq!(fixture.number("SELECT count(*) FROM trace_calls").await, 0);
     goes_on(again).await;
 }
 

@@ -14,7 +14,7 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ("Lifecycle", &["deprecate", "retire", "restore"]),
     (
         "Governance",
-        &["policy", "who-can-call", "budget", "usage", "inspect", "approvals", "approve"],
+        &["policy", "who-can-call", "budget", "usage", "trace", "inspect", "approvals", "approve"],
     ),
     ("Settings", &["compatibility", "archive", "unarchive", "transfer", "settings"]),
     ("Fleet", &["fleet", "rollout", "gateway", "drift"]),

@@ -78,6 +78,8 @@ const RULES: &[(&str, Allowed)] = &[
     ("registry.v1.LedgerService/ReclaimBudget", GOVERNORS),
     ("registry.v1.UsageService/ReportUsage", GATEWAYS),
     ("registry.v1.UsageService/QueryUsage", FLEET),
+    ("registry.v1.TraceService/ReportTraceCalls", GATEWAYS),
+    ("registry.v1.TraceService/ListTraceCalls", Allowed::Authenticated),
     ("registry.v1.ApprovalService/GetArgumentsKey", GATEWAYS),
     ("registry.v1.ApprovalService/RequestApproval", GATEWAYS),
     ("registry.v1.ApprovalService/ConfirmApproval", GATEWAYS),

@@ -1,6 +1,6 @@
 //! Calls of a data agent in the form of MCP.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use agent_rpc::{Failure, Reason, execute::Execute};
 use gateway_protocol::{
@@ -11,13 +11,19 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::{AgentSession, DataAgents, connection::Answered};
+use super::{
+    AgentConnection, AgentEndpoint, AgentSession, DataAgents, connection::Answered,
+    endpoint::EndpointLink,
+};
 use crate::{
     TargetId,
     error::{Error, Phase, ProtocolViolation},
+    events::EventPublisher,
+    http::{Client, InvalidAddress},
     message::{Catalogue, Outgoing},
     reply::Reply,
     request::Request,
+    start::Start,
 };
 
 /// The member of `meta` with the id of the caller's task.
@@ -27,30 +33,44 @@ const TASK_ID: &str = "task_id";
 pub(crate) struct DataAgentLink {
     server: TargetId,
     agents: Arc<DataAgents>,
+    /// `None`: the agent is called on the connection that it opened.
+    endpoint: Option<Box<EndpointLink>>,
+}
+
+/// An available agent.
+enum ReachedAgent<'a> {
+    Connected(Arc<AgentSession>, Arc<AgentConnection>),
+    Endpoint(&'a EndpointLink),
 }
 
 impl DataAgentLink {
     /// The protocol of the target, for operators.
     pub(crate) const PROTOCOL: &str = agent_rpc::execute::METHOD;
 
-    pub(crate) fn new(server: TargetId, agents: &Arc<DataAgents>) -> Self {
-        Self { server, agents: Arc::clone(agents) }
+    /// Creates a link without connecting. Must be called inside a Tokio runtime.
+    pub(crate) fn new(
+        (publisher, server): (&Arc<EventPublisher>, &TargetId),
+        endpoint: Option<&Arc<AgentEndpoint>>,
+        start: &Start<'_>,
+        client: &Client,
+    ) -> Result<Self, InvalidAddress> {
+        let link = |endpoint| EndpointLink::new((publisher, server), endpoint, client);
+        let endpoint = endpoint.map(link).transpose()?.map(Box::new);
+        Ok(Self { server: server.clone(), agents: Arc::clone(start.agents), endpoint })
     }
 
     /// Fails if the agent is unavailable.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.session().map(drop)
+        self.reach().map(drop)
     }
 
     /// Answers a list from the registration, and sends a call to the agent.
     pub(crate) async fn request(&self, outgoing: &Outgoing<'_>) -> Result<(Reply, Era), Error> {
-        let session = self.session()?;
+        let agent = self.reach()?;
         let reply = match outgoing {
-            Outgoing::List { what: Catalogue::Tools, .. } => {
-                Reply::Result(session.description.functions.clone())
-            }
+            Outgoing::List { what: Catalogue::Tools, .. } => Reply::Result(agent.functions()?),
             Outgoing::Asked { subject, request, .. } if request.method == Method::CallTool => {
-                let answered = self.call(&session, (*subject, request), outgoing).await?;
+                let answered = self.call(&agent, (*subject, request), outgoing).await?;
                 in_mcp(answered)?
             }
             _ => return Err(ProtocolViolation::NoCommonVersion.into()),
@@ -60,37 +80,71 @@ impl DataAgentLink {
 
     async fn call(
         &self,
-        session: &AgentSession,
+        agent: &ReachedAgent<'_>,
         (function, request): (&str, &Request<'_>),
         outgoing: &Outgoing<'_>,
     ) -> Result<Answered, Error> {
         let empty = RawValue::from_string("{}".to_owned()).map_err(|_| malformed())?;
         let (task_id, meta) = meta(request)?;
         let execute = Execute {
-            agent_id: session.name().clone(),
+            agent_id: self.server.name.clone(),
             function: function.into(),
             input: request.arguments.unwrap_or(&empty),
             task_id: task_id.into(),
             meta: &meta,
         };
-        let calling = session.connection.call(&self.server, (&execute, outgoing.send_state()));
-        let Some(limit) = session.description.call_timeout else { return calling.await };
+        let calling = async {
+            match agent {
+                ReachedAgent::Connected(_, connection) => {
+                    connection.call(&self.server, (&execute, outgoing.send_state())).await
+                }
+                ReachedAgent::Endpoint(link) => Box::pin(link.call(&execute, outgoing)).await,
+            }
+        };
+        let Some(limit) = agent.call_timeout() else { return calling.await };
         let after_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         let late = Error::Timeout { phase: Phase::Call, after_ms };
         timeout(limit, calling).await.unwrap_or(Err(late))
     }
 
-    fn session(&self) -> Result<Arc<AgentSession>, Error> {
+    /// The agent. Without a registration or heartbeat at this gateway, an agent with an endpoint counts
+    /// as available.
+    fn reach(&self) -> Result<ReachedAgent<'_>, Error> {
         let unavailable = |reason: String| Error::Unavailable {
             target: self.server.clone(),
             source: reason.into(),
         };
         let session = self.agents.find(&self.server.name);
-        let session =
-            session.ok_or_else(|| unavailable("the agent is not connected".to_owned()))?;
-        match session.unavailable() {
-            None => Ok(session),
-            Some(reason) => Err(unavailable(reason)),
+        if let Some(reason) = session.as_ref().and_then(|session| session.unavailable()) {
+            return Err(unavailable(reason));
+        }
+        if let Some(endpoint) = &self.endpoint {
+            return Ok(ReachedAgent::Endpoint(endpoint));
+        }
+        let connected = session.and_then(|session| {
+            let connection = Arc::clone(session.connection.as_ref()?);
+            Some(ReachedAgent::Connected(session, connection))
+        });
+        connected.ok_or_else(|| unavailable("the agent is not connected".to_owned()))
+    }
+}
+
+impl ReachedAgent<'_> {
+    /// The functions as a page of `tools/list`.
+    fn functions(&self) -> Result<Box<RawValue>, Error> {
+        match self {
+            Self::Connected(session, _) => Ok(session.description.functions.clone()),
+            Self::Endpoint(link) => {
+                let functions = RawValue::from_string(link.endpoint.functions.clone());
+                functions.map_err(|_| malformed())
+            }
+        }
+    }
+
+    fn call_timeout(&self) -> Option<Duration> {
+        match self {
+            Self::Connected(session, _) => session.description.call_timeout,
+            Self::Endpoint(link) => link.endpoint.call_timeout,
         }
     }
 }

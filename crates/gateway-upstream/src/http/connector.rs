@@ -40,9 +40,12 @@ impl Connector {
     /// Creates the connector of all targets without their own certificates or addresses.
     pub(super) fn shared(targets: &[TargetConfig], limits: UpstreamLimits) -> Self {
         // The CAs of the platform are loaded only if a target needs them.
-        let wants_tls = targets.iter().any(|target| {
-            matches!(&target.transport,
-                TransportConfig::Http { url, tls: None, .. } if url.starts_with("https:"))
+        let wants_tls = targets.iter().any(|target| match &target.transport {
+            TransportConfig::Http { url, tls: None, .. } => url.starts_with("https:"),
+            TransportConfig::DataAgent(Some(endpoint)) => endpoint.url.starts_with("https:"),
+            TransportConfig::Http { .. }
+            | TransportConfig::Stdio { .. }
+            | TransportConfig::DataAgent(None) => false,
         });
         Self::new(Reloaded::fixed(tls(wants_tls)), Addresses::Usual, limits)
     }

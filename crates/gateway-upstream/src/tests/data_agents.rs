@@ -46,7 +46,7 @@ impl Agent {
 
 fn started() -> Arc<Upstreams> {
     let upstreams = Upstreams::start_with(&[], limits(), TIMING);
-    upstreams.set_data_agents([(key().name, None)].into());
+    upstreams.set_data_agents([(key().name, DataAgentTransport::Connection)].into());
     upstreams
 }
 
@@ -181,7 +181,7 @@ async fn two_missed_heartbeats_are_unavailable() {
 async fn configured_target_precedes_the_agent() {
     let server = modern_server(|seen| seen.result(&json!({ "content": [] }))).await;
     let upstreams = start(transport(&server), limits(), TIMING);
-    upstreams.set_data_agents([(key().name, None)].into());
+    upstreams.set_data_agents([(key().name, DataAgentTransport::Connection)].into());
     assert_eq!(upstreams.health().len(), 1);
     upstreams.shutdown().await;
 }
@@ -193,5 +193,87 @@ async fn agents_keep_their_connections_when_configuration_changes() {
     assert!(matches!(upstreams.state(), TargetState::Up { .. }));
     upstreams.set_data_agents(BTreeMap::new());
     assert!(upstreams.health().is_empty());
+    upstreams.shutdown().await;
+}
+
+/// A gateway with an agent that is called at this server.
+async fn at_endpoint(server: &Server, call_timeout: Option<Duration>) -> Arc<Upstreams> {
+    let upstreams = Upstreams::start_with(&[], limits(), TIMING);
+    let functions = format!(r#"{{"tools":{TOOLS}}}"#);
+    let endpoint = AgentEndpoint { url: server.url(), functions, call_timeout };
+    let transport = DataAgentTransport::Endpoint(Arc::new(endpoint));
+    upstreams.set_data_agents([(key().name, transport)].into());
+    upstreams.until_up().await;
+    upstreams
+}
+
+#[tokio::test]
+async fn call_is_posted_to_endpoint() {
+    let server =
+        Server::serve(async |seen: Arc<Received>| seen.result(&seen.body["params"]["input"])).await;
+    let upstreams = at_endpoint(&server, None).await;
+    assert_eq!(upstreams.listed(), ["t"]);
+    let result: Value = serde_json::from_str(&upstreams.must_call(r#"{"n":1}"#).await).unwrap();
+    assert_eq!(result["structuredContent"], json!({ "n": 1 }));
+    let sent = server.seen("agent.execute");
+    let params = &sent[0].body["params"];
+    assert_eq!((&params["agent_id"], &params["function"]), (&json!("under-test"), &json!("t")));
+    assert!(params["meta"]["task_id"].is_string(), "{params}");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn invalid_answers_of_endpoint_are_errors() {
+    for (answer, is_answer) in [
+        (json_reply(200, &json!({ "result": {} })), true),
+        (json_reply(500, &json!({ "id": 1, "error": { "code": -32000, "message": "no" } })), true),
+        (json_reply(200, &json!({ "id": 2, "result": {} })), false),
+        (json_reply(200, &json!({ "id": 1, "method": "m" })), false),
+        (json_reply(200, &json!([])), false),
+        (json_reply(404, &json!({})), false),
+        (json_reply(302, &json!({})), false),
+        (json_reply(200, &json!({ "id": 1, "result": "x".repeat(64 * 1024) })), false),
+    ] {
+        let shown = format!("{answer:?}");
+        let answer = std::sync::Mutex::new(Some(answer));
+        let server = Server::serve(move |_| {
+            let answer = answer.lock().unwrap().take().unwrap();
+            async move { answer }
+        })
+        .await;
+        let upstreams = at_endpoint(&server, None).await;
+        assert_eq!(upstreams.try_call("{}").await.is_ok(), is_answer, "{shown}");
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn endpoint_call_has_time_limit_of_agent() {
+    let server = Server::serve(async |_: Arc<Received>| std::future::pending().await).await;
+    let upstreams = at_endpoint(&server, Some(Duration::from_millis(20))).await;
+    let late = upstreams.try_call("{}").await.unwrap_err();
+    assert!(matches!(late, Error::Timeout { phase: Phase::Call, after_ms: 20 }), "{late}");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn status_of_agent_with_endpoint_is_used() {
+    let server = Server::serve(async |seen: Arc<Received>| seen.result(&json!({}))).await;
+    let upstreams = at_endpoint(&server, None).await;
+    let session = AgentSession::at_endpoint(AgentDescription {
+        name: key().name,
+        functions: RawValue::from_string("{}".to_owned()).unwrap(),
+        call_timeout: None,
+        heartbeat_interval: Duration::from_mins(1),
+    });
+    upstreams.attach_agent(&session);
+    upstreams.heartbeat(&session, Some("draining"));
+    assert!(upstreams.until_down().await.contains("draining"));
+    assert!(upstreams.try_call("{}").await.is_err());
+    upstreams.heartbeat(&session, None);
+    upstreams.until_up().await;
+    upstreams.must_call("{}").await;
+    upstreams.set_data_agents(BTreeMap::new());
+    assert!(upstreams.data_agent(&key().name).is_none());
     upstreams.shutdown().await;
 }

@@ -20,6 +20,7 @@ use serde_json::{
 };
 
 use crate::{
+    graphs::GATEWAY,
     identity::authenticator::Authentication,
     pipeline::{Directory, Gateway},
     view::{
@@ -28,8 +29,6 @@ use crate::{
     },
 };
 
-/// The agent whose tools are the caller's compositions.
-const GATEWAY: &str = "gateway";
 /// The member of a tool's metadata that marks it as usable for sampling.
 const SAMPLING: &str = "sampling";
 /// Maximum methods in an error.

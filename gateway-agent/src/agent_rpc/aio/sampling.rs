@@ -17,6 +17,7 @@ use super::{
     skills::{Conversation, Sent, SkillAnswer},
     values,
 };
+use crate::pipeline::TaskOwner;
 
 /// Maximum bytes of the session that a tool names.
 const TOOL_SESSION_BYTES: usize = 4_096;
@@ -44,7 +45,7 @@ impl Serving<'_> {
         };
         let Turn { outputs, done, next } = turn;
         let outputs = outputs?;
-        let session = self.sessions.add(self.trace.owner, agent.name, next);
+        let session = self.sessions.add(self.owner(), agent.name, next);
         Ok(answer(&session, &outputs, done))
     }
 
@@ -57,7 +58,7 @@ impl Serving<'_> {
         if !agent.modules().sampling {
             return Err(self.unknown_method("sampling.step").into());
         }
-        let begun = self.sessions.begin_step(self.trace.owner, agent.name, session);
+        let begun = self.sessions.begin_step(self.owner(), agent.name, session);
         let mut step = begun.map_err(|problem| {
             let problem = match problem {
                 NoSession::Unknown => "the session is unknown or has expired; start another one",
@@ -68,6 +69,11 @@ impl Serving<'_> {
         let Turn { outputs, done, next } = Box::pin(self.turn(&step, input)).await?;
         step.state = next;
         Ok(answer(session, &outputs?, done))
+    }
+
+    /// The owner of the caller's sessions.
+    fn owner(&self) -> Option<TaskOwner> {
+        TaskOwner::of(self.gateway, &self.caller.claim)
     }
 
     async fn turn(

@@ -114,8 +114,8 @@ impl Serving<'_> {
         let mut params = Map::new();
         params.insert("message".to_owned(), message);
         // A generated id would make each repetition a different request for approvals.
-        if self.trace.is_named {
-            params.insert("metadata".to_owned(), json!({ TRACE_ID: &*self.trace.id }));
+        if self.trace.is_named() {
+            params.insert("metadata".to_owned(), json!({ TRACE_ID: self.trace.id() }));
         }
         Box::pin(self.operation(Operation::SendMessage, params, pointer)).await
     }

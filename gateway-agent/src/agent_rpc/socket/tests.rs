@@ -7,6 +7,7 @@ use std::{
 };
 
 use approval::Choice;
+use gateway_testkit::{Received, Server};
 use gateway_upstream::UpstreamLimits;
 use http::StatusCode;
 use registry_core::Kind;
@@ -43,6 +44,8 @@ const REQUEST_BYTES: usize = 256 * 1024;
 struct World {
     bench: Bench,
     address: SocketAddr,
+    /// A data agent that is called over HTTP.
+    endpoint: Server,
     _dir: TempDir,
 }
 
@@ -55,7 +58,13 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         let local = LocalRegistrations::open(dir.path().join("agents.json")).unwrap();
         let mut agents = local.subscribe();
-        let endpoints = vec!["http://127.0.0.1:1".to_owned()];
+        let endpoint = Server::serve(async |seen: Arc<Received>| {
+            let input = &seen.body["params"]["input"];
+            seen.result(&json!({ "features": [1.5], "input": input }))
+        });
+        let endpoint = endpoint.await;
+        let origin = endpoint.url().trim_end_matches("/mcp").to_owned();
+        let endpoints = vec!["http://127.0.0.1:1".to_owned(), origin];
         let limits =
             UpstreamLimits { sessions: 16, call_timeout_ms: 5_000, ..UpstreamLimits::default() };
         let setup = Setup {
@@ -88,7 +97,7 @@ impl World {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, surface.router()).await });
-        Self { bench, address, _dir: dir }
+        Self { bench, address, endpoint, _dir: dir }
     }
 
     async fn dial(&self, headers: &[(&'static str, &str)]) -> Result<Client, ClientError> {
@@ -289,6 +298,47 @@ async fn endpoints_of_other_origins_are_rejected() {
         let answer: Value = serde_json::from_str(&text).unwrap();
         assert_eq!((status, error(&answer)), (StatusCode::OK, (-32602, "INVALID_PARAMS")));
         assert_eq!(answer["error"]["data"]["pointer"], "/endpoint", "{text}");
+    }
+}
+
+#[tokio::test]
+async fn agent_with_endpoint_is_called_with_execute() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut over_http = registration("extractor");
+    over_http["params"]["endpoint"] = world.endpoint.url().into();
+    over_http["params"]["endpoint_protocol"] = "agent.execute".into();
+    let (_, text) = posted(&world.bench, Some("owner"), over_http.to_string()).await;
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answer["result"]["version"], "1.0.0", "{answer}");
+    let called = world.called().await;
+    assert_eq!(called["result"]["input"], json!({ "symbol": "AAPL" }), "{called}");
+    let sent = world.endpoint.seen("agent.execute");
+    let params = &sent[0].body["params"];
+    assert_eq!(
+        (&params["function"], &params["meta"]["task_id"]),
+        (&json!("extract"), &json!("t-1"))
+    );
+
+    let (_, text) = posted(&world.bench, Some("owner"), heartbeat("draining").to_string()).await;
+    assert!(text.contains("draining"), "{text}");
+    assert_eq!(error(&world.called().await), (-32001, "UNREACHABLE"));
+    posted(&world.bench, Some("owner"), heartbeat("active").to_string()).await;
+    assert!(world.called().await["result"].is_object());
+}
+
+#[tokio::test]
+async fn unknown_protocols_of_endpoints_are_rejected() {
+    let world = World::start(SelfRegistration::Accept).await;
+    for (endpoint, protocol) in [(json!(world.endpoint.url()), "grpc"), (Value::Null, "mcp")] {
+        let mut over_http = registration("extractor");
+        if !endpoint.is_null() {
+            over_http["params"]["endpoint"] = endpoint;
+        }
+        over_http["params"]["endpoint_protocol"] = protocol.into();
+        let (_, text) = posted(&world.bench, Some("owner"), over_http.to_string()).await;
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(error(&answer), (-32602, "INVALID_PARAMS"), "{text}");
+        assert_eq!(answer["error"]["data"]["pointer"], "/endpoint_protocol", "{text}");
     }
 }
 

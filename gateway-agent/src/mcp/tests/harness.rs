@@ -234,6 +234,7 @@ impl Bench {
             ),
             registrations: Arc::new(setup.registrations),
             usage: Some(Usage::open(clock).unwrap()),
+            graphs: Arc::default(),
             sealer: Arc::new(KeyFile::new(None, &cache_file).open()),
             tracer: Tracer::start(None, None, "under-test"),
         };

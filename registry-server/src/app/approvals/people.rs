@@ -131,6 +131,11 @@ impl Viewer {
         }
     }
 
+    /// The account of the person.
+    pub fn account(&self) -> &Account {
+        &self.decider.principal
+    }
+
     fn sees(&self, request: &Request) -> bool {
         self.is_governor || self.sees_arguments(request)
     }

@@ -1,4 +1,4 @@
-//! Settings of the ledger and of usage.
+//! Settings of the ledger, of usage and of traces.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,7 +7,7 @@ use registry_core::{Secret, parse_positive_duration};
 
 use crate::flags::https_url;
 
-/// Currency, time limits and alerts of budgets, and the retention of usage.
+/// Currency, time limits and alerts of budgets, and the retention of usage and traces.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Budgets")]
 pub struct LedgerConfig {
@@ -56,6 +56,10 @@ pub struct LedgerConfig {
     /// Delete the usage of tools after this time; after 48h it is kept by hour
     #[arg(long, env = "REGISTRY_USAGE_RETENTION", default_value = "2160h", value_name = "DURATION", hide_short_help = true, help_heading = "Usage", value_parser = parse_positive_duration)]
     pub usage_retention: Duration,
+
+    /// Delete the calls of traces after this time
+    #[arg(long, env = "REGISTRY_TRACE_RETENTION", default_value = "168h", value_name = "DURATION", hide_short_help = true, help_heading = "Usage", value_parser = parse_positive_duration)]
+    pub trace_retention: Duration,
 }
 
 /// The path or query of some receivers contains a password.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use ledger::{Answer, GatewayAccount, LedgerError, Report, usage::UsageReport};
-use registry_follow::{Follower, LedgerClient, UsageClient};
+use registry_follow::{Follower, LedgerClient, TraceClient, UsageClient};
 use tokio::{
     sync::{Notify, mpsc, watch},
     time::{sleep, timeout},
@@ -33,6 +33,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub struct UpstreamLedger {
     client: LedgerClient,
     usage: UsageClient,
+    traces: TraceClient,
     /// Addresses of the upstream, for display.
     upstream: String,
     streams: RecallStreams,
@@ -50,6 +51,7 @@ impl UpstreamLedger {
         Self {
             upstream: follower.addresses.join(","),
             usage: UsageClient::new(follower.clone()),
+            traces: TraceClient::new(follower.clone()),
             client: LedgerClient::new(follower),
             streams: RecallStreams::default(),
             is_wanted: Notify::new(),
@@ -61,6 +63,11 @@ impl UpstreamLedger {
     /// Addresses of the upstream, for display.
     pub fn upstream(&self) -> &str {
         &self.upstream
+    }
+
+    /// The client of execution graphs.
+    pub fn traces(&self) -> &TraceClient {
+        &self.traces
     }
 
     /// Forwards recalls until the server drains.
@@ -85,7 +92,8 @@ impl UpstreamLedger {
         self.forward(self.usage.forward(gateway, report)).await
     }
 
-    async fn forward<T>(
+    /// Waits for the answer of the upstream.
+    pub async fn forward<T>(
         &self,
         forwarding: impl Future<Output = Result<T, LedgerError>>,
     ) -> Result<T, Error> {

@@ -460,3 +460,30 @@ pub(super) const DELETE_USAGE: &str = "DELETE FROM usage_totals WHERE minute < $
 
 /// Deletes the numbers of reports of processes without a report since $1.
 pub(super) const DELETE_USAGE_REPORTS: &str = "DELETE FROM usage_reports WHERE reported_at < $1";
+
+/// Stores calls of traces: the part before the rows.
+pub(super) const INSERT_CALLS: &str = "
+    INSERT INTO trace_calls
+        (gateway, process, number, issuer, subject, trace_id, started_at, reported_at, call) ";
+/// The part after the rows.
+pub(super) const INSERT_CALLS_CONFLICT: &str = " ON CONFLICT (gateway, process, number) DO NOTHING";
+
+/// Deletes the oldest calls of an account: $1 issuer, $2 subject, $3 number of calls to keep.
+pub(super) const DELETE_CALLS_OF_ACCOUNT: &str = "
+    DELETE FROM trace_calls WHERE issuer = $1 AND subject = $2 AND id <=
+        (SELECT id FROM trace_calls WHERE issuer = $1 AND subject = $2
+         ORDER BY id DESC LIMIT 1 OFFSET $3)";
+
+/// Deletes the oldest calls: $1 number of calls to keep, at most.
+pub(super) const DELETE_OLDEST_CALLS: &str =
+    "DELETE FROM trace_calls WHERE id <= (SELECT max(id) FROM trace_calls) - $1";
+
+/// Deletes calls that were reported before $1.
+pub(super) const DELETE_CALLS_BEFORE: &str = "DELETE FROM trace_calls WHERE reported_at < $1";
+
+/// Lists calls: $1 trace, $2 issuer or nothing, $3 subject, $4 and $5 the last listed call, $6 limit.
+pub(super) const TRACE_CALLS: &str = "
+    SELECT id, gateway, process, number, issuer, subject, started_at, call FROM trace_calls
+    WHERE trace_id = $1 AND ($2 = '' OR (issuer = $2 AND subject = $3))
+        AND (started_at, id) > ($4, $5)
+    ORDER BY started_at, id LIMIT $6";

@@ -58,6 +58,62 @@ async fn graph_has_each_call_with_status_and_digests() {
     }
 }
 
+/// Members of each call of a graph.
+fn members(graph: &Value, names: &[&str]) -> Vec<Vec<Value>> {
+    let calls = graph["calls"].as_array().unwrap().iter();
+    calls.map(|call| names.iter().map(|name| call[name].clone()).collect()).collect()
+}
+
+#[tokio::test]
+async fn graph_has_the_steps_of_compositions() {
+    let bench = AioBench::start([priced()]).await;
+    let call = json!({ "tool": "twice", "args": { "x": 1 } });
+    let answer = bench.called("t", 7, "gateway::tools.call", call).await;
+    assert_eq!(answer["result"]["structuredContent"], json!({ "x": 1 }), "{answer}");
+    let (_, graph) = bench.graph("a", "t").await;
+    let facts =
+        members(&graph, &["id", "parent", "agent", "method", "protocol", "type", "status", "cost"]);
+    let step =
+        json!([null, 7, "up", "math_agent.calculate_area", "composition", "mcp", "ok", "0.02"]);
+    let facts: Vec<_> = facts.into_iter().map(Value::from).collect();
+    assert_eq!(
+        facts[0].as_array().unwrap()[..4],
+        [json!(7), json!(null), json!("gateway"), json!("tools.call")]
+    );
+    assert_eq!(facts[1..], [step.clone(), step]);
+    assert!(graph["calls"][1]["output"]["digest"].is_string(), "{graph}");
+}
+
+#[tokio::test]
+async fn executed_function_is_in_graph_of_named_trace() {
+    let bench = AioBench::start([]).await;
+    let params = |function: &str| {
+        json!({ "agent_id": "math_agent", "function": function, "input": {},
+        "meta": { "task_id": "task_001" } })
+    };
+    let execute = |id: u32, function: &str| {
+        json!({ "id": id, "trace_id": "t",
+        "method": "agent.execute", "params": params(function) })
+    };
+    let answer = bench.sent(&execute(1, "calculate_area").to_string()).await;
+    assert_eq!((&answer["trace_id"], &answer["result"]), (&json!("t"), &json!({})), "{answer}");
+    bench.sent(&execute(2, "fails").to_string()).await;
+    let again = bench.sent(&execute(2, "calculate_area").to_string()).await;
+    assert_eq!(again["error"]["data"]["reason"], "ID_IN_USE", "{again}");
+    let unnamed = json!({ "method": "agent.execute", "params": params("calculate_area") });
+    let answer = bench.sent(&unnamed.to_string()).await;
+    assert!(answer.get("trace_id").is_none(), "{answer}");
+    let (_, graph) = bench.graph("a", "t").await;
+    let facts = members(&graph, &["id", "agent", "method", "protocol", "type", "status"]);
+    let call = |id: u32, function: &str, status: &str| {
+        let [agent, protocol, kind] = ["math_agent", "agent.execute", "mcp"].map(Value::from);
+        vec![json!(id), agent, json!(function), protocol, kind, json!(status)]
+    };
+    assert_eq!(facts, [call(1, "calculate_area", "ok"), call(2, "fails", "error")]);
+    let sent = bench.mcp.seen("tools/call");
+    assert_eq!(sent[0].body["params"]["_meta"]["trace_id"], "t");
+}
+
 #[tokio::test]
 async fn graph_belongs_to_its_principal() {
     let bench = AioBench::start([]).await;

@@ -10,14 +10,14 @@ use axum::{
 use gateway_testkit::{McpServer, Received, Reply, Server, json_reply};
 use gateway_upstream::{Definitions, UpstreamLimits};
 use http::{Request, StatusCode};
-use registry_core::Key;
+use registry_core::{Key, Kind};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use crate::{
     agent_rpc::AgentRpc,
     mcp::tests::harness::{Bench, Setup, http},
-    testing::{Registered, agent, server, tool},
+    testing::{Registered, agent, registered, server, tool},
 };
 
 /// The id of a task of the agent.
@@ -146,6 +146,7 @@ fn entities(policies: impl IntoIterator<Item = Registered>) -> Vec<Registered> {
         tool("math_agent.hidden", "1.0.0", hidden),
         tool("math_agent.pictures", "1.0.0", pictures),
         tool("llm_agent.chat", "1.0.0", chat),
+        twice(),
         writer(),
         caller("a"),
         caller("b"),
@@ -153,6 +154,16 @@ fn entities(policies: impl IntoIterator<Item = Registered>) -> Vec<Registered> {
     ];
     entities.extend(policies);
     entities
+}
+
+/// A composition that calculates an area twice.
+fn twice() -> Registered {
+    let step = |id: &str| json!({ "id": id, "operation": { "tool": { "name": "math_agent.calculate_area" } } });
+    let depends =
+        json!([{ "type": "tool", "name": "math_agent.calculate_area", "version": "1.0.0" }]);
+    let document = json!({ "name": "twice", "version": "1.0.0", "depends": depends,
+        "spec": { "pipeline": { "steps": [step("first"), step("second")] } } });
+    registered(Kind::Tool, document)
 }
 
 /// `writer` with one skill for text and one for data.
@@ -178,6 +189,7 @@ fn caller(name: &str) -> Registered {
         "math_agent.fails",
         "math_agent.pictures",
         "llm_agent.chat",
+        "twice",
     ];
     let mut caller = agent(name, "1.0.0", &tools.map(|tool| (tool, "1.0.0")));
     let depends = &mut caller.document["capabilities"]["extensions"][0]["params"]["depends"];

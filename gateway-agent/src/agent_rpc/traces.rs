@@ -1,29 +1,29 @@
-//! `GET /traces/{trace_id}`.
+//! `GET /traces/{trace_id}`: the execution graph of a trace.
 
-use agent_rpc::Failure;
+use agent_rpc::{Failure, graph::is_trace_id};
 use axum::{
     extract::{Path, Request, State},
     response::Response,
 };
 use http::{HeaderValue, StatusCode, header::CACHE_CONTROL};
 
-use super::super::{AgentRpc, failure::Refusal, respond};
+use super::{AgentRpc, failure::Refusal, respond};
 use crate::{
     audit,
     ingress::{EnteredRequest, authentication, check_origin},
-    pipeline::TaskOwner,
+    pipeline::trace_owner,
 };
 
 /// Ids of traces can have slashes.
-pub(in super::super) const ROUTE: &str = "/traces/{*trace_id}";
+pub(super) const ROUTE: &str = "/traces/{*trace_id}";
 
-/// The graph of a trace, for the principal that started it.
-pub(in super::super) async fn receive(
+/// The graph of a trace, for the account that started it.
+pub(super) async fn receive(
     State(surface): State<AgentRpc>,
     Path(id): Path<String>,
     request: Request,
 ) -> Response {
-    match find(&surface, &id, request).await {
+    match Box::pin(find(&surface, &id, request)).await {
         Ok(body) => {
             let mut response = respond(body.into());
             let fresh = HeaderValue::from_static("private, no-cache");
@@ -41,8 +41,11 @@ async fn find(surface: &AgentRpc, id: &str, request: Request) -> Result<Vec<u8>,
     let entered = EnteredRequest::authenticate(&surface.gateway, request).await?;
     check_origin(&entered.gateway, &entered.parts)?;
     let caller = authentication(&entered.parts);
-    let owner = TaskOwner::of(&entered.gateway, &caller.claim);
-    let graph = owner.and_then(|owner| surface.aio.graphs.find(owner, id));
+    let owner = trace_owner(&caller).filter(|_| is_trace_id(id));
+    let graph = match owner {
+        Some(owner) => Box::pin(entered.gateway.graphs().find(owner, id)).await,
+        None => None,
+    };
     // A graph always serializes.
     let body = graph.and_then(|graph| serde_json::to_vec(&graph).ok());
     body.ok_or_else(|| {

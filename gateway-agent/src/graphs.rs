@@ -1,9 +1,10 @@
-//! The execution graphs of traces, in memory and within limits, and `GET /traces/{trace_id}`.
+//! The execution graphs of traces, in memory and within limits. With a registry, finished calls are
+//! reported to it, so that the graph of a trace has the calls of all gateways.
 //!
-//! A trace belongs to the principal that started it: two principals with one id have two traces.
+//! A trace belongs to the account that started it: two accounts with one id have two traces.
 //! Callers without an identity have no graphs, because they cannot be distinguished.
 
-mod page;
+mod fleet;
 #[cfg(test)]
 mod tests;
 
@@ -15,24 +16,23 @@ use std::{
 };
 
 use agent_rpc::graph::{Call, Graph, Status, summary};
+use approval::Principal;
 use gateway_protocol::{jsonrpc::Id, trace_context::TraceId};
 use registry_core::{Amount, Digest};
+use registry_follow::TraceClient;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-pub(super) use self::page::{ROUTE, receive};
-use crate::{
-    clock,
-    identity::authenticator::Authentication,
-    pipeline::{Gateway, TaskOwner},
-};
+use self::fleet::Fleet;
+use crate::clock;
 
 /// The time that a graph is kept after the start of its trace.
 const KEPT: Duration = Duration::from_hours(24);
-/// Maximum traces of one principal.
+/// Maximum traces of one account.
 const OWNER_TRACES: usize = 256;
-/// Maximum size of the graphs of one principal, in bytes.
+/// Maximum size of the graphs of one account, in bytes.
 const OWNER_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum size of all graphs, in bytes.
 const BYTES: usize = 64 * 1024 * 1024;
@@ -42,24 +42,31 @@ const CALLS: usize = 1_000;
 const VALUE_BYTES: usize = 64 * 1024;
 /// Approximate memory of a call without its texts, in bytes. It includes two digests.
 const CALL_BYTES: usize = 768;
+/// The agent of compositions.
+pub(crate) const GATEWAY: &str = "gateway";
 /// The purpose of the digest that becomes the id of a W3C trace.
 const W3C: &str = "aio-trace-1";
 
-/// The graphs of all principals. The oldest traces are removed.
+/// The graphs of all accounts. The oldest traces are removed.
 #[derive(Debug, Default)]
-pub(crate) struct Graphs(Mutex<Stored>);
+pub(crate) struct Graphs {
+    stored: Mutex<Stored>,
+    /// `None` without a registry.
+    fleet: Option<Fleet>,
+}
 
 #[derive(Debug, Default)]
 struct Stored {
     traces: HashMap<TraceKey, Trace>,
     /// The traces in the order of their starts.
     order: BTreeMap<u64, TraceKey>,
-    owners: HashMap<TaskOwner, Owned>,
-    started: u64,
+    owners: HashMap<Arc<Principal>, Owned>,
+    /// The last number of a trace or a call.
+    last_number: u64,
     bytes: usize,
 }
 
-/// The traces of one principal.
+/// The traces of one account.
 #[derive(Debug, Default)]
 struct Owned {
     traces: BTreeSet<u64>,
@@ -68,7 +75,7 @@ struct Owned {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct TraceKey {
-    owner: TaskOwner,
+    owner: Arc<Principal>,
     id: Arc<str>,
 }
 
@@ -76,44 +83,61 @@ struct TraceKey {
 struct Trace {
     number: u64,
     started: Instant,
-    calls: Vec<Call>,
+    calls: Vec<StoredCall>,
     /// The ids of the calls.
     ids: HashSet<Box<str>>,
     omitted: u64,
     bytes: usize,
 }
 
-/// The trace of a request.
 #[derive(Debug, Clone)]
-pub(super) struct RequestTrace {
-    /// The principal. `None`: the caller has no identity.
-    pub(super) owner: Option<TaskOwner>,
-    /// The id of the trace, which the gateway generates if the caller has none.
-    pub(super) id: Arc<str>,
+struct StoredCall {
+    /// The number of the call in this process.
+    number: u64,
+    call: Call,
+}
+
+/// The trace of a request, whose graph has the request and the steps of its compositions.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestTrace {
+    graphs: Arc<Graphs>,
+    /// `None`: the caller has no identity.
+    owner: Option<Arc<Principal>>,
+    id: Arc<str>,
     /// Whether the caller sent the id.
-    pub(super) is_named: bool,
+    is_named: bool,
+    /// Whether values are stored.
+    has_values: bool,
+    /// The id of the request as JSON text.
+    call: Option<Box<str>>,
 }
 
 /// A call at its start.
-pub(super) struct StartedCall<'a> {
-    pub(super) id: Option<Id<'a>>,
-    pub(super) agent: &'a str,
-    pub(super) method: &'a str,
-    pub(super) kind: &'static str,
-    pub(super) protocol: &'static str,
+pub(crate) struct StartedCall<'a> {
+    pub(crate) agent: &'a str,
+    pub(crate) method: &'a str,
+    pub(crate) kind: &'static str,
+    pub(crate) protocol: &'static str,
     /// The parameters as JSON text.
-    pub(super) input: &'a str,
-    /// Whether values are stored.
-    pub(super) has_values: bool,
+    pub(crate) input: &'a str,
+}
+
+/// The place of a call in its graph.
+struct CallPlace<'a> {
+    /// The id as JSON text.
+    id: Option<&'a str>,
+    /// The id of the call that runs this step.
+    parent: Option<&'a str>,
+    has_values: bool,
 }
 
 /// The trace has a call with the id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct IdInUse;
+pub(crate) struct IdInUse;
 
 /// A running call. Dropping it records a failure without a result.
 #[derive(Debug)]
-pub(super) struct RunningCall {
+pub(crate) struct RunningCall {
     /// `None`: the graph omits the call, or there is none.
     place: Option<Place>,
     started: Instant,
@@ -130,75 +154,137 @@ struct Place {
 
 /// The end of a call.
 #[derive(Clone, Copy)]
-pub(super) struct EndedCall<'a> {
-    pub(super) status: Status,
+pub(crate) struct EndedCall<'a> {
+    pub(crate) status: Status,
     /// The result or the error as JSON text.
-    pub(super) output: Option<&'a str>,
-    pub(super) cost: Option<Amount>,
+    pub(crate) output: Option<&'a str>,
+    pub(crate) cost: Option<Amount>,
 }
 
 impl RequestTrace {
-    /// The trace of a caller's request.
-    pub(super) fn new(gateway: &Gateway, caller: &Authentication, named: Option<&str>) -> Self {
+    /// The trace of a request of an account. `named`: the caller's id of the trace; without one, it is
+    /// generated.
+    pub(crate) fn new(
+        graphs: &Arc<Graphs>,
+        owner: Option<Principal>,
+        named: Option<&str>,
+        has_values: bool,
+    ) -> Self {
         let generated = || Uuid::new_v4().to_string().into();
-        let id = named.map_or_else(generated, Arc::from);
-        let owner = TaskOwner::of(gateway, &caller.claim);
-        Self { owner, id, is_named: named.is_some() }
+        // The person of an account can change.
+        let owner = owner.map(|owner| Arc::new(Principal { person: None, ..owner }));
+        Self {
+            graphs: Arc::clone(graphs),
+            owner,
+            id: named.map_or_else(generated, Arc::from),
+            is_named: named.is_some(),
+            has_values,
+            call: None,
+        }
+    }
+
+    /// The id of the trace.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether the caller sent the id.
+    pub(crate) fn is_named(&self) -> bool {
+        self.is_named
     }
 
     /// The W3C trace of a named one: the same at all gateways. `None`: the call starts its own,
     /// because the trace is new, or another caller could have the same.
-    pub(super) fn w3c(&self) -> Option<TraceId> {
+    pub(crate) fn w3c(&self) -> Option<TraceId> {
         let owner = self.owner.as_ref().filter(|_| self.is_named)?;
-        let identity = serde_json::to_vec(&(W3C, owner, &*self.id)).ok()?;
+        let identity = serde_json::to_vec(&(W3C, &owner.issuer, &owner.subject, &*self.id)).ok()?;
         let digest = Digest::compute(&identity);
         let (first, _) = digest.as_bytes().split_first_chunk()?;
         NonZeroU128::new(u128::from_be_bytes(*first)).map(TraceId::from)
     }
 
-    fn key(&self) -> Option<TraceKey> {
-        Some(TraceKey { owner: self.owner?, id: Arc::clone(&self.id) })
+    /// Adds the running request. Fails if the trace has a call with the id.
+    pub(crate) fn begin(
+        &mut self,
+        id: Option<Id<'_>>,
+        call: &StartedCall<'_>,
+    ) -> Result<RunningCall, IdInUse> {
+        let id = id.map(Id::as_raw);
+        self.call = id.map(Box::from);
+        let has_values = self.has_values;
+        self.add(&CallPlace { id, parent: None, has_values }, call)
+    }
+
+    /// Adds a running step of a composition that the request called.
+    pub(crate) fn begin_step(&self, call: &StartedCall<'_>) -> Option<RunningCall> {
+        let (parent, has_values) = (self.call.as_deref(), self.has_values);
+        // A step has no id that could be in use.
+        self.add(&CallPlace { id: None, parent, has_values }, call).ok()
+    }
+
+    fn add(&self, place: &CallPlace<'_>, call: &StartedCall<'_>) -> Result<RunningCall, IdInUse> {
+        let (started, has_values) = (Instant::now(), self.has_values);
+        let Some(owner) = &self.owner else {
+            return Ok(RunningCall { place: None, started, has_values });
+        };
+        let key = TraceKey { owner: Arc::clone(owner), id: Arc::clone(&self.id) };
+        let added = self.graphs.lock().begin(&key, place, call, started)?;
+        let graphs = Arc::clone(&self.graphs);
+        let place = added.map(|(number, index)| Place { graphs, key, number, index });
+        Ok(RunningCall { place, started, has_values })
     }
 }
 
 impl Graphs {
-    /// Adds a running call to its trace. Fails if the trace has a call with the id.
-    pub(super) fn begin(
-        self: &Arc<Self>,
-        trace: &RequestTrace,
-        call: &StartedCall<'_>,
-    ) -> Result<RunningCall, IdInUse> {
-        let started = Instant::now();
-        let place = match trace.key() {
-            Some(key) => self.lock().begin(&key, call, started)?.map(|(number, index)| Place {
-                graphs: Arc::clone(self),
-                key,
-                number,
-                index,
-            }),
-            None => None,
-        };
-        Ok(RunningCall { place, started, has_values: call.has_values })
+    /// Creates the graphs of a gateway whose registry stores finished calls.
+    pub(crate) fn in_fleet(client: TraceClient) -> Self {
+        Self { fleet: Some(Fleet::new(client)), ..Self::default() }
     }
 
-    /// The graph of a principal's trace.
-    pub(super) fn find(&self, owner: TaskOwner, id: &str) -> Option<Graph> {
+    /// The graph of a trace of an account, with the calls that the registry has.
+    pub(crate) async fn find(&self, owner: Principal, id: &str) -> Option<Graph> {
+        let owner = Arc::new(Principal { person: None, ..owner });
+        let own = self.own(&owner, id);
+        match &self.fleet {
+            Some(fleet) => Box::pin(fleet.merge(own, &owner, id)).await,
+            None => own.map(|(calls, omitted)| graph(id, calls, omitted)),
+        }
+    }
+
+    /// The calls of this gateway, and the number of those that the graph omits.
+    fn own(&self, owner: &Arc<Principal>, id: &str) -> Option<(Vec<StoredCall>, u64)> {
         let mut stored = self.lock();
         stored.expire(Instant::now());
-        let key = TraceKey { owner, id: id.into() };
-        stored.traces.get(&key).map(|trace| trace.graph(id))
+        let key = TraceKey { owner: Arc::clone(owner), id: id.into() };
+        stored.traces.get(&key).map(|trace| (trace.calls.clone(), trace.omitted))
     }
 
-    /// The graphs of all principals' traces with this id, in the order of their starts.
+    /// The graphs of all accounts' traces with this id, in the order of their starts. They have the
+    /// calls of this gateway.
     pub(crate) fn of_all(&self, id: &str) -> Vec<Graph> {
         let mut stored = self.lock();
         stored.expire(Instant::now());
         let named = stored.order.values().filter(|key| *key.id == *id);
-        named.filter_map(|key| Some(stored.traces.get(key)?.graph(id))).collect()
+        let traces = named.filter_map(|key| stored.traces.get(key));
+        traces.map(|trace| graph(id, trace.calls.clone(), trace.omitted)).collect()
+    }
+
+    /// Reports finished calls to the registry until `stop`, and then the rest.
+    pub(crate) async fn report(&self, stop: CancellationToken) {
+        if let Some(fleet) = &self.fleet {
+            fleet.report(stop).await;
+        }
+    }
+
+    fn finish(&self, place: &Place, call: EndedCall<'_>, has_values: bool, took: Duration) {
+        let finished = self.lock().finish(place, call, has_values, took);
+        if let (Some(fleet), Some(call)) = (&self.fleet, finished) {
+            fleet.add(&place.key, call);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Stored> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -207,11 +293,12 @@ impl Stored {
     fn begin(
         &mut self,
         key: &TraceKey,
+        place: &CallPlace<'_>,
         call: &StartedCall<'_>,
         now: Instant,
     ) -> Result<Option<(u64, usize)>, IdInUse> {
         self.expire(now);
-        let id = call.id.map(Id::as_raw);
+        let CallPlace { id, parent, has_values } = *place;
         let known = self.traces.get(key);
         if known.is_some_and(|trace| id.is_some_and(|id| trace.ids.contains(id))) {
             return Err(IdInUse);
@@ -220,18 +307,20 @@ impl Stored {
             Some(trace) => (trace.number, trace.calls.len()),
             None => (self.add(key, now), 0),
         };
-        let input = shown(call.has_values, call.input);
-        let id_bytes = 2 * id.map_or(0, str::len);
+        let input = shown(has_values, call.input);
+        let id_bytes = 2 * id.map_or(0, str::len) + parent.map_or(0, str::len);
         let texts = id_bytes + call.agent.len() + call.method.len() + input.get().len();
         let is_full = count >= CALLS || !self.reserve(key, CALL_BYTES + texts);
+        let call_number = self.next_number();
         let Some(trace) = self.traces.get_mut(key) else { return Ok(None) };
         if is_full {
             trace.omitted += 1;
             return Ok(None);
         }
         trace.ids.extend(id.map(Box::from));
-        trace.calls.push(Call {
+        let call = Call {
             id: raw(id.unwrap_or("null")),
+            parent: parent.map(raw),
             agent: call.agent.to_owned(),
             method: call.method.to_owned(),
             protocol: Some(call.protocol.to_owned()),
@@ -242,15 +331,20 @@ impl Stored {
             cost: None,
             started: Some(clock::timestamp()),
             duration_ms: None,
-        });
+        };
+        trace.calls.push(StoredCall { number: call_number, call });
         Ok(Some((number, count)))
     }
 
-    /// Adds an empty trace, and removes the oldest one of a principal with too many.
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// Adds an empty trace, and removes the oldest one of an account with too many.
     fn add(&mut self, key: &TraceKey, started: Instant) -> u64 {
-        self.started += 1;
-        let number = self.started;
-        let owned = self.owners.entry(key.owner).or_default();
+        let number = self.next_number();
+        let owned = self.owners.entry(Arc::clone(&key.owner)).or_default();
         owned.traces.insert(number);
         let oldest = owned.traces.first().copied().filter(|_| owned.traces.len() > OWNER_TRACES);
         if let Some(oldest) = oldest {
@@ -260,12 +354,13 @@ impl Stored {
         let trace = Trace { number, started, calls, ids, omitted: 0, bytes: 0 };
         self.traces.insert(key.clone(), trace);
         self.order.insert(number, key.clone());
-        // Its own memory: three copies of the key.
-        self.reserve(key, CALL_BYTES + key.id.len());
+        // Its own memory: three copies of the key, which share their texts.
+        let account = key.owner.issuer.len() + key.owner.subject.len();
+        self.reserve(key, CALL_BYTES + key.id.len() + account);
         number
     }
 
-    /// Reserves memory of a trace. Older traces of its principal are removed, then those of others.
+    /// Reserves memory of a trace. Older traces of its account are removed, then those of others.
     /// Returns whether there is room.
     fn reserve(&mut self, key: &TraceKey, bytes: usize) -> bool {
         let Some(number) = self.traces.get(key).map(|trace| trace.number) else { return false };
@@ -315,10 +410,17 @@ impl Stored {
         }
     }
 
-    fn finish(&mut self, place: &Place, call: EndedCall<'_>, has_values: bool, took: Duration) {
+    /// Ends a call and returns it. `None`: its trace was removed.
+    fn finish(
+        &mut self,
+        place: &Place,
+        call: EndedCall<'_>,
+        has_values: bool,
+        took: Duration,
+    ) -> Option<StoredCall> {
         let EndedCall { status, output, cost } = call;
         if self.traces.get(&place.key).is_none_or(|trace| trace.number != place.number) {
-            return;
+            return None;
         }
         let mut output = output.map(|output| shown(has_values, output));
         // Digests are part of the memory of a call.
@@ -326,32 +428,31 @@ impl Stored {
         if value.is_some_and(|value| !self.reserve(&place.key, value.get().len())) {
             output = output.map(|value| summary(value.get()));
         }
-        let trace = self.traces.get_mut(&place.key);
-        let Some(call) = trace.and_then(|trace| trace.calls.get_mut(place.index)) else { return };
+        let stored = self.traces.get_mut(&place.key)?.calls.get_mut(place.index)?;
+        let call = &mut stored.call;
         call.output = output;
         call.status = Some(status);
         call.cost = cost;
         call.duration_ms = Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+        Some(stored.clone())
     }
 }
 
-impl Trace {
-    fn graph(&self, id: &str) -> Graph {
-        let (trace_id, calls) = (id.to_owned(), self.calls.clone());
-        Graph { trace_id, calls, omitted_calls: self.omitted }
-    }
+fn graph(id: &str, calls: Vec<StoredCall>, omitted_calls: u64) -> Graph {
+    let calls = calls.into_iter().map(|stored| stored.call).collect();
+    Graph { trace_id: id.to_owned(), calls, omitted_calls, incomplete: false }
 }
 
 impl RunningCall {
     /// Ends the call.
-    pub(super) fn finish(mut self, call: EndedCall<'_>) {
+    pub(crate) fn finish(mut self, call: EndedCall<'_>) {
         self.end(call);
     }
 
     fn end(&mut self, call: EndedCall<'_>) {
         if let Some(place) = self.place.take() {
             let took = self.started.elapsed();
-            place.graphs.lock().finish(&place, call, self.has_values, took);
+            place.graphs.finish(&place, call, self.has_values, took);
         }
     }
 }
