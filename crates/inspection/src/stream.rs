@@ -1,6 +1,9 @@
 //! Texts that arrive in pieces.
 
-use crate::{detect::private_key, finding::Finding};
+use crate::{
+    detect::{email, private_key},
+    finding::Finding,
+};
 
 /// The bytes at the end of a text that further text can change: the words around a value, and values
 /// with spaces.
@@ -9,8 +12,8 @@ const OPEN_BYTES: usize = 256;
 const RUN_BYTES: usize = 16 << 10;
 /// The longest end of a text that has the beginning of a value and its context: a private key.
 pub const MAX_OPEN_BYTES: usize = private_key::MAX_BYTES + OPEN_BYTES;
-/// A longer word can be the beginning of a value.
-const WORD_BYTES: usize = 32;
+/// A longer word can be the beginning of a value. In characters.
+const WORD_LENGTH: usize = 32;
 
 /// The length of the beginning of a text whose findings stay if further text follows. The findings are
 /// of this text, ordered by their start. For a text whose values are replaced, the rest is the context
@@ -47,10 +50,17 @@ fn before_value(text: &str, mut at: usize, findings: &[Finding]) -> usize {
 fn words_start(text: &str) -> usize {
     let begins_value = |word: &&str| {
         let has = |byte: u8| byte.is_ascii_digit() || byte == b'@';
-        word.len() > WORD_BYTES || word.bytes().any(has)
+        word.chars().count() > WORD_LENGTH || word.bytes().any(has)
     };
-    let words = text.split_inclusive(|char: char| !char.is_ascii_graphic()).rev();
+    let words = text.split_inclusive(ends_word).rev();
     text.len() - words.take_while(begins_value).map(str::len).sum::<usize>()
+}
+
+/// Whether a character ends a word: white space, and letters of scripts in which no address is found.
+/// Most of these have no spaces.
+fn ends_word(char: char) -> bool {
+    let is_other_letter = char.is_alphanumeric() && !email::is_letter_or_digit(char);
+    char.is_whitespace() || char.is_control() || is_other_letter
 }
 
 /// The start of the run around a position that has no spaces, quotes and brackets of documents.
@@ -103,6 +113,10 @@ mod tests {
             ("card 4539 5787 6362 1486", "4539 5787 6362 1486"),
             ("é 4539\u{a0}5787 ", "4539\u{a0}5787 "),
             ("mail jane.doe@acme", "jane.doe@acme"),
+            ("почта иван.петров@почт", "иван.петров@почт"),
+            ("mail x.mueller@fürst", "x.mueller@fürst"),
+            ("邮箱jane.doe@acme", "jane.doe@acme"),
+            ("step is достопримечательность.", ""),
             ("这是一个测试句子这是一个测试句子", ""),
             ("card 4539 5787 is", ""),
         ] {
