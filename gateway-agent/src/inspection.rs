@@ -16,8 +16,8 @@ use std::{
 use gateway_policy::QuotaKey;
 use inspection::{
     Classes, DigestKey, Encoding, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Overlap,
-    Part, Placeholder, Selection, complete_bytes, each_string, find_placeholders, map_strings,
-    redaction, rewrite_json, rewrite_text, settled_bytes,
+    Part, Placeholder, Selection, TextEnd, complete_bytes, each_string, find_placeholders,
+    map_strings, redaction, rewrite_json, rewrite_text,
 };
 use metrics::counter;
 use policy::{Direction, InspectionRules, Reason};
@@ -88,17 +88,6 @@ pub(crate) struct OpenText<'a> {
     /// The end of what its receiver has, which is the context of the rest.
     pub(crate) sent: usize,
     pub(crate) end: TextEnd,
-}
-
-/// How a text ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TextEnd {
-    /// Further text can follow.
-    Open,
-    /// Further text is late.
-    Late,
-    /// Nothing follows.
-    Final,
 }
 
 /// A text with its findings up to a position.
@@ -485,11 +474,7 @@ impl Inspection {
         if is_document && end != TextEnd::Final {
             return (None, inspected);
         }
-        let most = match end {
-            TextEnd::Open => settled_bytes(text, &found.list),
-            TextEnd::Late => complete_bytes(text, &found.list),
-            TextEnd::Final => text.len(),
-        };
+        let most = complete_bytes(text, &found.list, end);
         let Some(mut end) = cut(most) else { return (None, inspected) };
         let mut findings = Vec::new();
         for finding in &found.list {

@@ -15,6 +15,19 @@ pub const MAX_OPEN_BYTES: usize = private_key::MAX_BYTES + OPEN_BYTES;
 /// A longer word can be the beginning of a value. In characters.
 const WORD_LENGTH: usize = 32;
 
+/// How a text ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TextEnd {
+    /// Further text can follow.
+    Open,
+    /// Further text arrived shortly before, but the text has waited for the maximum time.
+    Growing,
+    /// No further text arrived for a time.
+    Late,
+    /// Nothing follows.
+    Final,
+}
+
 /// The length of the beginning of a text whose findings stay if further text follows. The findings are
 /// of this text, ordered by their start. For a text whose values are replaced, the rest is the context
 /// of further text.
@@ -23,11 +36,18 @@ pub fn settled_bytes(text: &str, findings: &[Finding]) -> usize {
     before_value(text, run_start(text, before_key(text, most)), findings)
 }
 
-/// The length of the beginning of a text that its receiver can have if further text is late: all but
-/// the beginning of a value at the end. The findings are of this text, ordered by their start.
-pub fn complete_bytes(text: &str, findings: &[Finding]) -> usize {
-    let most = before_key(text, words_start(text));
-    before_value(text, most, findings).max(settled_bytes(text, findings))
+/// The length of the beginning of a text that its receiver can have. Of a growing text, the word that
+/// is being written is held back. Of a growing or late text, numbers, addresses and long words at the
+/// end are held back, as are private keys. The findings are of this text, ordered by their start.
+pub fn complete_bytes(text: &str, findings: &[Finding], end: TextEnd) -> usize {
+    let most = match end {
+        TextEnd::Open => 0,
+        TextEnd::Growing => words_start(text.trim_end_matches(|char| !ends_word(char))),
+        TextEnd::Late => words_start(text),
+        TextEnd::Final => return text.len(),
+    };
+    let complete = before_value(text, before_key(text, most), findings);
+    complete.max(settled_bytes(text, findings))
 }
 
 /// The start of a private key that further text can end, if it is before a position.
@@ -105,7 +125,7 @@ mod tests {
     #[test]
     fn incomplete_value_at_the_end_is_not_complete() {
         let inspector = Inspector::new(Selection::all(), DigestKey::new(&[3; 32]));
-        let complete = |text: &str| complete_bytes(text, &inspector.text(text).list);
+        let complete = |text: &str| complete_bytes(text, &inspector.text(text).list, TextEnd::Late);
         for (text, open) in [
             ("step is done.", ""),
             ("step is done. ", ""),
@@ -128,6 +148,26 @@ mod tests {
         assert_eq!(complete(&key), "key: ".len());
         let numbers = "1 ".repeat(OPEN_BYTES);
         assert_eq!(complete(&numbers), OPEN_BYTES);
+    }
+
+    #[test]
+    fn written_word_of_growing_text_is_not_complete() {
+        let inspector = Inspector::new(Selection::all(), DigestKey::new(&[3; 32]));
+        let complete =
+            |text: &str| complete_bytes(text, &inspector.text(text).list, TextEnd::Growing);
+        for (text, open) in [
+            ("mail jane.doe", "jane.doe"),
+            ("почта иван.васи", "иван.васи"),
+            ("mail jane.doe ", ""),
+            ("card 4539 57", "4539 57"),
+            ("iban GB82 WEST", "GB82 WEST"),
+            ("这是一个测试句子", ""),
+            ("密码是pass", "pass"),
+        ] {
+            assert_eq!(&text[complete(text)..], open, "{text}");
+        }
+        let word = "÷".repeat(OPEN_BYTES);
+        assert_eq!(complete(&word), OPEN_BYTES);
     }
 
     #[test]

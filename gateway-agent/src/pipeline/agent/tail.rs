@@ -3,23 +3,25 @@
 //! address.
 //!
 //! Whole events wait, as the agent sent them. The texts of one artifact are inspected as one text. An
-//! event is sent when further text cannot change the findings in its texts, or when further text is late
-//! and no incomplete value is at the end.
+//! event is sent when further text cannot change the findings in its texts. After a time, it is also sent
+//! if its texts have no incomplete value.
 
 use std::{
     collections::VecDeque,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     mem,
     ops::Range,
+    time::Duration,
 };
 
 use a2a::{TaskState, hidden::Hidden, model::Event};
 use gateway_protocol::content;
 use gateway_upstream::AgentEvent;
-use inspection::{MAX_OPEN_BYTES, settled_bytes};
+use inspection::{MAX_OPEN_BYTES, TextEnd, settled_bytes};
 use serde_json::Value;
+use tokio::time::Instant;
 
-use crate::inspection::{CheckedText, Inspected, Inspection, OpenText, TextEnd};
+use crate::inspection::{CheckedText, Inspected, Inspection, OpenText};
 
 /// The end of a sent text that can have the beginning of an address, in bytes.
 const ADDRESS_BYTES: usize = 256;
@@ -31,6 +33,9 @@ const JOINED_BYTES: usize = 64;
 /// Maximum memory of the events of a stream that wait, in bytes, except for the first one of the newest
 /// artifact. With more, those of the oldest artifacts are sent.
 const WAITING_BYTES: usize = 2 << 20;
+/// The time after which a text that waits is sent, except for the word that is being written. Without
+/// further text in this time, only an incomplete value waits.
+const TEXT_WAIT: Duration = Duration::from_secs(2);
 /// Maximum artifacts of a stream whose texts are kept.
 const MAX_ARTIFACTS: usize = 64;
 const PARTS: &str = "/artifactUpdate/artifact/parts";
@@ -46,7 +51,7 @@ pub(super) struct Tail {
 #[derive(Debug)]
 pub(super) enum StreamInput {
     Event(AgentEvent),
-    /// The next event is late.
+    /// A text waits too long: the time of [`Tail::late_at`].
     Timeout,
     End,
 }
@@ -66,7 +71,7 @@ pub(super) struct Released {
 }
 
 /// Adjacent texts of one artifact.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct TextRun {
     /// The hash of the artifact's id, which can be long. A collision only inspects more text.
     artifact: u64,
@@ -78,6 +83,10 @@ struct TextRun {
     /// The next inspection waits until the text has this length. The inspections of a long text then
     /// need linear time.
     next_check: usize,
+    /// The time of the last text.
+    continued_at: Instant,
+    /// When the events wait too long.
+    late_at: Option<Instant>,
 }
 
 /// An event without the texts that are checked here.
@@ -102,36 +111,53 @@ impl Tail {
         self.runs.iter().map(|run| run.text.len()).sum()
     }
 
-    /// Whether an event waits.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.runs.iter().any(|run| !run.waiting.is_empty())
+    /// When a text waits too long. `None`: no text waits for a time.
+    pub(super) fn late_at(&self) -> Option<Instant> {
+        self.runs.iter().filter_map(|run| run.late_at).min()
     }
 
-    /// Adds an input. Returns the events to send.
-    pub(super) fn add(&mut self, input: StreamInput, checks: TextChecks<'_>) -> Released {
+    /// Adds an input at a time. Returns the events to send.
+    pub(super) fn add(
+        &mut self,
+        input: StreamInput,
+        now: Instant,
+        checks: TextChecks<'_>,
+    ) -> Released {
         let mut released = Released::default();
         match input {
-            StreamInput::Event(event) => self.add_event(event, checks, &mut released),
-            StreamInput::Timeout => self.release_all(TextEnd::Late, checks, &mut released),
-            StreamInput::End => self.release_all(TextEnd::Final, checks, &mut released),
+            StreamInput::Event(event) => self.add_event(event, now, checks, &mut released),
+            StreamInput::Timeout => self.release_late(now, checks, &mut released),
+            StreamInput::End => self.release_all(checks, &mut released),
         }
         released
     }
 
-    fn add_event(&mut self, event: AgentEvent, checks: TextChecks<'_>, released: &mut Released) {
+    fn add_event(
+        &mut self,
+        event: AgentEvent,
+        now: Instant,
+        checks: TextChecks<'_>,
+        released: &mut Released,
+    ) {
         if event.event.get("artifactUpdate").is_some_and(Value::is_object) {
-            self.add_artifact(event, checks, released);
+            self.add_artifact(event, now, checks, released);
             return;
         }
         if !overtakes(&event.event) {
-            self.release_all(TextEnd::Final, checks, released);
-            self.remember_task(&event.event, checks);
+            self.release_all(checks, released);
+            self.remember_task(&event.event, now, checks);
             self.forget_oldest(checks, released);
         }
         released.events.push(WaitingEvent::new(event));
     }
 
-    fn add_artifact(&mut self, event: AgentEvent, checks: TextChecks<'_>, released: &mut Released) {
+    fn add_artifact(
+        &mut self,
+        event: AgentEvent,
+        now: Instant,
+        checks: TextChecks<'_>,
+        released: &mut Released,
+    ) {
         let update = &event.event["artifactUpdate"];
         let appends = update.get("append") == Some(&Value::Bool(true));
         let is_last = update.get("lastChunk") == Some(&Value::Bool(true));
@@ -142,17 +168,17 @@ impl Tail {
         let begin = parts.iter().rposition(ends_text).map_or(0, |last_end| last_end + 1);
         let known = self.runs.iter().position(|run| run.artifact == artifact);
         let known = known.map(|known| self.runs.remove(known));
-        let mut run = known.unwrap_or_else(|| TextRun::of(artifact));
+        let mut run = known.unwrap_or_else(|| TextRun::of(artifact, now));
         let mut event = WaitingEvent::new(event);
         if !appends || first_end.is_some() {
             // The event ends the known text, and its last parts begin another one.
-            run.push(event, 0..first_end.filter(|_| appends).unwrap_or_default());
+            run.push(event, 0..first_end.filter(|_| appends).unwrap_or_default(), now);
             let mut ended = run.release(TextEnd::Final, checks, &mut released.found);
             let Some(last) = ended.pop() else { return };
             released.events.extend(ended);
-            (event, run) = (last, TextRun::of(artifact));
+            (event, run) = (last, TextRun::of(artifact, now));
         }
-        run.push(event, begin..count);
+        run.push(event, begin..count, now);
         run.join_last();
         let end = if is_last { TextEnd::Final } else { TextEnd::Open };
         released.events.extend(run.release(end, checks, &mut released.found));
@@ -177,9 +203,19 @@ impl Tail {
         }
     }
 
-    fn release_all(&mut self, end: TextEnd, checks: TextChecks<'_>, released: &mut Released) {
+    fn release_all(&mut self, checks: TextChecks<'_>, released: &mut Released) {
         for run in &mut self.runs {
-            released.events.extend(run.release(end, checks, &mut released.found));
+            released.events.extend(run.release(TextEnd::Final, checks, &mut released.found));
+        }
+    }
+
+    /// Releases the texts that wait too long.
+    fn release_late(&mut self, now: Instant, checks: TextChecks<'_>, released: &mut Released) {
+        for run in &mut self.runs {
+            if run.late_at.is_some_and(|late_at| late_at <= now) {
+                let end = run.wait_longer(now);
+                released.events.extend(run.release(end, checks, &mut released.found));
+            }
         }
     }
 
@@ -193,14 +229,14 @@ impl Tail {
     }
 
     /// Keeps the ends of the texts in a task. Nothing waits.
-    fn remember_task(&mut self, event: &Value, checks: TextChecks<'_>) {
+    fn remember_task(&mut self, event: &Value, now: Instant, checks: TextChecks<'_>) {
         let artifacts = event.pointer("/task/artifacts").and_then(Value::as_array);
         let artifacts = artifacts.map(Vec::as_slice).unwrap_or_default();
         for artifact in &artifacts[artifacts.len().saturating_sub(MAX_ARTIFACTS)..] {
             let text = end_of_text(artifact);
             let (artifact, sent) = (hash_of(artifact), text.len());
             self.runs.retain(|run| run.artifact != artifact);
-            let mut run = TextRun { text, ..TextRun::of(artifact) };
+            let mut run = TextRun { text, ..TextRun::of(artifact, now) };
             run.keep_context(sent, checks);
             self.runs.push(run);
         }
@@ -208,12 +244,20 @@ impl Tail {
 }
 
 impl TextRun {
-    fn of(artifact: u64) -> Self {
-        Self { artifact, ..Self::default() }
+    fn of(artifact: u64, now: Instant) -> Self {
+        Self {
+            artifact,
+            text: String::new(),
+            sent: 0,
+            waiting: VecDeque::new(),
+            next_check: 0,
+            continued_at: now,
+            late_at: None,
+        }
     }
 
     /// Adds an event with the texts of adjacent parts.
-    fn push(&mut self, mut event: WaitingEvent, parts: Range<usize>) {
+    fn push(&mut self, mut event: WaitingEvent, parts: Range<usize>, now: Instant) {
         let start = self.text.len();
         for part in parts {
             // The part has no text until `put_texts`.
@@ -224,7 +268,20 @@ impl TextRun {
         }
         event.end = self.text.len();
         event.length = event.end - start;
+        if event.length > 0 {
+            self.continued_at = now;
+        }
+        let late_at = now + TEXT_WAIT;
+        self.late_at = Some(self.late_at.map_or(late_at, |earlier| earlier.min(late_at)));
         self.waiting.push_back(event);
+    }
+
+    /// Sets the next time at which the events wait too long. Returns how the text ends now.
+    fn wait_longer(&mut self, now: Instant) -> TextEnd {
+        let late_at = self.continued_at + TEXT_WAIT;
+        // An incomplete value of a late text waits for the next event.
+        self.late_at = Some(late_at).filter(|late_at| now < *late_at);
+        if self.late_at.is_some() { TextEnd::Growing } else { TextEnd::Late }
     }
 
     /// Joins the last two events if they are short and the last one adds only a text.
@@ -254,7 +311,7 @@ impl TextRun {
         }
         let events = self.take(checked, checks);
         if self.waiting.is_empty() {
-            self.next_check = 0;
+            (self.next_check, self.late_at) = (0, None);
         } else if is_checked {
             self.next_check = self.text.len() + self.text.len() / 16;
         }
@@ -333,7 +390,7 @@ impl TextRun {
     /// make an address.
     fn hide(&mut self, end: TextEnd, hidden: &Hidden) -> usize {
         let open = |text: &str| match end {
-            TextEnd::Open | TextEnd::Late => hidden.open_start(text),
+            TextEnd::Open | TextEnd::Growing | TextEnd::Late => hidden.open_start(text),
             TextEnd::Final => text.len(),
         };
         let most = open(&self.text);
