@@ -349,6 +349,7 @@ impl<'a> Exchange<'a> {
             let (next, finished) = Box::pin(current.finish_input(tail, input, record)).await?;
             tail = next;
             let Some(events) = events else { continue };
+            let delivery = Instant::now();
             for event in finished {
                 let mut delivered = Box::pin(events.send(event));
                 loop {
@@ -365,6 +366,8 @@ impl<'a> Exchange<'a> {
                     }
                 }
             }
+            // A caller that does not read must not make the text late.
+            tail.pause(delivery.elapsed());
         }
         drop(sent);
         // The ids of all events are known now.

@@ -83,7 +83,7 @@ struct TextRun {
     /// The next inspection waits until the text has this length. The inspections of a long text then
     /// need linear time.
     next_check: usize,
-    /// The time of the last text.
+    /// The time of the last text, later by the pauses since.
     continued_at: Instant,
     /// When the events wait too long.
     late_at: Option<Instant>,
@@ -114,6 +114,13 @@ impl Tail {
     /// When a text waits too long. `None`: no text waits for a time.
     pub(super) fn late_at(&self) -> Option<Instant> {
         self.runs.iter().filter_map(|run| run.late_at).min()
+    }
+
+    /// Excludes a time in which the agent could not send from the time without text.
+    pub(super) fn pause(&mut self, time: Duration) {
+        for run in &mut self.runs {
+            run.continued_at += time;
+        }
     }
 
     /// Adds an input at a time. Returns the events to send.

@@ -365,6 +365,22 @@ fn written_word_waits_for_late_text() {
 }
 
 #[test]
+fn pause_does_not_make_text_late() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let (mut tail, start) = (Tail::default(), Instant::now());
+    let event = AgentEvent { event: chunk("mail jane.doe", json!({})), buffered: None };
+    tail.add(StreamInput::Event(event), start, checks);
+    let pause = Duration::from_secs(60);
+    tail.pause(pause);
+    assert!(tail.add(StreamInput::Timeout, start + pause, checks).events.is_empty());
+    let late_at = start + pause + TEXT_WAIT;
+    assert_eq!(tail.late_at(), Some(late_at));
+    assert_eq!(tail.add(StreamInput::Timeout, late_at, checks).events.len(), 1);
+}
+
+#[test]
 fn live_text_equals_the_redaction_of_the_whole() {
     let inspection = redacting();
     let hidden = Hidden::new(&[], "agent.invalid");
