@@ -453,8 +453,8 @@ impl Inspection {
         inspected
     }
 
-    /// Inspects an open text up to a position whose findings stay if more text follows. `cut` selects
-    /// the position, at most the given one. `None`: there is none.
+    /// Inspects an open text up to a position that its receiver can have. `cut` selects the position, at
+    /// most the given one. `None`: there is none.
     pub(crate) fn open_text(
         &self,
         open: OpenText<'_>,
@@ -471,11 +471,14 @@ impl Inspection {
         let mut found = found.unwrap_or_default();
         found.list.sort_by_key(|finding| finding.span.start);
         let is_document = found.list.iter().any(|finding| finding.inner.is_some());
-        if is_document && end != TextEnd::Final {
-            return (None, inspected);
-        }
-        let most = complete_bytes(text, &found.list, end);
-        let Some(mut end) = cut(most) else { return (None, inspected) };
+        let most = match end {
+            // A document is changed as a whole.
+            TextEnd::Open | TextEnd::Growing if is_document => return (None, inspected),
+            _ if is_document => text.len(),
+            _ => complete_bytes(text, &found.list, end),
+        };
+        let is_whole = |end: &usize| !is_document || *end == text.len();
+        let Some(mut end) = cut(most).filter(is_whole) else { return (None, inspected) };
         let mut findings = Vec::new();
         for finding in &found.list {
             if is_document {

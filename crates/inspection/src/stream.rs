@@ -14,6 +14,8 @@ const RUN_BYTES: usize = 16 << 10;
 pub const MAX_OPEN_BYTES: usize = private_key::MAX_BYTES + OPEN_BYTES;
 /// A longer word can be the beginning of a value. In characters.
 const WORD_LENGTH: usize = 32;
+/// Fewer digits at the end of a late text are sent: they disclose too little of a value.
+const MIN_DIGITS: usize = 6;
 
 /// How a text ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +26,8 @@ pub enum TextEnd {
     Growing,
     /// No further text arrived for a time.
     Late,
+    /// Further text is not expected.
+    Stalled,
     /// Nothing follows.
     Final,
 }
@@ -38,12 +42,14 @@ pub fn settled_bytes(text: &str, findings: &[Finding]) -> usize {
 
 /// The length of the beginning of a text that its receiver can have. Of a growing text, the word that
 /// is being written is held back. Of a growing or late text, numbers, addresses and long words at the
-/// end are held back, as are private keys. The findings are of this text, ordered by their start.
+/// end are held back, but a short number only while the text grows. An incomplete private key is held
+/// back unless the text is final. The findings are of this text, ordered by their start.
 pub fn complete_bytes(text: &str, findings: &[Finding], end: TextEnd) -> usize {
     let most = match end {
         TextEnd::Open => 0,
         TextEnd::Growing => words_start(text.trim_end_matches(|char| !ends_word(char))),
-        TextEnd::Late => words_start(text),
+        TextEnd::Late => late_start(text),
+        TextEnd::Stalled => text.len(),
         TextEnd::Final => return text.len(),
     };
     let complete = before_value(text, before_key(text, most), findings);
@@ -68,12 +74,23 @@ fn before_value(text: &str, mut at: usize, findings: &[Finding]) -> usize {
 /// The start of the words at the end of a text that can be the beginning of a value: numbers, addresses
 /// and long words.
 fn words_start(text: &str) -> usize {
-    let begins_value = |word: &&str| {
-        let has = |byte: u8| byte.is_ascii_digit() || byte == b'@';
-        word.chars().count() > WORD_LENGTH || word.bytes().any(has)
-    };
+    let begins_value =
+        |word: &&str| is_address_or_long(word) || word.bytes().any(|byte| byte.is_ascii_digit());
     let words = text.split_inclusive(ends_word).rev();
     text.len() - words.take_while(begins_value).map(str::len).sum::<usize>()
+}
+
+/// The start of these words, except for a short number.
+fn late_start(text: &str) -> usize {
+    let start = words_start(text);
+    let end = &text[start..];
+    let digits = end.bytes().filter(u8::is_ascii_digit).count();
+    let is_open = digits >= MIN_DIGITS || end.split_inclusive(ends_word).any(is_address_or_long);
+    if is_open { start } else { text.len() }
+}
+
+fn is_address_or_long(word: &str) -> bool {
+    word.contains('@') || word.chars().count() > WORD_LENGTH
 }
 
 /// Whether a character ends a word: white space, and letters of scripts in which no address is found.
@@ -137,6 +154,10 @@ mod tests {
             ("mail x.mueller@fürst", "x.mueller@fürst"),
             ("邮箱jane.doe@acme", "jane.doe@acme"),
             ("step is достопримечательность.", ""),
+            ("the total is 42", ""),
+            ("as of 31 12 2", ""),
+            ("code 12 34 56", "12 34 56"),
+            ("mail jane@acme 42", "jane@acme 42"),
             ("这是一个测试句子这是一个测试句子", ""),
             ("card 4539 5787 is", ""),
         ] {
@@ -168,6 +189,18 @@ mod tests {
         }
         let word = "÷".repeat(OPEN_BYTES);
         assert_eq!(complete(&word), OPEN_BYTES);
+    }
+
+    #[test]
+    fn stalled_text_has_only_an_open_private_key() {
+        let inspector = Inspector::new(Selection::all(), DigestKey::new(&[3; 32]));
+        let complete =
+            |text: &str| complete_bytes(text, &inspector.text(text).list, TextEnd::Stalled);
+        for text in ["card 4539 5787 6362 1486", "mail jane.doe@acme", &"x".repeat(OPEN_BYTES)] {
+            assert_eq!(complete(text), text.len(), "{text}");
+        }
+        let key = format!("key: -----BEGIN {} KEY-----\nMIIEow", "PRIVATE");
+        assert_eq!(complete(&key), "key: ".len());
     }
 
     #[test]

@@ -36,6 +36,8 @@ const WAITING_BYTES: usize = 2 << 20;
 /// The time after which a text that waits is sent, except for the word that is being written. Without
 /// further text in this time, only an incomplete value waits.
 const TEXT_WAIT: Duration = Duration::from_secs(2);
+/// The time without further text after which only an incomplete private key waits.
+const VALUE_WAIT: Duration = Duration::from_secs(30);
 /// Maximum artifacts of a stream whose texts are kept.
 const MAX_ARTIFACTS: usize = 64;
 const PARTS: &str = "/artifactUpdate/artifact/parts";
@@ -285,10 +287,12 @@ impl TextRun {
 
     /// Sets the next time at which the events wait too long. Returns how the text ends now.
     fn wait_longer(&mut self, now: Instant) -> TextEnd {
-        let late_at = self.continued_at + TEXT_WAIT;
-        // An incomplete value of a late text waits for the next event.
-        self.late_at = Some(late_at).filter(|late_at| now < *late_at);
-        if self.late_at.is_some() { TextEnd::Growing } else { TextEnd::Late }
+        let times = [(TEXT_WAIT, TextEnd::Growing), (VALUE_WAIT, TextEnd::Late)];
+        let mut times = times.into_iter().map(|(wait, end)| (self.continued_at + wait, end));
+        let next = times.find(|(late_at, _)| now < *late_at);
+        // An incomplete private key waits for the next event.
+        self.late_at = next.map(|(late_at, _)| late_at);
+        next.map_or(TextEnd::Stalled, |(_, end)| end)
     }
 
     /// Joins the last two events if they are short and the last one adds only a text.
@@ -398,7 +402,7 @@ impl TextRun {
     fn hide(&mut self, end: TextEnd, hidden: &Hidden) -> usize {
         let open = |text: &str| match end {
             TextEnd::Open | TextEnd::Growing | TextEnd::Late => hidden.open_start(text),
-            TextEnd::Final => text.len(),
+            TextEnd::Stalled | TextEnd::Final => text.len(),
         };
         let most = open(&self.text);
         let with = hidden.replacement();

@@ -347,6 +347,45 @@ fn late_text_waits_only_for_an_incomplete_value() {
 }
 
 #[test]
+fn complete_result_is_sent_when_late() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    for result in ["The total is 42", r#"{"mail": "bob.split@firma.de", "ok": true}"#] {
+        let expected = chunk(&whole(result, &inspection), json!({}));
+        let working = status("TASK_STATE_WORKING");
+        let events = vec![
+            chunk(result, json!({})),
+            json!(1_000),
+            working.clone(),
+            json!(1_000),
+            working.clone(),
+        ];
+        let got = received(events, checks);
+        assert_eq!(
+            got[1..],
+            [vec![], vec![working.clone()], vec![expected], vec![working], vec![]]
+        );
+    }
+}
+
+#[test]
+fn stalled_text_waits_only_for_a_private_key() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&["http://agent.example".to_owned()], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let link = "see https://example.com/reports/annual-overview";
+    for open in ["card 4539 5787", "mail jane.doe@ac", "see agent.ex", link] {
+        let events = vec![chunk(open, json!({})), json!(2_000), json!(28_000)];
+        let got = received(events, checks);
+        assert_eq!(got, [vec![], vec![], vec![chunk(open, json!({}))], vec![]], "{open}");
+    }
+    let key = chunk(&format!("-----BEGIN {} KEY-----\n", "PRIVATE"), json!({}));
+    let got = received(vec![key.clone(), json!(2_000), json!(28_000)], checks);
+    assert_eq!(got, [vec![], vec![], vec![], vec![key]]);
+}
+
+#[test]
 fn written_word_waits_for_late_text() {
     let inspection = redacting();
     let hidden = Hidden::new(&[], "agent.invalid");
