@@ -75,7 +75,8 @@ pub(super) struct Released {
 /// Adjacent texts of one artifact.
 #[derive(Debug)]
 struct TextRun {
-    /// The hash of the artifact's id, which can be long. A collision only inspects more text.
+    /// The hash of the text of the artifact's id, which can be long. A collision only inspects more
+    /// text.
     artifact: u64,
     /// The end of the sent text, and the waiting text.
     text: String,
@@ -168,7 +169,9 @@ impl Tail {
         released: &mut Released,
     ) {
         let update = &event.event["artifactUpdate"];
-        let appends = update.get("append") == Some(&Value::Bool(true));
+        // Clients can read other values as true. A wrong guess only inspects more text.
+        let appends =
+            !matches!(update.get("append"), None | Some(Value::Null | Value::Bool(false)));
         let is_last = update.get("lastChunk") == Some(&Value::Bool(true));
         let artifact = hash_of(&update["artifact"]);
         let parts = update["artifact"]["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -535,7 +538,11 @@ fn end_of_text(artifact: &Value) -> String {
 
 fn hash_of(artifact: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
-    artifact.get("artifactId").map(Value::to_string).hash(&mut hasher);
+    match artifact.get("artifactId") {
+        Some(Value::String(id)) => id.hash(&mut hasher),
+        // Clients can use the text of another value as the id.
+        id => id.map(Value::to_string).unwrap_or_default().hash(&mut hasher),
+    }
     hasher.finish()
 }
 

@@ -324,6 +324,26 @@ fn last_chunk_is_sent_at_once() {
 }
 
 #[test]
+fn invalid_update_continues_a_text() {
+    let (start, end) = CARD.split_at(12);
+    let with_id = |text: &str, id: Value| {
+        let mut update = chunk(text, append());
+        update["artifactUpdate"]["artifact"]["artifactId"] = id;
+        update
+    };
+    for appends in [json!(1), json!("true"), json!({})] {
+        let got = sent(vec![chunk(start, json!({})), chunk(end, json!({ "append": appends }))]);
+        assert_eq!(text(&got), REDACTED, "{appends}");
+    }
+    let events = vec![with_id(start, json!("7")), with_id(end, json!(7))];
+    assert_eq!(text(&sent(events)), REDACTED);
+    for replaces in [json!(null), json!(false)] {
+        let events = vec![chunk(start, json!({})), chunk(end, json!({ "append": replaces }))];
+        assert_eq!(sent(events.clone()), events, "{replaces}");
+    }
+}
+
+#[test]
 fn late_text_waits_only_for_an_incomplete_value() {
     let inspection = redacting();
     let hidden = Hidden::new(&["http://agent.example".to_owned()], "agent.invalid");
