@@ -18,7 +18,7 @@ const WORD_LENGTH: usize = 32;
 const MIN_DIGITS: usize = 6;
 
 /// How a text ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextEnd {
     /// Further text can follow.
     Open,
@@ -93,8 +93,8 @@ fn is_address_or_long(word: &str) -> bool {
     word.contains('@') || word.chars().count() > WORD_LENGTH
 }
 
-/// Whether a character ends a word: white space, and letters of scripts in which no address is found.
-/// Most of these have no spaces.
+/// Whether a character ends a word: white space, or a letter outside of the scripts of addresses. Most
+/// other scripts have no spaces.
 fn ends_word(char: char) -> bool {
     let is_other_letter = char.is_alphanumeric() && !email::is_letter_or_digit(char);
     char.is_whitespace() || char.is_control() || is_other_letter

@@ -75,8 +75,7 @@ pub(super) struct Released {
 /// Adjacent texts of one artifact.
 #[derive(Debug)]
 struct TextRun {
-    /// The hash of the text of the artifact's id, which can be long. A collision only inspects more
-    /// text.
+    /// The hash of the artifact's id, which can be long. A collision only inspects more text.
     artifact: u64,
     /// The end of the sent text, and the waiting text.
     text: String,
@@ -119,7 +118,7 @@ impl Tail {
         self.runs.iter().filter_map(|run| run.late_at).min()
     }
 
-    /// Excludes a time in which the agent could not send from the time without text.
+    /// Excludes a pause of the agent from the time without text.
     pub(super) fn pause(&mut self, time: Duration) {
         for run in &mut self.runs {
             run.continued_at += time;
@@ -288,7 +287,7 @@ impl TextRun {
         self.waiting.push_back(event);
     }
 
-    /// Sets the next time at which the events wait too long. Returns how the text ends now.
+    /// Schedules the next check of the events that wait. Returns the present end of the text.
     fn wait_longer(&mut self, now: Instant) -> TextEnd {
         let times = [(TEXT_WAIT, TextEnd::Growing), (VALUE_WAIT, TextEnd::Late)];
         let mut times = times.into_iter().map(|(wait, end)| (self.continued_at + wait, end));
