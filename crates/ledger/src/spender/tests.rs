@@ -357,6 +357,29 @@ fn new_generation_waits_for_complete_report() {
 }
 
 #[test]
+fn process_without_accounts_is_awaited_in_new_generation() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let before = fleet.gateway("a", 1, vec![]);
+    before.exchange(&mut fleet, &demands(2, 2));
+    let marks = before.write(&fleet, &Demands::new());
+    fleet.ledger.start_generation(0, fleet.wall()).unwrap();
+    let idle = fleet.gateway("a", 2, marks);
+    assert!(!idle.spender.is_awaited(), "the ledger does not know it");
+    idle.exchange(&mut fleet, &Demands::new());
+    assert!(idle.spender.is_awaited());
+    idle.exchange(&mut fleet, &Demands::new());
+    assert!(!idle.spender.is_awaited());
+    let other = fleet.gateway("b", 3, vec![]);
+    let refusal = |reply: &Reply| only(reply).grant.refusal;
+    for _ in 0..2 {
+        let reply = other.exchange(&mut fleet, &demands(1, 1));
+        assert_eq!(refusal(&reply), Some(Refusal::Recovering));
+    }
+    fleet.wait(60);
+    assert_eq!(refusal(&other.exchange(&mut fleet, &demands(1, 1))), None);
+}
+
+#[test]
 fn second_restore_of_backup_loses_no_grant() {
     let mut fleet = Fleet::new(10, WindowRule::Total);
     let [a, b] = [fleet.gateway("a", 1, vec![]), fleet.gateway("b", 2, vec![])];
