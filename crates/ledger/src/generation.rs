@@ -77,17 +77,22 @@ impl Generation {
         Some(Self { number, since: now, known_until, is_recovered: false })
     }
 
-    /// Ends the recovery once every process that was active before the loss has reported all its
-    /// accounts. A process is active for `offline_for` after a report; then it reserves nothing more.
+    /// Whether the recovery waits for a process, because it was active before the loss and has not
+    /// reported all its accounts. A process is active for `offline_for` after a report; then it
+    /// reserves nothing more.
+    pub fn awaits(&self, process: &ProcessRow, offline_for: Duration, now: Timestamp) -> bool {
+        !self.is_recovered
+            && now.since(self.since) < offline_for
+            && process.generation < self.number
+            && !process.is_ended
+            && self.known_until.since(process.last_contact) < offline_for
+    }
+
+    /// Ends the recovery once it waits for no process.
     pub fn recover(&self, processes: &[ProcessRow], offline_for: Duration, now: Timestamp) -> Self {
-        let age = now.since(self.since);
-        let is_awaited = |process: &ProcessRow| {
-            process.generation < self.number
-                && !process.is_ended
-                && self.known_until.since(process.last_contact) < offline_for
-        };
+        let is_awaited = |process: &ProcessRow| self.awaits(process, offline_for, now);
         let is_recovered = self.is_recovered
-            || age >= RECOVERY && (age >= offline_for || !processes.iter().any(is_awaited));
+            || now.since(self.since) >= RECOVERY && !processes.iter().any(is_awaited);
         Self { is_recovered, ..*self }
     }
 }

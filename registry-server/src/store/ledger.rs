@@ -30,7 +30,7 @@ pub use admin::{
     ReclaimFailure, Reclaimed,
 };
 pub use alerts::{AlertAttempt, AlertDelivery, ClaimedAlert, Crossing, ListedAlert};
-pub use generation::{GenerationCause, GenerationState, LedgerAges};
+pub use generation::{GenerationCause, LedgerAges};
 pub use notification::{RecallListener, RecallNotice};
 pub use usage::{UsageAges, UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery};
 

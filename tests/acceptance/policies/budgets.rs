@@ -460,9 +460,11 @@ async fn recovered_ledger_waits_for_gateways() {
     let budget = state.budget.as_ref().expect("the budget");
     assert_eq!(budget.settled_micros, DOLLAR, "reports count");
     assert_eq!(shown(&guarded)["isRecovering"], true);
+    assert_eq!(shown(&guarded)["awaitedGateways"], json!(["a"]));
     assert_eq!(shown(&guarded)["budget"]["available"], "0");
     gateway.generation = answer.generation;
     assert_eq!(gateway.state(account).await.refusal(), GrantRefusal::Recovering);
+    assert_eq!(shown(&guarded)["awaitedGateways"], json!([]));
     assert!(server(&guarded.database, &["ledger", "end-recovery"]).status.success());
     assert_eq!(gateway.wait_for(2 * DOLLAR).await.granted_micros, 2 * DOLLAR);
 }
