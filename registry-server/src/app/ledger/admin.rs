@@ -26,7 +26,7 @@ pub const MAX_ACCOUNTS: usize = 1_000;
 const MAX_CHANGES: usize = 100;
 /// Maximum number of alerts of a shown budget.
 const MAX_ALERTS: usize = 100;
-/// Maximum number of gateways for which a recovery waits in a shown budget.
+/// Maximum number of awaited gateways of a shown budget.
 const MAX_AWAITED: usize = 100;
 
 /// A failed task of an operator.
@@ -184,7 +184,7 @@ pub struct BudgetDetail {
     pub changes: Vec<ListedChange>,
     /// The generation of the ledger.
     pub generation: Generation,
-    /// The first gateways for which the recovery waits.
+    /// The first gateways that must report before the recovery ends.
     pub awaited_gateways: Vec<String>,
 }
 

@@ -90,7 +90,7 @@ impl Store {
         })
     }
 
-    /// The gateways for whose reports the recovery of a generation waits.
+    /// The gateways that must report before the recovery of a generation ends.
     pub async fn awaited_gateways(
         &self,
         generation: &Generation,
