@@ -12,7 +12,7 @@ use crate::{
     client::{PAGE_SIZE, request},
     failure::Failure,
     screen::TextTable,
-    style::Paint,
+    style::{Paint, printable},
     view::{AccountView, BudgetAlertView, BudgetChangeView, BudgetView},
 };
 
@@ -77,7 +77,7 @@ async fn show(session: &Session, ShowBudgetArgs { budget }: ShowBudgetArgs) -> R
     } else if is_recovering {
         let awaited = awaited.join(", ");
         let line = format!("the ledger recovers: it grants nothing until these report: {awaited}");
-        session.screen.line(&line)?;
+        session.screen.line(&printable(&line))?;
     }
     session.screen.table(&budget_table(&[budget]))?;
     if !accounts.is_empty() {
