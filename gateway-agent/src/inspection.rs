@@ -16,8 +16,8 @@ use std::{
 use gateway_policy::QuotaKey;
 use inspection::{
     Classes, DigestKey, Encoding, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Overlap,
-    Part, Placeholder, Selection, complete_bytes, each_string, find_placeholders, map_strings,
-    redaction, rewrite_json, rewrite_text, settled_bytes,
+    Part, Placeholder, Selection, TextEnd, complete_bytes, each_string, find_placeholders,
+    map_strings, redaction, rewrite_json, rewrite_text,
 };
 use metrics::counter;
 use policy::{Direction, InspectionRules, Reason};
@@ -88,17 +88,6 @@ pub(crate) struct OpenText<'a> {
     /// The end of what its receiver has, which is the context of the rest.
     pub(crate) sent: usize,
     pub(crate) end: TextEnd,
-}
-
-/// How a text ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TextEnd {
-    /// Further text can follow.
-    Open,
-    /// Further text is late.
-    Late,
-    /// Nothing follows.
-    Final,
 }
 
 /// A text with its findings up to a position.
@@ -464,8 +453,8 @@ impl Inspection {
         inspected
     }
 
-    /// Inspects an open text up to a position whose findings stay if more text follows. `cut` selects
-    /// the position, at most the given one. `None`: there is none.
+    /// Inspects an open text up to a position that its receiver can have. `cut` selects the position, at
+    /// most the given one. `None`: there is none.
     pub(crate) fn open_text(
         &self,
         open: OpenText<'_>,
@@ -482,15 +471,14 @@ impl Inspection {
         let mut found = found.unwrap_or_default();
         found.list.sort_by_key(|finding| finding.span.start);
         let is_document = found.list.iter().any(|finding| finding.inner.is_some());
-        if is_document && end != TextEnd::Final {
-            return (None, inspected);
-        }
         let most = match end {
-            TextEnd::Open => settled_bytes(text, &found.list),
-            TextEnd::Late => complete_bytes(text, &found.list),
-            TextEnd::Final => text.len(),
+            // A document is changed as a whole.
+            TextEnd::Open | TextEnd::Growing if is_document => return (None, inspected),
+            _ if is_document => text.len(),
+            _ => complete_bytes(text, &found.list, end),
         };
-        let Some(mut end) = cut(most) else { return (None, inspected) };
+        let is_whole = |end: &usize| !is_document || *end == text.len();
+        let Some(mut end) = cut(most).filter(is_whole) else { return (None, inspected) };
         let mut findings = Vec::new();
         for finding in &found.list {
             if is_document {

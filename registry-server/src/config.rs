@@ -204,11 +204,17 @@ fn is_same(a: &Path, b: &Path) -> bool {
 pub enum InvalidConfig {
     /// An address beyond loopback without any way to authenticate.
     #[error(
-        "refusing to listen on {0} without authentication: create a token with `registry-server token \
-         create --name NAME --role admin`, configure client certificates (--tls-client-ca) or an \
-         identity provider (--oidc-issuer), or pass --insecure if the network restricts access"
+        "refusing to listen on {address} without authentication: the database {database} has no active \
+         token. Create one with `registry-server token create --name NAME --role admin`, configure \
+         client certificates (--tls-client-ca) or an identity provider (--oidc-issuer), or pass \
+         --insecure if the network restricts access. Name another database with --database"
     )]
-    Exposed(SocketAddr),
+    Exposed {
+        /// The address.
+        address: SocketAddr,
+        /// The database in use.
+        database: DatabaseUrl,
+    },
     /// An address beyond loopback without TLS.
     #[error(
         "refusing to accept credentials on {0} in plain text: pass --tls-cert and --tls-key, or \

@@ -394,6 +394,12 @@ async fn open_access(
             "no caller can authenticate: {reason}; create a token with `registry-server token create --name NAME --role admin` on this database"
         );
     }
+    if is_open && config.relay.has_credential() {
+        tracing::warn!(
+            principal = "anonymous",
+            "this relay authenticates at its registry, and its gateways do not authenticate here: it reports the spending of all gateways as that of one principal. Create a token for each gateway with `registry-server token create --name NAME --role gateway`, with the names that they had in an earlier database, and restart the relay"
+        );
+    }
     let AccessConfig { rate_limit, rate_burst, public_mcp_registry, .. } = config.access;
     let rate = NonZeroU32::new(rate_limit).map(|rate| RateLimit::new(rate, rate_burst));
     Ok(Access {

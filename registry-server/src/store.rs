@@ -34,11 +34,11 @@ use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit, Time
 
 pub use self::ledger::{
     AlertAttempt, AlertDelivery, BookKey, BookTerms, BudgetPage, ClaimedAlert, Crossing,
-    GenerationCause, GenerationState, LedgerAges, LedgerChange, LedgerFailure, ListedAccount,
-    ListedAlert, ListedBudget, ListedChange, NewLedgerChange, OpenWindow, PostContext, PostRequest,
-    Posting, RecallListener, RecallNotice, Reclaim, ReclaimFailure, Reclaimed, ReportedCall,
-    SeenState, StoredCall, TraceCursor, TraceLimits, TraceQuery, TraceReport, UsageAges,
-    UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery,
+    GenerationCause, LedgerAges, LedgerChange, LedgerFailure, ListedAccount, ListedAlert,
+    ListedBudget, ListedChange, NewLedgerChange, OpenWindow, PostContext, PostRequest, Posting,
+    RecallListener, RecallNotice, Reclaim, ReclaimFailure, Reclaimed, ReportedCall, SeenState,
+    StoredCall, TraceCursor, TraceLimits, TraceQuery, TraceReport, UsageAges, UsageGroup,
+    UsageGroupKey, UsageInterval, UsageProperty, UsageQuery,
 };
 pub use approvals::{ApprovalContext, ApprovalQuery, GrantQuery};
 pub use audit::{Finding, Findings, Progress, ServedState};

@@ -6,7 +6,13 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use acceptance::{Registry, binary, eventually, process::signal_process, root};
+use acceptance::{
+    Registry,
+    access::{Guarded, create_token},
+    binary, eventually,
+    process::signal_process,
+    root,
+};
 
 /// Runs a server that exits by itself.
 fn run(arguments: &[&str]) -> (i32, String) {
@@ -87,6 +93,24 @@ fn registry_database_is_rejected_by_relay() {
     let follow = format!("grpc://{}", registry.address);
     let (code, said) = run(&["--database", own.database(), "--follow", &follow]);
     assert!(code == 2 && said.contains("relay"), "{said}");
+}
+
+#[test]
+fn open_relay_of_guarded_registry_warns() {
+    let guarded = Guarded::start(&[]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let token = dir.path().join("relay.token");
+    fs::write(&token, guarded.token("relay-1", "fleet", "relay")).expect("written");
+    let follow = format!("grpc://{}", guarded.registry.address);
+    let flags = ["--follow", &follow, "--follow-token-file", text(&token)];
+    let database = format!("sqlite:{}", dir.path().join("registry.db").display());
+    let warns = || {
+        let relay = Registry::start_with(&database, &flags);
+        !relay.process.logged(&["WARN registry_server::server: ", "principal="]).is_empty()
+    };
+    assert!(warns());
+    create_token(&database, "root", "platform", "admin");
+    assert!(!warns());
 }
 
 #[test]

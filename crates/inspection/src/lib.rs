@@ -31,5 +31,5 @@ pub use self::{
     json::{InvalidJson, MAX_DEPTH, each_string, map_strings},
     placeholder::{InvalidPlaceholder, Placeholder, find_placeholders, redaction},
     rewrite::{KeyFinding, Overlap, rewrite_json, rewrite_text},
-    stream::{MAX_OPEN_BYTES, complete_bytes, settled_bytes},
+    stream::{MAX_OPEN_BYTES, TextEnd, complete_bytes, settled_bytes},
 };

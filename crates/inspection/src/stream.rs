@@ -1,6 +1,9 @@
 //! Texts that arrive in pieces.
 
-use crate::{detect::private_key, finding::Finding};
+use crate::{
+    detect::{email, private_key},
+    finding::Finding,
+};
 
 /// The bytes at the end of a text that further text can change: the words around a value, and values
 /// with spaces.
@@ -9,8 +12,25 @@ const OPEN_BYTES: usize = 256;
 const RUN_BYTES: usize = 16 << 10;
 /// The longest end of a text that has the beginning of a value and its context: a private key.
 pub const MAX_OPEN_BYTES: usize = private_key::MAX_BYTES + OPEN_BYTES;
-/// A longer word can be the beginning of a value.
-const WORD_BYTES: usize = 32;
+/// A longer word can be the beginning of a value. In characters.
+const WORD_LENGTH: usize = 32;
+/// Fewer digits at the end of a late text are sent: they disclose too little of a value.
+const MIN_DIGITS: usize = 6;
+
+/// How a text ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextEnd {
+    /// Further text can follow.
+    Open,
+    /// Further text arrived shortly before, but the text has waited for the maximum time.
+    Growing,
+    /// No further text arrived for a time.
+    Late,
+    /// Further text is not expected.
+    Stalled,
+    /// Nothing follows.
+    Final,
+}
 
 /// The length of the beginning of a text whose findings stay if further text follows. The findings are
 /// of this text, ordered by their start. For a text whose values are replaced, the rest is the context
@@ -20,11 +40,20 @@ pub fn settled_bytes(text: &str, findings: &[Finding]) -> usize {
     before_value(text, run_start(text, before_key(text, most)), findings)
 }
 
-/// The length of the beginning of a text that its receiver can have if further text is late: all but
-/// the beginning of a value at the end. The findings are of this text, ordered by their start.
-pub fn complete_bytes(text: &str, findings: &[Finding]) -> usize {
-    let most = before_key(text, words_start(text));
-    before_value(text, most, findings).max(settled_bytes(text, findings))
+/// The length of the beginning of a text that its receiver can have. Of a growing text, the word that
+/// is being written is held back. Of a growing or late text, numbers, addresses and long words at the
+/// end are held back, but a short number only while the text grows. An incomplete private key is held
+/// back unless the text is final. The findings are of this text, ordered by their start.
+pub fn complete_bytes(text: &str, findings: &[Finding], end: TextEnd) -> usize {
+    let most = match end {
+        TextEnd::Open => 0,
+        TextEnd::Growing => words_start(text.trim_end_matches(|char| !ends_word(char))),
+        TextEnd::Late => late_start(text),
+        TextEnd::Stalled => text.len(),
+        TextEnd::Final => return text.len(),
+    };
+    let complete = before_value(text, before_key(text, most), findings);
+    complete.max(settled_bytes(text, findings))
 }
 
 /// The start of a private key that further text can end, if it is before a position.
@@ -45,12 +74,30 @@ fn before_value(text: &str, mut at: usize, findings: &[Finding]) -> usize {
 /// The start of the words at the end of a text that can be the beginning of a value: numbers, addresses
 /// and long words.
 fn words_start(text: &str) -> usize {
-    let begins_value = |word: &&str| {
-        let has = |byte: u8| byte.is_ascii_digit() || byte == b'@';
-        word.len() > WORD_BYTES || word.bytes().any(has)
-    };
-    let words = text.split_inclusive(|char: char| !char.is_ascii_graphic()).rev();
+    let begins_value =
+        |word: &&str| is_address_or_long(word) || word.bytes().any(|byte| byte.is_ascii_digit());
+    let words = text.split_inclusive(ends_word).rev();
     text.len() - words.take_while(begins_value).map(str::len).sum::<usize>()
+}
+
+/// The start of these words, except for a short number.
+fn late_start(text: &str) -> usize {
+    let start = words_start(text);
+    let end = &text[start..];
+    let digits = end.bytes().filter(u8::is_ascii_digit).count();
+    let is_open = digits >= MIN_DIGITS || end.split_inclusive(ends_word).any(is_address_or_long);
+    if is_open { start } else { text.len() }
+}
+
+fn is_address_or_long(word: &str) -> bool {
+    word.contains('@') || word.chars().count() > WORD_LENGTH
+}
+
+/// Whether a character ends a word: white space, or a letter outside of the scripts of addresses. Most
+/// other scripts have no spaces.
+fn ends_word(char: char) -> bool {
+    let is_other_letter = char.is_alphanumeric() && !email::is_letter_or_digit(char);
+    char.is_whitespace() || char.is_control() || is_other_letter
 }
 
 /// The start of the run around a position that has no spaces, quotes and brackets of documents.
@@ -95,7 +142,7 @@ mod tests {
     #[test]
     fn incomplete_value_at_the_end_is_not_complete() {
         let inspector = Inspector::new(Selection::all(), DigestKey::new(&[3; 32]));
-        let complete = |text: &str| complete_bytes(text, &inspector.text(text).list);
+        let complete = |text: &str| complete_bytes(text, &inspector.text(text).list, TextEnd::Late);
         for (text, open) in [
             ("step is done.", ""),
             ("step is done. ", ""),
@@ -103,6 +150,14 @@ mod tests {
             ("card 4539 5787 6362 1486", "4539 5787 6362 1486"),
             ("é 4539\u{a0}5787 ", "4539\u{a0}5787 "),
             ("mail jane.doe@acme", "jane.doe@acme"),
+            ("почта иван.петров@почт", "иван.петров@почт"),
+            ("mail x.mueller@fürst", "x.mueller@fürst"),
+            ("邮箱jane.doe@acme", "jane.doe@acme"),
+            ("step is достопримечательность.", ""),
+            ("the total is 42", ""),
+            ("as of 31 12 2", ""),
+            ("code 12 34 56", "12 34 56"),
+            ("mail jane@acme 42", "jane@acme 42"),
             ("这是一个测试句子这是一个测试句子", ""),
             ("card 4539 5787 is", ""),
         ] {
@@ -114,6 +169,38 @@ mod tests {
         assert_eq!(complete(&key), "key: ".len());
         let numbers = "1 ".repeat(OPEN_BYTES);
         assert_eq!(complete(&numbers), OPEN_BYTES);
+    }
+
+    #[test]
+    fn written_word_of_growing_text_is_not_complete() {
+        let inspector = Inspector::new(Selection::all(), DigestKey::new(&[3; 32]));
+        let complete =
+            |text: &str| complete_bytes(text, &inspector.text(text).list, TextEnd::Growing);
+        for (text, open) in [
+            ("mail jane.doe", "jane.doe"),
+            ("почта иван.васи", "иван.васи"),
+            ("mail jane.doe ", ""),
+            ("card 4539 57", "4539 57"),
+            ("iban GB82 WEST", "GB82 WEST"),
+            ("这是一个测试句子", ""),
+            ("密码是pass", "pass"),
+        ] {
+            assert_eq!(&text[complete(text)..], open, "{text}");
+        }
+        let word = "÷".repeat(OPEN_BYTES);
+        assert_eq!(complete(&word), OPEN_BYTES);
+    }
+
+    #[test]
+    fn stalled_text_has_only_an_open_private_key() {
+        let inspector = Inspector::new(Selection::all(), DigestKey::new(&[3; 32]));
+        let complete =
+            |text: &str| complete_bytes(text, &inspector.text(text).list, TextEnd::Stalled);
+        for text in ["card 4539 5787 6362 1486", "mail jane.doe@acme", &"x".repeat(OPEN_BYTES)] {
+            assert_eq!(complete(text), text.len(), "{text}");
+        }
+        let key = format!("key: -----BEGIN {} KEY-----\nMIIEow", "PRIVATE");
+        assert_eq!(complete(&key), "key: ".len());
     }
 
     #[test]

@@ -14,10 +14,6 @@ pub const RECOVERY: Duration = Duration::from_mins(1);
 /// recalls do not wait for it. Processes report at least every five seconds.
 pub const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// Maximum number of generations that a database can have lost. A report of a later generation is
-/// forged.
-const LOST_GENERATIONS: u64 = 1_000;
-
 /// The identity of a database and its progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatabaseState {
@@ -39,7 +35,8 @@ impl DatabaseState {
 /// The generation of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Generation {
-    /// The number. The first generation is 0, and it needs no recovery.
+    /// The number. The first generation is 0, and it needs no recovery. Later ones contain the time,
+    /// so that two recoveries from one backup have different numbers.
     pub number: u64,
     /// The start.
     pub since: Timestamp,
@@ -69,29 +66,33 @@ impl Generation {
     }
 
     /// The generation after a possible loss. Its number is above `seen`, the highest one that the
-    /// server or a report knows; the database may have lost the last generations too. `None`: `seen`
-    /// is too far ahead.
+    /// server or a report knows. The database may have lost generations that no server knows, too. A
+    /// gateway that took this one for a lost one would not repeat its reports. `None`: `seen` is the
+    /// largest number.
     pub fn next(&self, seen: u64, processes: &[ProcessRow], now: Timestamp) -> Option<Self> {
-        if seen.saturating_sub(self.number) > LOST_GENERATIONS {
-            return None;
-        }
-        let number = self.number.max(seen).checked_add(1)?;
+        let time = u64::try_from(now.as_millis()).unwrap_or_default();
+        let number = self.number.max(seen).max(time).checked_add(1)?;
         let known_until = processes.iter().map(|process| process.last_contact).max();
         let known_until = known_until.unwrap_or(now);
         Some(Self { number, since: now, known_until, is_recovered: false })
     }
 
-    /// Ends the recovery once every process that was active before the loss has reported all its
-    /// accounts. A process is active for `offline_for` after a report; then it reserves nothing more.
+    /// Whether the recovery waits for a process, because it was active before the loss and has not
+    /// reported all its accounts. A process is active for `offline_for` after a report; then it
+    /// reserves nothing more.
+    pub fn awaits(&self, process: &ProcessRow, offline_for: Duration, now: Timestamp) -> bool {
+        !self.is_recovered
+            && now.since(self.since) < offline_for
+            && process.generation < self.number
+            && !process.is_ended
+            && self.known_until.since(process.last_contact) < offline_for
+    }
+
+    /// Ends the recovery once it waits for no process.
     pub fn recover(&self, processes: &[ProcessRow], offline_for: Duration, now: Timestamp) -> Self {
-        let age = now.since(self.since);
-        let is_awaited = |process: &ProcessRow| {
-            process.generation < self.number
-                && !process.is_ended
-                && self.known_until.since(process.last_contact) < offline_for
-        };
+        let is_awaited = |process: &ProcessRow| self.awaits(process, offline_for, now);
         let is_recovered = self.is_recovered
-            || age >= RECOVERY && (age >= offline_for || !processes.iter().any(is_awaited));
+            || now.since(self.since) >= RECOVERY && !processes.iter().any(is_awaited);
         Self { is_recovered, ..*self }
     }
 }
@@ -152,20 +153,29 @@ mod tests {
         let offline = ProcessRow { last_contact: at(1_400), generation: 0, is_ended: false };
         let first = Generation::first(at(0));
         let generation = first.next(4, &[active, offline], at(10_000)).unwrap();
-        assert_eq!(generation.number, 5);
+        let number = generation.number;
         let is_recovered = |active: ProcessRow, now| {
             generation.recover(&[active, offline], HOUR, at(now)).is_recovered
         };
         assert!(!is_recovered(active, 10_060));
         let partial = active.contacted(at(10_001));
-        let older = active.completed(4, 5);
+        let older = active.completed(4, number);
         assert!(!is_recovered(partial, 10_060) && !is_recovered(older, 10_060));
-        let complete = active.completed(5, 5);
+        let complete = active.completed(number, number);
         assert!(!is_recovered(complete, 10_059), "others may connect within a minute");
         assert!(is_recovered(complete, 10_060));
         let ended = ProcessRow { is_ended: true, ..active };
         assert!(is_recovered(ended, 10_060));
         assert!(!is_recovered(active, 13_599) && is_recovered(active, 13_600));
+    }
+
+    #[test]
+    fn generations_of_one_backup_have_different_numbers() {
+        let backup = Generation::first(at(0));
+        let next = |seen, now| backup.next(seen, &[], at(now)).unwrap().number;
+        assert_ne!(next(0, 10), next(0, 11));
+        let known = next(0, 10);
+        assert!(next(known, 5) > known, "the clock of another server is late");
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub struct Spender {
 struct State {
     generation: u64,
     generation_proof: Vec<u8>,
+    /// The newest generation with an answered report. `None`: the ledger has answered none.
+    reported: Option<u64>,
     is_available: bool,
     budgets: BTreeMap<BudgetKey, Entry>,
     /// Whether the file of marks names this process. Before, it opens no accounts: the next process
@@ -124,6 +126,7 @@ impl Spender {
             state: RwLock::new(State {
                 generation: 0,
                 generation_proof: Vec::new(),
+                reported: None,
                 is_available: true,
                 is_recorded: false,
                 is_stopped: false,
@@ -254,6 +257,12 @@ impl Spender {
         }
     }
 
+    /// Whether the ledger waits for a report in its generation, also from a process without accounts.
+    pub fn is_awaited(&self) -> bool {
+        let state = self.read();
+        state.reported.is_some_and(|reported| reported < state.generation)
+    }
+
     /// Applies the answer to a report. `sent_at`: when the report was sent. Returns whether the answer
     /// counts; answers of older generations do not.
     pub fn answer(
@@ -274,6 +283,9 @@ impl Spender {
         let offline_at = if known == NEVER { offline_at } else { known.max(offline_at) };
         self.offline_at.store(offline_at, Ordering::Release);
         let is_processed = AccountAnswer::all_processed(&answer.accounts);
+        if is_processed {
+            state.reported = state.reported.max(Some(report.generation));
+        }
         for ended in state.ended.iter_mut().filter(|_| is_processed) {
             if report.ended.contains(&ended.marks.process) {
                 ended.acknowledged = Some(answer.generation);

@@ -10,7 +10,7 @@ mod push;
 mod route;
 mod tail;
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc};
 
 use a2a::{
     Failure, Operation, Request, TaskState,
@@ -56,8 +56,6 @@ use crate::{audit::CallRecord, inspection::Inspection, view::ServedTool};
 
 /// The number of events that wait for the caller. The agent waits while an event does.
 const WAITING_EVENTS: usize = 1;
-/// The time after which a text that waits is sent, except for an incomplete value at its end.
-const TEXT_WAIT: Duration = Duration::from_secs(2);
 
 impl<'a> Sending<'a> {
     /// Sends an operation to an agent and finishes its answers.
@@ -317,8 +315,6 @@ impl<'a> Exchange<'a> {
         let mut sent = Box::pin(gateway.upstreams().send_to_agent(permit, streamed));
         let mut ended: Option<Result<_, gateway_upstream::Error>> = None;
         let (mut renewed, mut tail) = (None, Tail::default());
-        // When the text that waits is late.
-        let mut late_at = None;
         let mut is_last = false;
         while !is_last {
             let input = if let Some(outcome) = &ended {
@@ -337,7 +333,7 @@ impl<'a> Exchange<'a> {
                         continue;
                     }
                     () = dropped(events) => return Ok(()),
-                    () = reached(late_at) => StreamInput::Timeout,
+                    () = reached(tail.late_at()) => StreamInput::Timeout,
                     event = receiver.recv() => event.map_or(StreamInput::End, StreamInput::Event),
                     outcome = &mut sent => {
                         ended = Some(outcome);
@@ -346,19 +342,14 @@ impl<'a> Exchange<'a> {
                 }
             };
             is_last = matches!(input, StreamInput::End);
-            match &input {
-                StreamInput::Event(AgentEvent { event, .. }) => {
-                    progress.observe(self.operation, event);
-                    late_at = late_at.or_else(|| Some(Instant::now() + TEXT_WAIT));
-                }
-                // An incomplete value waits for the next event.
-                StreamInput::Timeout | StreamInput::End => late_at = None,
+            if let StreamInput::Event(AgentEvent { event, .. }) = &input {
+                progress.observe(self.operation, event);
             }
             let current = renewed.as_deref().map_or(*self, |renewed| self.with(renewed));
             let (next, finished) = Box::pin(current.finish_input(tail, input, record)).await?;
             tail = next;
-            late_at = late_at.filter(|_| tail.is_waiting());
             let Some(events) = events else { continue };
+            let delivery = Instant::now();
             for event in finished {
                 let mut delivered = Box::pin(events.send(event));
                 loop {
@@ -375,6 +366,8 @@ impl<'a> Exchange<'a> {
                     }
                 }
             }
+            // A caller that does not read must not make the text late.
+            tail.pause(delivery.elapsed());
         }
         drop(sent);
         // The ids of all events are known now.
@@ -393,10 +386,10 @@ impl<'a> Exchange<'a> {
             StreamInput::Event(AgentEvent { event, .. }) => content::value_bytes(event),
             StreamInput::Timeout | StreamInput::End => 0,
         };
-        let (bytes, hidden) = (bytes + tail.bytes(), self.hidden.clone());
+        let (bytes, hidden, now) = (bytes + tail.bytes(), self.hidden.clone(), Instant::now());
         let add = move |inspection: Option<&Inspection>| {
             let checks = TextChecks { hidden: &hidden, inspection };
-            let Released { events, found } = tail.add(input, checks);
+            let Released { events, found } = tail.add(input, now, checks);
             ((tail, events), found)
         };
         let Sending { inspection, .. } = self.sending;

@@ -20,6 +20,9 @@ use super::{Spending, lock, mark_file::MarkFile, metric::BudgetSeries};
 const TICK: Duration = Duration::from_secs(1);
 /// A process with accounts reports at least this often, so that the ledger considers it reachable.
 const HEARTBEAT: Duration = Duration::from_secs(4);
+/// A process without accounts reports this often, so that it learns of a new generation of the
+/// ledger before the others wait for it.
+const IDLE_CONTACT: Duration = Duration::from_secs(30);
 /// Maximum time that the ledger takes to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// Delay before a request of waiting calls is repeated, while other gateways return rights.
@@ -38,7 +41,8 @@ pub struct Reporter {
 /// The state of the reports.
 #[derive(Debug, Default)]
 struct Reports {
-    last_at: BootTime,
+    /// The last report. `None`: there was nothing to report yet.
+    last_at: Option<BootTime>,
     /// Whether the last answer rejected spending.
     has_rejection: bool,
     series: BudgetSeries,
@@ -198,12 +202,10 @@ impl Reporter {
         };
         let report = spender.report(&demands, sent_at);
         let has_news = !report.accounts.is_empty() || !report.ended.is_empty();
-        let has_accounts = !spender.accounts().is_empty();
-        let is_due = has_accounts && sent_at.since(reports.last_at) >= HEARTBEAT;
-        if !has_news && !is_due {
+        if !has_news && !self.is_due(reports, sent_at) {
             return;
         }
-        reports.last_at = sent_at;
+        reports.last_at = Some(sent_at);
         let answered = timeout(ANSWER_LIMIT, ledger.report(&self.gateway, &report)).await;
         let failure = match answered {
             Ok(Ok(answer)) => {
@@ -220,6 +222,16 @@ impl Reporter {
         };
         self.set_available(failure);
         self.spending.notify_progress();
+    }
+
+    /// Whether a report without news is due.
+    fn is_due(&self, reports: &Reports, now: BootTime) -> bool {
+        let Some(last_at) = reports.last_at else { return false };
+        let spender = &self.spending.spender;
+        // Calls depend on the return of a ledger that does not answer.
+        let is_idle = spender.accounts().is_empty() && self.spending.is_available();
+        let interval = if is_idle { IDLE_CONTACT } else { HEARTBEAT };
+        spender.is_awaited() || now.since(last_at) >= interval
     }
 
     fn note_refusals(&self, report: &Report, answer: &Answer, number: u64) {

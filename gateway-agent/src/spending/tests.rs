@@ -250,6 +250,41 @@ async fn recovering_ledger_refuses_without_delay() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn idle_process_delays_no_recovery() {
+    for starts_after_loss in [false, true] {
+        let fleet = Fleet::new(times(10));
+        let process = fleet.start();
+        fleet.spend(&process).await;
+        let in_flight = fleet.reserve(&process).await.unwrap();
+        process.crash().await;
+        drop(in_flight);
+        let marked = fleet.marked();
+        let lose = || lock(&fleet.ledger.ledger).start_generation(0, fleet.clock.wall()).unwrap();
+        if starts_after_loss {
+            lose();
+        }
+        let _idle = fleet.start();
+        fleet.until(|row| row.settled == marked && row.exposed == marked).await;
+        if !starts_after_loss {
+            lose();
+        }
+        let lost_at = Instant::now();
+        let disk = tempfile::tempdir().unwrap();
+        let other = fleet.start_at(&disk.path().join("registry.json"), Reach::Fleet);
+        let mut reported = fleet.ledger.reported.subscribe();
+        while let Err(shortage) = fleet.reserve(&other).await {
+            assert!(shortage.is_recovering, "{shortage:?}");
+            // The next report of either process.
+            reported.borrow_and_update();
+            reported.changed().await.unwrap();
+        }
+        let waited = lost_at.elapsed();
+        let expected = Duration::from_secs(55)..Duration::from_secs(70);
+        assert!(expected.contains(&waited), "{starts_after_loss}: {waited:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn concurrent_calls_share_the_last_rights() {
     let fleet = Fleet::new(PRICE);
     let process = fleet.start();

@@ -29,7 +29,8 @@ impl Config {
             return Ok(Authentication::Disabled);
         }
         if !is_local && !has_credentials {
-            return Err(InvalidConfig::Exposed(self.listen));
+            let (address, database) = (self.listen, self.database_url()?);
+            return Err(InvalidConfig::Exposed { address, database });
         }
         if !is_local && self.tls.tls_cert.is_none() && !self.access.plaintext {
             return Err(InvalidConfig::PlainText(self.listen));
@@ -70,10 +71,11 @@ mod tests {
         let error = authentication(&all, Never).unwrap_err();
         insta::assert_snapshot!(
             error,
-            @"refusing to listen on 0.0.0.0:7070 without authentication: create a token with \
-              `registry-server token create --name NAME --role admin`, configure client \
-              certificates (--tls-client-ca) or an identity provider (--oidc-issuer), or pass \
-              --insecure if the network restricts access"
+            @"refusing to listen on 0.0.0.0:7070 without authentication: the database \
+              sqlite:./data/registry.db has no active token. Create one with `registry-server token \
+              create --name NAME --role admin`, configure client certificates (--tls-client-ca) or \
+              an identity provider (--oidc-issuer), or pass --insecure if the network restricts \
+              access. Name another database with --database"
         );
         assert_eq!(authentication(&with("--require-auth"), Never).unwrap_err(), error);
         assert_eq!(authentication(&all, Inactive).unwrap_err(), error);

@@ -126,13 +126,14 @@ impl LedgerService for Service {
         let ledger = self.ledger()?;
         let v1::GetBudgetRequest { key, window } = request.into_inner();
         let detail = ledger.show_budget(&read_selector(key, window)?).await?;
-        let BudgetDetail { budget, accounts, more_accounts, alerts, changes, generation } = detail;
+        let BudgetDetail { budget, accounts, more_accounts, alerts, changes, .. } = detail;
         Ok(Response::new(v1::GetBudgetResponse {
             budget: Some(encode(ledger, &budget)),
             accounts: accounts.into_iter().map(encode_account).collect(),
             more_accounts_count: more_accounts,
-            generation: generation.number,
-            is_recovering: !generation.is_recovered,
+            generation: detail.generation.number,
+            is_recovering: !detail.generation.is_recovered,
+            awaited_gateways: detail.awaited_gateways,
             changes: changes.into_iter().map(encode_change).collect(),
             alerts: alerts.into_iter().map(encode_alert).collect(),
         }))

@@ -110,6 +110,11 @@ impl RelayConfig {
         Ok(Some(Follower { addresses, credentials, timing, ca_setting, agent }))
     }
 
+    /// Whether this relay authenticates at its registry.
+    pub fn has_credential(&self) -> bool {
+        self.follow_token_file.is_some() || self.follow_cert.is_some()
+    }
+
     /// Name of this relay in the list of gateways of the registry.
     pub fn name(&self) -> String {
         self.follow_name.clone().unwrap_or_else(host_name)

@@ -31,7 +31,7 @@ pub use admin::{
     ReclaimFailure, Reclaimed,
 };
 pub use alerts::{AlertAttempt, AlertDelivery, ClaimedAlert, Crossing, ListedAlert};
-pub use generation::{GenerationCause, GenerationState, LedgerAges};
+pub use generation::{GenerationCause, LedgerAges};
 pub use notification::{RecallListener, RecallNotice};
 pub use traces::{ReportedCall, StoredCall, TraceCursor, TraceLimits, TraceQuery, TraceReport};
 pub use usage::{UsageAges, UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery};

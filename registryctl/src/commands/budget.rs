@@ -12,7 +12,7 @@ use crate::{
     client::{PAGE_SIZE, request},
     failure::Failure,
     screen::TextTable,
-    style::Paint,
+    style::{Paint, printable},
     view::{AccountView, BudgetAlertView, BudgetChangeView, BudgetView},
 };
 
@@ -59,6 +59,7 @@ async fn show(session: &Session, ShowBudgetArgs { budget }: ShowBudgetArgs) -> R
     let alerts: Vec<_> = shown.alerts.into_iter().map(BudgetAlertView::from).collect();
     let changes: Vec<_> = shown.changes.into_iter().map(BudgetChangeView::from).collect();
     let (more, is_recovering) = (shown.more_accounts_count, shown.is_recovering);
+    let awaited = shown.awaited_gateways;
     if session.screen.format == Format::Json {
         return session.screen.json(&json!({
             "budget": budget,
@@ -68,10 +69,15 @@ async fn show(session: &Session, ShowBudgetArgs { budget }: ShowBudgetArgs) -> R
             "changes": changes,
             "generation": shown.generation,
             "isRecovering": is_recovering,
+            "awaitedGateways": awaited,
         }));
     }
-    if is_recovering {
-        session.screen.line("the ledger recovers: it grants nothing until the gateways report")?;
+    if is_recovering && awaited.is_empty() {
+        session.screen.line("the ledger recovers: it grants again within about a minute")?;
+    } else if is_recovering {
+        let awaited = awaited.join(", ");
+        let line = format!("the ledger recovers: it grants nothing until these report: {awaited}");
+        session.screen.line(&printable(&line))?;
     }
     session.screen.table(&budget_table(&[budget]))?;
     if !accounts.is_empty() {

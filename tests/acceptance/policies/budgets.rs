@@ -454,15 +454,17 @@ async fn recovered_ledger_waits_for_gateways() {
     assert!(server(&guarded.database, &["ledger", "recover"]).status.success());
     let account = gateway.account(spent(DOLLAR), Some(waiting(2 * DOLLAR)));
     let answer = gateway.send(gateway.message(account.clone())).await.expect("an answer");
-    assert_eq!(answer.generation, 1);
+    assert!(answer.generation > 0);
     let Some(Outcome::State(state)) = &answer.accounts[0].outcome else { panic!("{answer:?}") };
     assert_eq!(state.refusal(), GrantRefusal::Recovering);
     let budget = state.budget.as_ref().expect("the budget");
     assert_eq!(budget.settled_micros, DOLLAR, "reports count");
     assert_eq!(shown(&guarded)["isRecovering"], true);
+    assert_eq!(shown(&guarded)["awaitedGateways"], json!(["a"]));
     assert_eq!(shown(&guarded)["budget"]["available"], "0");
-    gateway.generation = 1;
+    gateway.generation = answer.generation;
     assert_eq!(gateway.state(account).await.refusal(), GrantRefusal::Recovering);
+    assert_eq!(shown(&guarded)["awaitedGateways"], json!([]));
     assert!(server(&guarded.database, &["ledger", "end-recovery"]).status.success());
     assert_eq!(gateway.wait_for(2 * DOLLAR).await.granted_micros, 2 * DOLLAR);
 }
@@ -500,7 +502,7 @@ async fn newer_generation_of_gateway_starts_recovery() {
     let mut report = gateway.message(gateway.account(spent(DOLLAR), None));
     report.generation_proof = answer.generation_proof;
     let answer = gateway.send(report).await.expect("an answer");
-    assert_eq!(answer.generation, 2, "the database was restored unnoticed");
+    assert!(answer.generation > gateway.generation, "the database was restored unnoticed");
 }
 
 #[tokio::test]

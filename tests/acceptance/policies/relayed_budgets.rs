@@ -4,10 +4,10 @@ use std::fs;
 
 use acceptance::{
     Gateway, GatewayOptions, ModernClient, Registry,
-    access::{Guarded, create_token},
+    access::{Guarded, create_token, server},
     eventually,
 };
-use gateway_testkit::{McpServer, Received};
+use gateway_testkit::{McpServer, Received, Server};
 use registry_proto::v1::{self, GrantRefusal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -185,8 +185,8 @@ fn clerk_with_two_calls() -> [Value; 2] {
     [catalog, limit("1.0.0", &json!({ "price": price, "budgets": [budget] }))]
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn gateway_spends_from_registry_through_relay() {
+/// A registry with that catalog, and the MCP server of the tools.
+async fn two_calls() -> (Guarded, Server) {
     let charge = |received: &Received| match received.rpc_method() {
         "tools/call" => received.result(&json!({ "resultType": "complete", "content": [] })),
         _ => received.unknown_method(),
@@ -197,15 +197,62 @@ async fn gateway_spends_from_registry_through_relay() {
         let applied = roles::apply(&guarded, &guarded.admin, &file);
         assert!(applied.success(), "{applied:?}");
     }
-    let relay = relay_of(&guarded);
-    let token = relay.dir.path().join("gateway.token");
-    fs::write(&token, relay.token("gateway-1", "gateway")).expect("written");
-    let gateway = Gateway::start(&GatewayOptions {
-        source: format!("grpc://{}\n  tokenFile: {}", relay.server.address, token.display()),
+    (guarded, upstream)
+}
+
+/// A gateway with a token of its registry or relay. The token is in the directory.
+fn gateway_of(
+    registry: &Registry,
+    token: &str,
+    dir: &TempDir,
+    upstream: &Server,
+) -> GatewayOptions {
+    let file = dir.path().join("gateway.token");
+    fs::write(&file, token).expect("written");
+    GatewayOptions {
+        source: format!("grpc://{}\n  tokenFile: {}", registry.address, file.display()),
         targets: bank_at(&upstream.url()),
         runtime: None,
         more: String::new(),
-    });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restarted_idle_gateway_delays_no_recovery() {
+    let (mut guarded, upstream) = two_calls().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let token = guarded.token("gateway-1", "fleet", "gateway");
+    let options = gateway_of(&guarded.registry, &token, &dir, &upstream);
+    let mut gateway = Gateway::start(&options);
+    gateway.ready().await;
+    gateway.upstreams_up(1).await;
+    let clerk = ModernClient::agent(&gateway.mcp_url(), "clerk", "1.0.0");
+    let answer = clerk.call("charge", json!({ "amount": 1 })).await;
+    assert!(!answer.is_tool_error(), "{answer:?}");
+    eventually("the registry has the spending", || async {
+        shown(&guarded)["budget"]["settled"] == "0.015"
+    })
+    .await;
+    guarded.registry.process.kill_9();
+    assert!(server(&guarded.database, &["ledger", "recover"]).status.success());
+    guarded.registry.restart();
+    assert_eq!(shown(&guarded)["isRecovering"], true);
+    gateway.process.kill_9();
+    gateway.restart(&options);
+    eventually("the recovery waits for no gateway", || async {
+        shown(&guarded)["awaitedGateways"] == json!([])
+    })
+    .await;
+    assert_eq!(shown(&guarded)["accounts"][0]["gateway"], "gateway-1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gateway_spends_from_registry_through_relay() {
+    let (guarded, upstream) = two_calls().await;
+    let relay = relay_of(&guarded);
+    let token = relay.token("gateway-1", "gateway");
+    let options = gateway_of(&relay.server, &token, &relay.dir, &upstream);
+    let gateway = Gateway::start(&options);
     gateway.ready().await;
     gateway.upstreams_up(1).await;
     let clerk = ModernClient::agent(&gateway.mcp_url(), "clerk", "1.0.0");

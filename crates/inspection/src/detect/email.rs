@@ -81,7 +81,7 @@ pub(crate) fn find(scan: &mut Scan<'_>, at: usize) {
 
 /// Whether a character belongs to addresses (RFC 6531), in scripts with spaces between words: Latin,
 /// Greek, Cyrillic, Armenian, Hebrew and Arabic. In other scripts, a sentence continues after `.jp`.
-fn is_letter_or_digit(char: char) -> bool {
+pub(crate) fn is_letter_or_digit(char: char) -> bool {
     let is_mark = matches!(char, '\u{300}'..='\u{36f}');
     let is_script = matches!(char, '\u{c0}'..='\u{6ff}' | '\u{1e00}'..='\u{1fff}');
     char.is_ascii_alphanumeric() || is_script && (char.is_alphanumeric() || is_mark)

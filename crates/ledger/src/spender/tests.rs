@@ -357,6 +357,55 @@ fn new_generation_waits_for_complete_report() {
 }
 
 #[test]
+fn process_without_accounts_is_awaited_in_new_generation() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let before = fleet.gateway("a", 1, vec![]);
+    before.exchange(&mut fleet, &demands(2, 2));
+    let marks = before.write(&fleet, &Demands::new());
+    fleet.ledger.start_generation(0, fleet.wall()).unwrap();
+    let idle = fleet.gateway("a", 2, marks);
+    assert!(!idle.spender.is_awaited(), "the ledger does not know it");
+    idle.exchange(&mut fleet, &Demands::new());
+    assert!(idle.spender.is_awaited());
+    idle.exchange(&mut fleet, &Demands::new());
+    assert!(!idle.spender.is_awaited());
+    let other = fleet.gateway("b", 3, vec![]);
+    let refusal = |reply: &Reply| only(reply).grant.refusal;
+    for _ in 0..2 {
+        let reply = other.exchange(&mut fleet, &demands(1, 1));
+        assert_eq!(refusal(&reply), Some(Refusal::Recovering));
+    }
+    fleet.wait(60);
+    assert_eq!(refusal(&other.exchange(&mut fleet, &demands(1, 1))), None);
+}
+
+#[test]
+fn second_restore_of_backup_loses_no_grant() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let [a, b] = [fleet.gateway("a", 1, vec![]), fleet.gateway("b", 2, vec![])];
+    for gateway in [&a, &b] {
+        gateway.exchange(&mut fleet, &demands(1, 1));
+    }
+    let backup = fleet.ledger.clone();
+    let restore = |fleet: &mut Fleet| {
+        fleet.wait(1);
+        fleet.ledger = backup.clone();
+        // The operator knows no generation.
+        fleet.ledger.start_generation(0, fleet.wall()).unwrap();
+        fleet.wait(60);
+        for gateway in [&a, &b, &a, &b] {
+            gateway.exchange(fleet, &Demands::new());
+        }
+    };
+    restore(&mut fleet);
+    assert_eq!(only(&a.exchange(&mut fleet, &demands(8, 8))).grant.granted, units(8));
+    restore(&mut fleet);
+    let reply = b.exchange(&mut fleet, &demands(8, 8));
+    assert_eq!(only(&reply).budget.exposed, units(9), "the other gateway has claimed its grant");
+    assert_eq!(only(&reply).grant.granted, units(1));
+}
+
+#[test]
 fn ledger_of_older_generation_catches_up() {
     let mut fleet = Fleet::new(10, WindowRule::Total);
     let restored = fleet.ledger.clone();

@@ -3,23 +3,25 @@
 //! address.
 //!
 //! Whole events wait, as the agent sent them. The texts of one artifact are inspected as one text. An
-//! event is sent when further text cannot change the findings in its texts, or when further text is late
-//! and no incomplete value is at the end.
+//! event is sent when further text cannot change the findings in its texts. After a time, it is also sent
+//! if its texts have no incomplete value.
 
 use std::{
     collections::VecDeque,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     mem,
     ops::Range,
+    time::Duration,
 };
 
 use a2a::{TaskState, hidden::Hidden, model::Event};
 use gateway_protocol::content;
 use gateway_upstream::AgentEvent;
-use inspection::{MAX_OPEN_BYTES, settled_bytes};
+use inspection::{MAX_OPEN_BYTES, TextEnd, settled_bytes};
 use serde_json::Value;
+use tokio::time::Instant;
 
-use crate::inspection::{CheckedText, Inspected, Inspection, OpenText, TextEnd};
+use crate::inspection::{CheckedText, Inspected, Inspection, OpenText};
 
 /// The end of a sent text that can have the beginning of an address, in bytes.
 const ADDRESS_BYTES: usize = 256;
@@ -31,6 +33,11 @@ const JOINED_BYTES: usize = 64;
 /// Maximum memory of the events of a stream that wait, in bytes, except for the first one of the newest
 /// artifact. With more, those of the oldest artifacts are sent.
 const WAITING_BYTES: usize = 2 << 20;
+/// The time after which a text that waits is sent, except for the word that is being written. Without
+/// further text in this time, only an incomplete value waits.
+const TEXT_WAIT: Duration = Duration::from_secs(2);
+/// The time without further text after which only an incomplete private key waits.
+const VALUE_WAIT: Duration = Duration::from_secs(30);
 /// Maximum artifacts of a stream whose texts are kept.
 const MAX_ARTIFACTS: usize = 64;
 const PARTS: &str = "/artifactUpdate/artifact/parts";
@@ -46,7 +53,7 @@ pub(super) struct Tail {
 #[derive(Debug)]
 pub(super) enum StreamInput {
     Event(AgentEvent),
-    /// The next event is late.
+    /// A text waits too long: the time of [`Tail::late_at`].
     Timeout,
     End,
 }
@@ -66,7 +73,7 @@ pub(super) struct Released {
 }
 
 /// Adjacent texts of one artifact.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct TextRun {
     /// The hash of the artifact's id, which can be long. A collision only inspects more text.
     artifact: u64,
@@ -78,6 +85,10 @@ struct TextRun {
     /// The next inspection waits until the text has this length. The inspections of a long text then
     /// need linear time.
     next_check: usize,
+    /// The time of the last text, later by the pauses since.
+    continued_at: Instant,
+    /// When the events wait too long.
+    late_at: Option<Instant>,
 }
 
 /// An event without the texts that are checked here.
@@ -102,38 +113,64 @@ impl Tail {
         self.runs.iter().map(|run| run.text.len()).sum()
     }
 
-    /// Whether an event waits.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.runs.iter().any(|run| !run.waiting.is_empty())
+    /// When a text waits too long. `None`: no text waits for a time.
+    pub(super) fn late_at(&self) -> Option<Instant> {
+        self.runs.iter().filter_map(|run| run.late_at).min()
     }
 
-    /// Adds an input. Returns the events to send.
-    pub(super) fn add(&mut self, input: StreamInput, checks: TextChecks<'_>) -> Released {
+    /// Excludes a pause of the agent from the time without text.
+    pub(super) fn pause(&mut self, time: Duration) {
+        for run in &mut self.runs {
+            run.continued_at += time;
+        }
+    }
+
+    /// Adds an input at a time. Returns the events to send.
+    pub(super) fn add(
+        &mut self,
+        input: StreamInput,
+        now: Instant,
+        checks: TextChecks<'_>,
+    ) -> Released {
         let mut released = Released::default();
         match input {
-            StreamInput::Event(event) => self.add_event(event, checks, &mut released),
-            StreamInput::Timeout => self.release_all(TextEnd::Late, checks, &mut released),
-            StreamInput::End => self.release_all(TextEnd::Final, checks, &mut released),
+            StreamInput::Event(event) => self.add_event(event, now, checks, &mut released),
+            StreamInput::Timeout => self.release_late(now, checks, &mut released),
+            StreamInput::End => self.release_all(checks, &mut released),
         }
         released
     }
 
-    fn add_event(&mut self, event: AgentEvent, checks: TextChecks<'_>, released: &mut Released) {
+    fn add_event(
+        &mut self,
+        event: AgentEvent,
+        now: Instant,
+        checks: TextChecks<'_>,
+        released: &mut Released,
+    ) {
         if event.event.get("artifactUpdate").is_some_and(Value::is_object) {
-            self.add_artifact(event, checks, released);
+            self.add_artifact(event, now, checks, released);
             return;
         }
         if !overtakes(&event.event) {
-            self.release_all(TextEnd::Final, checks, released);
-            self.remember_task(&event.event, checks);
+            self.release_all(checks, released);
+            self.remember_task(&event.event, now, checks);
             self.forget_oldest(checks, released);
         }
         released.events.push(WaitingEvent::new(event));
     }
 
-    fn add_artifact(&mut self, event: AgentEvent, checks: TextChecks<'_>, released: &mut Released) {
+    fn add_artifact(
+        &mut self,
+        event: AgentEvent,
+        now: Instant,
+        checks: TextChecks<'_>,
+        released: &mut Released,
+    ) {
         let update = &event.event["artifactUpdate"];
-        let appends = update.get("append") == Some(&Value::Bool(true));
+        // Clients can read other values as true. A wrong guess only inspects more text.
+        let appends =
+            !matches!(update.get("append"), None | Some(Value::Null | Value::Bool(false)));
         let is_last = update.get("lastChunk") == Some(&Value::Bool(true));
         let artifact = hash_of(&update["artifact"]);
         let parts = update["artifact"]["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -142,17 +179,17 @@ impl Tail {
         let begin = parts.iter().rposition(ends_text).map_or(0, |last_end| last_end + 1);
         let known = self.runs.iter().position(|run| run.artifact == artifact);
         let known = known.map(|known| self.runs.remove(known));
-        let mut run = known.unwrap_or_else(|| TextRun::of(artifact));
+        let mut run = known.unwrap_or_else(|| TextRun::of(artifact, now));
         let mut event = WaitingEvent::new(event);
         if !appends || first_end.is_some() {
             // The event ends the known text, and its last parts begin another one.
-            run.push(event, 0..first_end.filter(|_| appends).unwrap_or_default());
+            run.push(event, 0..first_end.filter(|_| appends).unwrap_or_default(), now);
             let mut ended = run.release(TextEnd::Final, checks, &mut released.found);
             let Some(last) = ended.pop() else { return };
             released.events.extend(ended);
-            (event, run) = (last, TextRun::of(artifact));
+            (event, run) = (last, TextRun::of(artifact, now));
         }
-        run.push(event, begin..count);
+        run.push(event, begin..count, now);
         run.join_last();
         let end = if is_last { TextEnd::Final } else { TextEnd::Open };
         released.events.extend(run.release(end, checks, &mut released.found));
@@ -177,9 +214,19 @@ impl Tail {
         }
     }
 
-    fn release_all(&mut self, end: TextEnd, checks: TextChecks<'_>, released: &mut Released) {
+    fn release_all(&mut self, checks: TextChecks<'_>, released: &mut Released) {
         for run in &mut self.runs {
-            released.events.extend(run.release(end, checks, &mut released.found));
+            released.events.extend(run.release(TextEnd::Final, checks, &mut released.found));
+        }
+    }
+
+    /// Releases the texts that wait too long.
+    fn release_late(&mut self, now: Instant, checks: TextChecks<'_>, released: &mut Released) {
+        for run in &mut self.runs {
+            if run.late_at.is_some_and(|late_at| late_at <= now) {
+                let end = run.wait_longer(now);
+                released.events.extend(run.release(end, checks, &mut released.found));
+            }
         }
     }
 
@@ -193,14 +240,14 @@ impl Tail {
     }
 
     /// Keeps the ends of the texts in a task. Nothing waits.
-    fn remember_task(&mut self, event: &Value, checks: TextChecks<'_>) {
+    fn remember_task(&mut self, event: &Value, now: Instant, checks: TextChecks<'_>) {
         let artifacts = event.pointer("/task/artifacts").and_then(Value::as_array);
         let artifacts = artifacts.map(Vec::as_slice).unwrap_or_default();
         for artifact in &artifacts[artifacts.len().saturating_sub(MAX_ARTIFACTS)..] {
             let text = end_of_text(artifact);
             let (artifact, sent) = (hash_of(artifact), text.len());
             self.runs.retain(|run| run.artifact != artifact);
-            let mut run = TextRun { text, ..TextRun::of(artifact) };
+            let mut run = TextRun { text, ..TextRun::of(artifact, now) };
             run.keep_context(sent, checks);
             self.runs.push(run);
         }
@@ -208,12 +255,20 @@ impl Tail {
 }
 
 impl TextRun {
-    fn of(artifact: u64) -> Self {
-        Self { artifact, ..Self::default() }
+    fn of(artifact: u64, now: Instant) -> Self {
+        Self {
+            artifact,
+            text: String::new(),
+            sent: 0,
+            waiting: VecDeque::new(),
+            next_check: 0,
+            continued_at: now,
+            late_at: None,
+        }
     }
 
     /// Adds an event with the texts of adjacent parts.
-    fn push(&mut self, mut event: WaitingEvent, parts: Range<usize>) {
+    fn push(&mut self, mut event: WaitingEvent, parts: Range<usize>, now: Instant) {
         let start = self.text.len();
         for part in parts {
             // The part has no text until `put_texts`.
@@ -224,7 +279,22 @@ impl TextRun {
         }
         event.end = self.text.len();
         event.length = event.end - start;
+        if event.length > 0 {
+            self.continued_at = now;
+        }
+        let late_at = now + TEXT_WAIT;
+        self.late_at = Some(self.late_at.map_or(late_at, |earlier| earlier.min(late_at)));
         self.waiting.push_back(event);
+    }
+
+    /// Schedules the next check of the events that wait. Returns the present end of the text.
+    fn wait_longer(&mut self, now: Instant) -> TextEnd {
+        let times = [(TEXT_WAIT, TextEnd::Growing), (VALUE_WAIT, TextEnd::Late)];
+        let mut times = times.into_iter().map(|(wait, end)| (self.continued_at + wait, end));
+        let next = times.find(|(late_at, _)| now < *late_at);
+        // An incomplete private key waits for the next event.
+        self.late_at = next.map(|(late_at, _)| late_at);
+        next.map_or(TextEnd::Stalled, |(_, end)| end)
     }
 
     /// Joins the last two events if they are short and the last one adds only a text.
@@ -254,7 +324,7 @@ impl TextRun {
         }
         let events = self.take(checked, checks);
         if self.waiting.is_empty() {
-            self.next_check = 0;
+            (self.next_check, self.late_at) = (0, None);
         } else if is_checked {
             self.next_check = self.text.len() + self.text.len() / 16;
         }
@@ -333,8 +403,8 @@ impl TextRun {
     /// make an address.
     fn hide(&mut self, end: TextEnd, hidden: &Hidden) -> usize {
         let open = |text: &str| match end {
-            TextEnd::Open | TextEnd::Late => hidden.open_start(text),
-            TextEnd::Final => text.len(),
+            TextEnd::Open | TextEnd::Growing | TextEnd::Late => hidden.open_start(text),
+            TextEnd::Stalled | TextEnd::Final => text.len(),
         };
         let most = open(&self.text);
         let with = hidden.replacement();
@@ -467,7 +537,11 @@ fn end_of_text(artifact: &Value) -> String {
 
 fn hash_of(artifact: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
-    artifact.get("artifactId").map(Value::to_string).hash(&mut hasher);
+    match artifact.get("artifactId") {
+        Some(Value::String(id)) => id.hash(&mut hasher),
+        // Clients can use the text of another value as the id.
+        id => id.map(Value::to_string).unwrap_or_default().hash(&mut hasher),
+    }
     hasher.finish()
 }
 

@@ -1,7 +1,7 @@
 //! The tasks of operators: list and show budgets, change limits, and reclaim the rights of lost gateways.
 
 use ledger::{
-    BudgetKey, Epoch, UNREACHABLE_AFTER, Window, WindowId,
+    BudgetKey, Epoch, Generation, UNREACHABLE_AFTER, Window, WindowId,
     budget::{OfflineLimits, ReclaimError},
 };
 use registry_core::{Amount, Selector, Timestamp};
@@ -15,8 +15,8 @@ use crate::{
     app::page::{InvalidPage, Page, PageRequest},
     metrics,
     store::{
-        self, BookKey, BudgetPage, GenerationState, LedgerFailure, ListedAccount, ListedAlert,
-        ListedBudget, ListedChange, NewLedgerChange, Reclaim, ReclaimFailure, Reclaimed,
+        self, BookKey, BudgetPage, LedgerFailure, ListedAccount, ListedAlert, ListedBudget,
+        ListedChange, NewLedgerChange, Reclaim, ReclaimFailure, Reclaimed,
     },
 };
 
@@ -26,6 +26,8 @@ pub const MAX_ACCOUNTS: usize = 1_000;
 const MAX_CHANGES: usize = 100;
 /// Maximum number of alerts of a shown budget.
 const MAX_ALERTS: usize = 100;
+/// Maximum number of awaited gateways of a shown budget.
+const MAX_AWAITED: usize = 100;
 
 /// A failed task of an operator.
 #[derive(Debug, thiserror::Error)]
@@ -181,7 +183,9 @@ pub struct BudgetDetail {
     /// The newest changes by operators.
     pub changes: Vec<ListedChange>,
     /// The generation of the ledger.
-    pub generation: GenerationState,
+    pub generation: Generation,
+    /// The first gateways that must report before the recovery ends.
+    pub awaited_gateways: Vec<String>,
 }
 
 /// An account of a budget.
@@ -232,6 +236,8 @@ impl Ledger {
         let budget = self.find(&book, now).await?;
         let listed = self.store.list_accounts(&book, MAX_ACCOUNTS).await?;
         let count = self.store.count_accounts(&book).await?;
+        let generation = self.store.ledger_generation().await?;
+        let awaited = self.store.awaited_gateways(&generation, self.offline_for(), now).await?;
         let since = earlier(now, UNREACHABLE_AFTER);
         let shown = u64::try_from(listed.len()).unwrap_or(u64::MAX);
         let account = |listed: ListedAccount| BudgetAccount {
@@ -244,7 +250,8 @@ impl Ledger {
             more_accounts: count.saturating_sub(shown),
             alerts: self.store.list_alerts(&book, MAX_ALERTS).await?,
             changes: self.store.list_ledger_changes(&book, MAX_CHANGES).await?,
-            generation: self.store.ledger_generation().await?,
+            generation,
+            awaited_gateways: awaited.into_iter().take(MAX_AWAITED).collect(),
         })
     }
 
@@ -312,7 +319,7 @@ impl Ledger {
     }
 }
 
-fn with_limit(rules: &Rules, generation: GenerationState, listed: ListedBudget) -> Budget {
+fn with_limit(rules: &Rules, generation: Generation, listed: ListedBudget) -> Budget {
     let rule = rules.find(&listed.book.budget);
     let limit = rule.map(|rule| listed.row.effective_limit(rule.limit));
     // Rates do not wait for a recovery.

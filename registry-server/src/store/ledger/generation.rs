@@ -1,26 +1,31 @@
 //! Generations of the ledger, and the retention of its rows.
 
-use ledger::ProcessRow;
+use std::{collections::BTreeSet, time::Duration};
+
+use ledger::{Generation, ProcessRow};
 use registry_core::{Secret, Timestamp};
+use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{
     LedgerFailure, SeenState, sql,
-    transaction::{Failed, LedgerTransaction, signed, unsigned},
+    transaction::{Failed, LedgerTransaction, ProcessRecord, process, signed, unsigned},
 };
 use crate::store::{
     Error, OPERATION_TIMEOUT, Store,
     backend::{Backend, execute, run},
+    row::row,
     sql_timestamp::SqlTimestamp,
 };
 
-/// The generation for operators.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GenerationState {
-    /// The number.
-    pub number: u64,
-    /// Whether the ledger grants.
-    pub is_recovered: bool,
-}
+row!(
+    /// The generation.
+    GenerationRecord {
+        generation: i64,
+        since: SqlTimestamp,
+        known_until: SqlTimestamp,
+        is_recovered: bool,
+    }
+);
 
 /// The limits of the age of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,12 +77,37 @@ impl Store {
     }
 
     /// The current generation.
-    pub async fn ledger_generation(&self) -> Result<GenerationState, Error> {
+    pub async fn ledger_generation(&self) -> Result<Generation, Error> {
         let backend = &self.backend;
-        let row: Result<(i64, bool), _> =
-            run!(Backend(backend), (i64, bool), sql::READ_GENERATION, [], fetch_one);
-        let (number, is_recovered) = row.map_err(|e| backend.explain(&e))?;
-        Ok(GenerationState { number: unsigned(number), is_recovered })
+        let row: Result<GenerationRecord, _> =
+            run!(Backend(backend), GenerationRecord, sql::READ_GENERATION, [], fetch_one);
+        let row = row.map_err(|e| backend.explain(&e))?;
+        Ok(Generation {
+            number: unsigned(row.generation),
+            since: row.since.0,
+            known_until: row.known_until.0,
+            is_recovered: row.is_recovered,
+        })
+    }
+
+    /// The gateways that must report before the recovery of a generation ends.
+    pub async fn awaited_gateways(
+        &self,
+        generation: &Generation,
+        offline_for: Duration,
+        now: Timestamp,
+    ) -> Result<BTreeSet<String>, Error> {
+        let backend = &self.backend;
+        let rows: Result<Vec<ProcessRecord>, _> =
+            run!(Backend(backend), ProcessRecord, sql::RUNNING_PROCESSES, [], fetch_all);
+        let mut gateways = BTreeSet::new();
+        for record in rows.map_err(|e| backend.explain(&e))? {
+            let (key, row) = process(record)?;
+            if generation.awaits(&row, offline_for, now) {
+                gateways.insert(key.gateway);
+            }
+        }
+        Ok(gateways)
     }
 
     /// The key of the proofs of generations. A backup has the same one.
@@ -101,13 +131,13 @@ impl Store {
     }
 
     /// Ends the recovery of the current generation.
-    pub async fn end_recovery(&self) -> Result<GenerationState, Error> {
+    pub async fn end_recovery(&self) -> Result<Generation, Error> {
         let backend = &self.backend;
-        let GenerationState { number, .. } = self.ledger_generation().await?;
-        let generation = signed(number);
-        let ending = async { execute!(backend, sql::SET_RECOVERED, [generation, true]) };
+        let generation = self.ledger_generation().await?;
+        let number = signed(generation.number);
+        let ending = async { execute!(backend, sql::SET_RECOVERED, [number, true]) };
         self.within(OPERATION_TIMEOUT, ending).await?;
-        Ok(GenerationState { number, is_recovered: true })
+        Ok(Generation { is_recovered: true, ..generation })
     }
 
     /// Deletes old windows, closed accounts, and silent processes.

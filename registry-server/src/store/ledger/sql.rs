@@ -205,8 +205,9 @@ pub(super) const LIST_CHANGES: &str = "
     WHERE policy = $1 AND budget = $2 AND subject = $3 AND window_id = $4
     ORDER BY number DESC LIMIT $5";
 
-/// The number and the recovery of the generation, without a change of the counter.
-pub(super) const READ_GENERATION: &str = "SELECT generation, is_recovered FROM ledger";
+/// The generation, without a change of the counter.
+pub(super) const READ_GENERATION: &str =
+    "SELECT generation, since, known_until, is_recovered FROM ledger";
 
 /// The key of the proofs of generations.
 pub(super) const READ_SECRET: &str = "SELECT secret FROM ledger";

@@ -469,7 +469,7 @@ fn account(record: AccountRecord) -> Result<(ProcessKey, StoredAccount), Error> 
     Ok((key, StoredAccount { row, process, closed_at }))
 }
 
-fn process(record: ProcessRecord) -> Result<(ProcessKey, ProcessRow), Error> {
+pub(super) fn process(record: ProcessRecord) -> Result<(ProcessKey, ProcessRow), Error> {
     let row = ProcessRow {
         last_contact: record.last_contact.0,
         generation: unsigned(record.generation),

@@ -15,6 +15,13 @@ use crate::{
 const CORPUS: &str = include_str!("../../../../../crates/inspection/tests/corpus.txt");
 const CARD: &str = "card 4539 5787 6362 1486 end";
 const REDACTED: &str = "card [redacted:financial] end";
+/// Values without spaces, in two parts that are no values.
+const SPLIT_VALUES: [[&str; 2]; 4] = [
+    ["jane.doe", "@firma.de"],
+    ["иван.василье", "в@почта.рф"],
+    ["postgres://admin:sEcretPassWord", "Xx@db.acme.de/x"],
+    ["AKIAQYLPMNHF", "IZJ3WXAB"],
+];
 
 /// An inspection that redacts values of all classes.
 fn redacting() -> Inspection {
@@ -74,15 +81,17 @@ fn task(artifacts: Value) -> Value {
     json!({ "task": task })
 }
 
-/// Sends events; null is a timeout. Returns those that clients receive after each, and at the end.
+/// Sends events; a number is a time without events, in milliseconds. Returns those that clients receive
+/// after each, and at the end.
 fn received(events: Vec<Value>, checks: TextChecks<'_>) -> Vec<Vec<Value>> {
-    let mut tail = Tail::default();
-    let inputs = events.into_iter().map(|event| match event {
-        Value::Null => StreamInput::Timeout,
-        event => StreamInput::Event(AgentEvent { event, buffered: None }),
+    let (mut tail, mut now) = (Tail::default(), Instant::now());
+    let inputs = events.into_iter().map(|event| match event.as_u64() {
+        Some(time) => (time, StreamInput::Timeout),
+        None => (0, StreamInput::Event(AgentEvent { event, buffered: None })),
     });
-    let sent = inputs.chain([StreamInput::End]).map(|input| {
-        let released = tail.add(input, checks).events.into_iter().map(|waiting| {
+    let sent = inputs.chain([(0, StreamInput::End)]).map(|(time, input)| {
+        now += Duration::from_millis(time);
+        let released = tail.add(input, now, checks).events.into_iter().map(|waiting| {
             let (AgentEvent { mut event, .. }, texts) = waiting.into_parts();
             put_texts(texts, &mut event);
             event
@@ -315,12 +324,32 @@ fn last_chunk_is_sent_at_once() {
 }
 
 #[test]
+fn invalid_update_continues_a_text() {
+    let (start, end) = CARD.split_at(12);
+    let with_id = |text: &str, id: Value| {
+        let mut update = chunk(text, append());
+        update["artifactUpdate"]["artifact"]["artifactId"] = id;
+        update
+    };
+    for appends in [json!(1), json!("true"), json!({})] {
+        let got = sent(vec![chunk(start, json!({})), chunk(end, json!({ "append": appends }))]);
+        assert_eq!(text(&got), REDACTED, "{appends}");
+    }
+    let events = vec![with_id(start, json!("7")), with_id(end, json!(7))];
+    assert_eq!(text(&sent(events)), REDACTED);
+    for replaces in [json!(null), json!(false)] {
+        let events = vec![chunk(start, json!({})), chunk(end, json!({ "append": replaces }))];
+        assert_eq!(sent(events.clone()), events, "{replaces}");
+    }
+}
+
+#[test]
 fn late_text_waits_only_for_an_incomplete_value() {
     let inspection = redacting();
     let hidden = Hidden::new(&["http://agent.example".to_owned()], "agent.invalid");
     let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
     let done = || chunk("step is done.", json!({}));
-    let late = Value::Null;
+    let late = json!(2_000);
     let got = received(vec![done(), late.clone()], checks);
     assert_eq!(got, [vec![], vec![done()], vec![]]);
     let key = format!("-----BEGIN {} KEY-----\n", "PRIVATE");
@@ -335,6 +364,98 @@ fn late_text_waits_only_for_an_incomplete_value() {
     let got = received(events, checks);
     assert!(got[..3].concat().is_empty());
     assert_eq!(text(&got[3]), REDACTED, "the text after a timeout is late, too");
+}
+
+#[test]
+fn complete_result_is_sent_when_late() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    for result in ["The total is 42", r#"{"mail": "bob.split@firma.de", "ok": true}"#] {
+        let expected = chunk(&whole(result, &inspection), json!({}));
+        let working = status("TASK_STATE_WORKING");
+        let events = vec![
+            chunk(result, json!({})),
+            json!(1_000),
+            working.clone(),
+            json!(1_000),
+            working.clone(),
+        ];
+        let got = received(events, checks);
+        assert_eq!(
+            got[1..],
+            [vec![], vec![working.clone()], vec![expected], vec![working], vec![]]
+        );
+    }
+}
+
+#[test]
+fn stalled_text_waits_only_for_a_private_key() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&["http://agent.example".to_owned()], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let link = "see https://example.com/reports/annual-overview";
+    for open in ["card 4539 5787", "mail jane.doe@ac", "see agent.ex", link] {
+        let events = vec![chunk(open, json!({})), json!(2_000), json!(28_000)];
+        let got = received(events, checks);
+        assert_eq!(got, [vec![], vec![], vec![chunk(open, json!({}))], vec![]], "{open}");
+    }
+    let key = chunk(&format!("-----BEGIN {} KEY-----\n", "PRIVATE"), json!({}));
+    let got = received(vec![key.clone(), json!(2_000), json!(28_000)], checks);
+    assert_eq!(got, [vec![], vec![], vec![], vec![key]]);
+}
+
+#[test]
+fn written_word_waits_for_late_text() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let first = "This text has more than sixty-four bytes, so that it is not joined. ";
+    for [start, end] in SPLIT_VALUES {
+        let (start, end) = (format!("see {start}"), format!("{end} and more."));
+        let expected = whole(&format!("{first}{start}{end}"), &inspection);
+        assert!(expected.contains("[redacted:"), "{expected}");
+        let first = || chunk(first, json!({}));
+        let (start, end) = (chunk(&start, append()), chunk(&end, append()));
+        let got = received(vec![first(), json!(1_800), start, json!(200), end], checks);
+        assert_eq!(got[..4], [vec![], vec![], vec![], vec![first()]]);
+        assert_eq!(text(&got.concat()), expected);
+    }
+}
+
+#[test]
+fn pause_does_not_make_text_late() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let (mut tail, start) = (Tail::default(), Instant::now());
+    let event = AgentEvent { event: chunk("mail jane.doe", json!({})), buffered: None };
+    tail.add(StreamInput::Event(event), start, checks);
+    let pause = Duration::from_secs(60);
+    tail.pause(pause);
+    assert!(tail.add(StreamInput::Timeout, start + pause, checks).events.is_empty());
+    let late_at = start + pause + TEXT_WAIT;
+    assert_eq!(tail.late_at(), Some(late_at));
+    assert_eq!(tail.add(StreamInput::Timeout, late_at, checks).events.len(), 1);
+}
+
+#[test]
+fn live_text_equals_the_redaction_of_the_whole() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    let sentences =
+        SPLIT_VALUES.map(|value| format!("Words before {} and after. ", value.concat()));
+    // Another word is being written when the text has waited for two seconds.
+    for before in 0..40 {
+        let value = format!("{} {}", "x".repeat(before), sentences.concat().repeat(3));
+        let characters: Vec<_> = characters(&value).collect();
+        let chunks: Vec<_> = characters.chunks(4).map(<[_]>::concat).collect();
+        let events = stream(chunks.iter().map(String::as_str));
+        let events = events.into_iter().flat_map(|event| [event, json!(50)]).collect();
+        let got = text(&received(events, checks).concat());
+        assert_eq!(got, whole(&value, &inspection), "{before} characters before");
+    }
 }
 
 #[test]
@@ -388,7 +509,7 @@ fn contexts_have_limited_memory() {
     let artifacts: Vec<_> = (0..MAX_ARTIFACTS).map(artifact).collect();
     let mut tail = Tail::default();
     let event = task(artifacts.into());
-    tail.add(StreamInput::Event(AgentEvent { event, buffered: None }), checks);
+    tail.add(StreamInput::Event(AgentEvent { event, buffered: None }), Instant::now(), checks);
     assert!((CONTEXTS_BYTES / 2..=CONTEXTS_BYTES).contains(&tail.bytes()), "{}", tail.bytes());
 }
 
