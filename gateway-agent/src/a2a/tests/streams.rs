@@ -99,7 +99,7 @@ fn inspects() -> Registered {
 async fn broken_stream_drops_text_that_waits() {
     let got = async |bench: A2aBench| {
         let mut long = message("go");
-        long["message"]["parts"][1]["data"]["topic"] = json!("long");
+        long["message"]["parts"] = json!([{ "data": { "topic": "long" } }]);
         let got = bench.rpc("a", "SendStreamingMessage", long).await;
         events(&got).into_iter().map(|event| event["result"].clone()).collect::<Vec<_>>()
     };

@@ -65,7 +65,7 @@ async fn denied_entries_are_not_listed() {
 async fn arguments_and_messages_are_inspected() {
     let inspection = json!({ "arguments": { "contact": "block" } });
     let bench = AioBench::start([policy("inspected", json!({ "inspection": inspection }))]).await;
-    let secret = "jane.roe@example.com";
+    let secret = "jane.roe@firma.de";
     let text = json!({ "type": "text", "value": secret });
     for (method, params) in [
         ("agent::tools.call", json!({ "tool": "ping", "args": { "text": secret } })),

@@ -1,7 +1,10 @@
 //! A gateway with the server `agent`, tools of `math_agent` and `llm_agent`, and the agent of A2A
 //! `writer`; and requests to it.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use axum::{
     Router,
@@ -30,6 +33,8 @@ pub(super) struct AioBench {
     pub(super) mcp: Server,
     /// The agent of A2A.
     pub(super) writer: Server,
+    /// Whether the tasks of the agent have ended.
+    pub(super) has_ended: Arc<AtomicBool>,
 }
 
 impl AioBench {
@@ -41,7 +46,10 @@ impl AioBench {
         setup: Setup,
         policies: impl IntoIterator<Item = Registered>,
     ) -> Self {
-        let (mcp, writer) = (mcp_server().await, Server::serve(write).await);
+        let has_ended = Arc::<AtomicBool>::default();
+        let ended = Arc::clone(&has_ended);
+        let writer = Server::serve(move |received| write(received, Arc::clone(&ended))).await;
+        let mcp = mcp_server().await;
         let own: Key = "server/agent@1.0.0".parse().unwrap();
         let agents =
             vec![(own.clone(), http(&mcp)), ("agent/writer@1.0.0".parse().unwrap(), http(&writer))];
@@ -58,7 +66,7 @@ impl AioBench {
         };
         definitions.wait_for(has_features).await.unwrap();
         let router = AgentRpc::new(bench.handle.clone()).router();
-        Self { bench, router, mcp, writer }
+        Self { bench, router, mcp, writer, has_ended }
     }
 
     pub(super) fn publish(&self, policies: impl IntoIterator<Item = Registered>) {
@@ -258,7 +266,7 @@ fn called(received: &Received) -> Reply {
 }
 
 /// The agent: it asks for more after `ask`, works after `long`, and fails after `fail`.
-async fn write(received: Arc<Received>) -> Reply {
+async fn write(received: Arc<Received>, has_ended: Arc<AtomicBool>) -> Reply {
     let message = &received.body["params"]["message"];
     let part = &message["parts"][0];
     let state = match part["text"].as_str() {
@@ -274,7 +282,10 @@ async fn write(received: Arc<Received>) -> Reply {
     };
     match received.rpc_method() {
         "SendMessage" => received.result(&json!({ "task": task(state) })),
-        "GetTask" => received.result(&task("TASK_STATE_COMPLETED")),
+        "GetTask" if has_ended.load(Ordering::Relaxed) => {
+            received.result(&task("TASK_STATE_COMPLETED"))
+        }
+        "GetTask" => received.result(&task("TASK_STATE_WORKING")),
         _ => json_reply(404, &json!({})),
     }
 }
