@@ -10,7 +10,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use acceptance::{Gateway, GatewayOptions, ModernClient, Process, WebSocket, eventually, root};
+use acceptance::{
+    Gateway, GatewayOptions, ModernClient, Process, WebSocket, binary, eventually, root,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -25,7 +27,8 @@ struct Agents {
 impl Agents {
     /// Starts a gateway without a registry that accepts registrations.
     fn start() -> Self {
-        Self::start_with("identity: { trustHeaders: true }\n", &json!({}))
+        let time = json!({ "command": binary("demo-backend"), "args": ["--stdio", "time-server"] });
+        Self::start_with("identity: { trustHeaders: true }\n", &json!({ "time": time }))
     }
 
     /// Starts one with this configuration and these MCP servers.

@@ -81,7 +81,9 @@ pub(crate) async fn trace_calls_are_filtered_and_paged(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut calls: Vec<_> = (1..=5).map(|number| call("x", number)).collect();
     // Equal starts.
-    calls.iter_mut().for_each(|call| call.started = now());
+    for call in &mut calls {
+        call.started = now();
+    }
     calls.push(call("y", 6));
     calls.push(ReportedCall { trace_id: "u".to_owned(), ..call("x", 7) });
     add(&store, "g", &report('a', calls)).await;

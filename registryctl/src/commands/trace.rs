@@ -65,12 +65,11 @@ fn graphs(trace_id: &str, calls: Vec<v1::TraceCall>) -> Vec<Graph> {
         let v1::TraceCall { gateway, issuer, subject, .. } = call;
         let call = Call { gateway, members };
         let is_of = |graph: &&mut Graph| graph.issuer == issuer && graph.subject == subject;
-        match graphs.iter_mut().find(is_of) {
-            Some(graph) => graph.calls.push(call),
-            None => {
-                let trace_id = trace_id.to_owned();
-                graphs.push(Graph { trace_id, issuer, subject, calls: vec![call] });
-            }
+        if let Some(graph) = graphs.iter_mut().find(is_of) {
+            graph.calls.push(call);
+        } else {
+            let trace_id = trace_id.to_owned();
+            graphs.push(Graph { trace_id, issuer, subject, calls: vec![call] });
         }
     }
     graphs

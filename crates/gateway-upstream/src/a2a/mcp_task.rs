@@ -102,7 +102,7 @@ impl AgentLink {
             return acknowledged();
         };
         let hops = request.context.hops;
-        let mut message = next_message(asked, &part(answer, skill), (skill.name, hops));
+        let mut message = next_message(asked, &part(&answer, skill), (skill.name, hops));
         let at_once = json!({ "returnImmediately": true });
         message.params.insert("configuration".to_owned(), at_once);
         let outbound = Outbound { request: &message, meta, send_state, sink: None };

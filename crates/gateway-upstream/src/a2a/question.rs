@@ -59,7 +59,7 @@ impl SkillCall<'_> {
         }
         let params = RawValue::from_string(elicitation(task)).ok()?;
         let answer = channel.ask(ELICIT, Some(&*params)).await?.ok()?;
-        Some(part(accepted(&answer)?, self.skill))
+        Some(part(&accepted(&answer)?, self.skill))
     }
 }
 
@@ -123,8 +123,8 @@ pub(super) fn accepted(answer: &RawValue) -> Option<String> {
 }
 
 /// The part with an answer: an object is data, unless the skill takes only text.
-pub(super) fn part(answer: String, skill: CalledSkill<'_>) -> Value {
-    match serde_json::from_str(&answer) {
+pub(super) fn part(answer: &str, skill: CalledSkill<'_>) -> Value {
+    match serde_json::from_str(answer) {
         Ok(data @ Value::Object(_)) if !skill.takes_text => json!({ "data": data }),
         _ => json!({ "text": answer }),
     }
@@ -192,9 +192,7 @@ mod tests {
 
     #[test]
     fn answer_is_data_only_for_skills_with_data() {
-        let part = |answer: &str, takes_text| {
-            part(answer.to_owned(), CalledSkill { name: "s", takes_text })
-        };
+        let part = |answer: &str, takes_text| part(answer, CalledSkill { name: "s", takes_text });
         assert_eq!(part("{\"n\":1}", false), json!({ "data": { "n": 1 } }));
         assert_eq!(part("{\"n\":1}", true), json!({ "text": "{\"n\":1}" }));
         assert_eq!(part("7", false), json!({ "text": "7" }));

@@ -427,7 +427,11 @@ async fn execution_is_governed() {
     let rules = json!({ "authorization": { "cedar": cedar } });
     let world = World::start_with(SelfRegistration::Accept, PATIENT, vec![rules]).await;
     let _agent = world.registered("owner").await;
-    assert_eq!(error(&world.called().await), (-32000, "AGENT_NOT_FOUND"), "hidden like an undeclared one");
+    assert_eq!(
+        error(&world.called().await),
+        (-32000, "AGENT_NOT_FOUND"),
+        "hidden like an undeclared one"
+    );
 }
 
 #[tokio::test]
