@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use acceptance::{CtlOutput, Database, Registry, postgres};
+use acceptance::{CtlOutput, Database, Registry, access::Guarded, postgres};
 use serde_json::{Value, json};
 
 const SOURCE: &str = "git.example/tools";
@@ -134,6 +134,23 @@ fn directory_is_source_of_truth_on_sqlite() {
 async fn directory_is_source_of_truth_on_postgres() {
     let database = postgres::database().await;
     a_directory_is_the_truth_for_what_it_manages(&Registry::start_on(database.url()));
+}
+
+#[test]
+fn prune_retires_entities_of_the_callers_team() {
+    let guarded = Guarded::start(&[]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let dir = dir.path().join("files");
+    let [first, second] = ["ann", "bob"].map(|name| guarded.token(name, "library", "publisher"));
+    let prune = |token: &str| {
+        let files = ["apply", "-f", dir.to_str().expect("UTF-8"), "--yes", "--token", token];
+        let flags = ["--prune", "--managed-by", SOURCE, "--output", "json"];
+        guarded.registry.ctl(&[files.as_slice(), &flags].concat())
+    };
+    write(&dir, &["a", "b"], SOURCE);
+    assert_eq!(planned(&prune(&first)), counts([("register", 4)]));
+    write(&dir, &["a"], SOURCE);
+    assert_eq!(planned(&prune(&second)), counts([("retire", 2), ("unchanged", 2)]));
 }
 
 /// Writes the schema in its current version.
