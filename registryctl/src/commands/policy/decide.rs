@@ -75,11 +75,11 @@ impl Decider {
     /// Reads the catalog of the arguments.
     pub(in crate::commands) async fn open(
         session: &Session,
-        CatalogArgs { files, as_of }: &CatalogArgs,
+        CatalogArgs { files, against, as_of }: &CatalogArgs,
     ) -> Result<Self, Failure> {
         Ok(Self::new(match files.as_slice() {
             [] => fetch(session, as_of).await?,
-            files => validate::catalog_of(session.screen, files)?,
+            files => validate::catalog_of(session.screen, files, against.as_deref())?,
         }))
     }
 
