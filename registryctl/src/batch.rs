@@ -1,6 +1,10 @@
 //! A batch of changes from input files, which maps findings back to locations in the files.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use mcp_registry::LocatedDocument;
 use registry_core::{
@@ -17,6 +21,7 @@ use crate::{
     input::{self, Part, Source, SyntaxError},
     progress::Progress,
     report::{Finding, Level, Location, Report},
+    style::printable,
     suggest,
 };
 
@@ -40,12 +45,23 @@ struct Origin {
 }
 
 impl Batch {
-    /// Reads files and directories. [`Batch::report`] returns the findings about their contents.
+    /// Reads files and directories, each file once. [`Batch::report`] returns the findings about their contents.
     pub(crate) fn read(names: &[PathBuf]) -> Result<Self, Failure> {
         let mut files = Vec::new();
         for name in names {
             files.extend(input::expand(name)?);
+            for directory in input::skipped(name) {
+                if !names.contains(&directory) {
+                    let shown = directory.display().to_string();
+                    let shown = printable(&shown);
+                    eprintln!(
+                        "warning: {shown} is a subdirectory and is not read; add `-f {shown}`"
+                    );
+                }
+            }
         }
+        let mut seen = BTreeSet::new();
+        files.retain(|file| seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone())));
         let progress = (files.len() > 1).then(|| Progress::bar("reading", files.len() as u64));
         let mut batch = Self::default();
         for file in files {

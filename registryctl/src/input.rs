@@ -183,6 +183,17 @@ pub(crate) fn expand(path: &Path) -> Result<Vec<PathBuf>, Unreadable> {
     Ok(files)
 }
 
+/// The subdirectories with files that [`expand`] does not read. Hidden ones, such as `.git`, do not count.
+pub(crate) fn skipped(path: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
+    let is_hidden = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with('.');
+    let visible = entries.flatten().filter(|entry| !is_hidden(entry)).map(|entry| entry.path());
+    let mut skipped: Vec<_> =
+        visible.filter(|path| path.is_dir() && expand(path).is_ok()).collect();
+    skipped.sort();
+    skipped
+}
+
 fn has_extension(path: &Path, wanted: &[&str]) -> bool {
     path.extension().is_some_and(|have| wanted.iter().any(|want| have.eq_ignore_ascii_case(want)))
 }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use acceptance::{CtlOutput, Database, Registry, postgres};
+use acceptance::{CtlOutput, Database, Registry, access::Guarded, postgres};
 use serde_json::{Value, json};
 
 const SOURCE: &str = "git.example/tools";
@@ -134,6 +134,54 @@ fn directory_is_source_of_truth_on_sqlite() {
 async fn directory_is_source_of_truth_on_postgres() {
     let database = postgres::database().await;
     a_directory_is_the_truth_for_what_it_manages(&Registry::start_on(database.url()));
+}
+
+#[test]
+fn prune_retires_entities_of_the_callers_team() {
+    let guarded = Guarded::start(&[]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let dir = dir.path().join("files");
+    let [first, second] = ["ann", "bob"].map(|name| guarded.token(name, "library", "publisher"));
+    let prune = |token: &str| {
+        let files = ["apply", "-f", dir.to_str().expect("UTF-8"), "--yes", "--token", token];
+        let flags = ["--prune", "--managed-by", SOURCE, "--output", "json"];
+        guarded.registry.ctl(&[files.as_slice(), &flags].concat())
+    };
+    write(&dir, &["a", "b"], SOURCE);
+    assert_eq!(planned(&prune(&first)), counts([("register", 4)]));
+    write(&dir, &["a"], SOURCE);
+    assert_eq!(planned(&prune(&second)), counts([("retire", 2), ("unchanged", 2)]));
+}
+
+#[test]
+fn unread_subdirectories_are_named_in_warning() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    let (files, inner) = (dir.path().join("files"), dir.path().join("files/inner"));
+    write(&files, &["a"], SOURCE);
+    write(&inner, &["b"], SOURCE);
+    write(&dir.path().join("files/.hidden"), &["c"], SOURCE);
+    let alone = prune(&registry, &files, &[]);
+    assert_eq!(planned(&alone), counts([("register", 2)]));
+    insta::assert_snapshot!(
+        alone.stderr.replace(dir.path().to_str().expect("UTF-8"), ""),
+        @"warning: /files/inner is a subdirectory and is not read; add `-f /files/inner`"
+    );
+    let both = prune(&registry, &files, &["-f", inner.to_str().expect("UTF-8")]);
+    assert_eq!(planned(&both), counts([("register", 2), ("unchanged", 2)]));
+    assert_eq!(both.stderr, "");
+}
+
+#[test]
+fn file_that_is_named_twice_is_read_once() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("a.json");
+    fs::write(&file, "{ \"schemaVersion\": ").expect("written");
+    let file = file.to_str().expect("UTF-8");
+    let twice = prune(&registry, dir.path(), &["-f", file]);
+    assert_eq!(twice.code, 1, "{twice:?}");
+    assert_eq!(twice.json()["diagnostics"].as_array().map(Vec::len), Some(1), "{twice:?}");
 }
 
 /// Writes the schema in its current version.

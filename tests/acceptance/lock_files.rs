@@ -134,6 +134,29 @@ fn unlockable_requirements_are_reported() {
     assert!(other.ctl(&[&elsewhere[..], &["--update"]].concat()).success());
 }
 
+#[test]
+fn changed_digest_is_replaced_by_update_only() {
+    let project = Project::new(Registry::start(), QUERY);
+    assert!(project.lock(&[]).success());
+    let lock = project.locked();
+    let digest = lock["entities"]["schema/SearchQuery@1.0.0"].as_str().expect("a digest");
+    let text = fs::read_to_string(project.path("registry.lock")).expect("a lock file");
+    let forged = text.replace(digest, &format!("sha256:{}", "0".repeat(64)));
+    fs::write(project.path("registry.lock"), &forged).expect("written");
+    let refused = project.lock(&[]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    insta::assert_snapshot!(refused.stderr.replace(digest, "sha256:REGISTERED"), @r"
+    error: the digest of schema/SearchQuery@1.0.0 is sha256:0000000000000000000000000000000000000000000000000000000000000000 in the lock file, and sha256:REGISTERED in the registry
+      = help: restore the lock file from version control; if the registry is right, replace the digests with `registryctl lock --update`
+    ");
+    let file = fs::read_to_string(project.path("registry.lock")).expect("a lock file");
+    assert_eq!(file, forged, "the file is unchanged");
+    let updated = project.lock(&["--update"]);
+    assert!(updated.success(), "{updated:?}");
+    insta::assert_snapshot!(updated.stderr.replace(digest, "sha256:REGISTERED"), @"warning: the digest of schema/SearchQuery@1.0.0 is sha256:0000000000000000000000000000000000000000000000000000000000000000 in the lock file, and sha256:REGISTERED in the registry; the lock file now has the latter");
+    assert_eq!(project.locked()["entities"], lock["entities"]);
+}
+
 /// A tool that refers to one registered schema and to one of its own file.
 const TOOL: &str = r##"{ "schemaVersion": "2.0",
   "schemas": [{ "name": "Mine", "version": "1.0.0", "schema": { "$ref": "#SearchQuery:1.0.0" } }],

@@ -14,6 +14,7 @@ mod followers;
 mod inspection;
 mod page;
 mod relayed_budgets;
+mod renamed_gateways;
 mod roles;
 mod seed_budget;
 mod spending;

@@ -52,6 +52,11 @@ impl Epoch {
     pub(crate) fn successor(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
+
+    /// Whether accounts of a process have this epoch. Random epochs of other processes are further away.
+    pub(crate) fn succeeds(self, process: Self) -> bool {
+        self.0.wrapping_sub(process.0) <= u128::from(u32::MAX)
+    }
 }
 
 impl fmt::Display for Epoch {
@@ -108,5 +113,13 @@ mod tests {
             assert!(bad.parse::<Epoch>().is_err(), "{bad}");
         }
         assert_eq!(Epoch::new(u128::MAX).successor(), Epoch::new(0));
+    }
+
+    #[test]
+    fn successors_belong_to_their_process() {
+        let process = Epoch::new(u128::MAX);
+        assert!(process.succeeds(process) && process.successor().succeeds(process));
+        assert!(!process.succeeds(process.successor()));
+        assert!(!Epoch::new(1 << 32).succeeds(process));
     }
 }

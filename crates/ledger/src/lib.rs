@@ -26,8 +26,8 @@ pub use self::{
     memory::{BudgetRule, MemoryLedger, Reply},
     message::{
         AccountAnswer, AccountReport, AccountState, Answer, BudgetState, GatewayAccount, Grant,
-        Ledger, LedgerError, LedgerFuture, Recall, Refusal, Rejection, Report, ReportError, Totals,
-        Want,
+        Ledger, LedgerError, LedgerFuture, ProcessOwner, Recall, Refusal, Rejection, Report,
+        ReportError, Totals, Want,
     },
     rate::{CALL, FleetRate},
     spender::Spender,

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     key::{AccountKey, BudgetKey, Epoch},
+    message::ProcessOwner,
     window::WindowId,
 };
 
@@ -49,6 +50,9 @@ pub struct SpentAllowance {
 pub struct ProcessMarks {
     /// The process.
     pub process: Epoch,
+    /// The owner of its accounts. `None`: the ledger has not stated it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<ProcessOwner>,
     /// The time of its last write.
     pub written_at: Timestamp,
     /// The marks.
@@ -140,6 +144,8 @@ mod tests {
         };
         let process = |number: u8| ProcessMarks {
             process: Epoch::new(u128::from(number)),
+            owner: (number > 0)
+                .then(|| ProcessOwner { gateway: "g\"\n".to_owned(), proof: vec![number, 255] }),
             written_at: Timestamp::EPOCH,
             marks: (0..number).map(mark).collect(),
             allowances: (0..number).map(allowance).collect(),

@@ -161,7 +161,7 @@ impl MemoryLedger {
         let (generation, offline_for) = (self.generation.number, self.limits.offline_for);
         // The only gateway is the owner of this ledger.
         let generation_proof = Vec::new();
-        let answer = Answer { generation, generation_proof, offline_for, accounts };
+        let answer = Answer { generation, generation_proof, owner: None, offline_for, accounts };
         Ok(Reply { answer, recalls })
     }
 

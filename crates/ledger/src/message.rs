@@ -6,6 +6,7 @@
 use std::{fmt, pin::Pin, time::Duration};
 
 use registry_core::Amount;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     key::{AccountKey, BudgetKey, Epoch},
@@ -38,17 +39,31 @@ pub enum LedgerError {
     Rejected(String),
 }
 
+/// The owner of the accounts of a process. The credential of a gateway can change while its accounts
+/// are open, and the next process on its disk closes them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProcessOwner {
+    /// The principal that authentication proved in the first report of the process.
+    pub gateway: String,
+    /// The proof of the ledger, for this process only.
+    pub proof: Vec<u8>,
+}
+
 /// The totals of accounts at one gateway process, and its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The process that sends the report.
+    /// The process that sends the report, or an earlier one on its disk with an owner.
     pub process: Epoch,
+    /// The owner of the process in an earlier answer. `None`: the ledger has not stated it.
+    pub owner: Option<ProcessOwner>,
     /// The newest generation that the process knows.
     pub generation: u64,
     /// The proof of this generation in the answer of the ledger.
     pub generation_proof: Vec<u8>,
     /// Processes of this gateway with all accounts reported in this generation, by this report and
-    /// earlier ones that the ledger answered. A process reports for its predecessors on the same disk.
+    /// earlier ones that the ledger answered. A process reports for its predecessors on the same disk,
+    /// for those with an owner in reports of their own.
     pub complete: Vec<Epoch>,
     /// Processes that ended, with final reports of all their accounts that have spent anything. The
     /// ledger closes their other accounts at zero, and then stores their end.
@@ -90,6 +105,16 @@ pub struct AccountReport {
     pub want: Option<Want>,
 }
 
+impl Report {
+    /// Whether the report concerns no other process than its own.
+    pub fn is_of_one_process(&self) -> bool {
+        let is_own = |epoch: &Epoch| *epoch == self.process;
+        self.complete.iter().all(is_own)
+            && self.ended.iter().all(is_own)
+            && self.accounts.iter().all(|account| account.epoch.succeeds(self.process))
+    }
+}
+
 impl AccountReport {
     /// The answer about this account.
     pub fn answered(&self, result: Result<AccountState, Rejection>) -> AccountAnswer {
@@ -115,6 +140,8 @@ pub struct Answer {
     pub generation: u64,
     /// Proves to the ledger after a restore that the gateway knows the generation from it.
     pub generation_proof: Vec<u8>,
+    /// The owner of the reported accounts. `None`: the ledger has one gateway only.
+    pub owner: Option<ProcessOwner>,
     /// The time after the report during which the gateway may reserve without a further answer.
     pub offline_for: Duration,
     /// One answer for each reported account, in the same order.

@@ -1,7 +1,7 @@
 //! The accounts of one gateway process: reservations in memory, reports to the ledger, crash marks.
 //!
-//! One task calls [`Spender::tick`], sends [`Spender::report`], passes the result to
-//! [`Spender::answer`], and writes [`Spender::marks`]. Calls only reserve and settle.
+//! One task calls [`Spender::tick`], sends [`Spender::ended_reports`] and [`Spender::report`], passes
+//! the results to [`Spender::answer`], and writes [`Spender::marks`]. Calls only reserve and settle.
 
 mod account;
 mod reservation;
@@ -27,7 +27,7 @@ pub use self::{
 use crate::{
     key::{AccountKey, BudgetKey, Epoch},
     mark::{Mark, ProcessMarks, SpentAllowance},
-    message::{AccountAnswer, AccountReport, Answer, Recall, Report, Totals, Want},
+    message::{AccountAnswer, AccountReport, Answer, ProcessOwner, Recall, Report, Totals, Want},
     window::{WindowId, WindowSpan},
 };
 
@@ -67,10 +67,12 @@ struct State {
     generation_proof: Vec<u8>,
     /// The newest generation with an answered report. `None`: the ledger has answered none.
     reported: Option<u64>,
+    /// The owner of the accounts of this process.
+    owner: Option<ProcessOwner>,
     is_available: bool,
     budgets: BTreeMap<BudgetKey, Entry>,
-    /// Whether the file of marks names this process. Before, it opens no accounts: the next process
-    /// could not close them.
+    /// Whether the file of marks names this process and its owner. Before, it opens no accounts: the
+    /// next process could not close them.
     is_recorded: bool,
     /// Whether the process opens no more accounts.
     is_stopped: bool,
@@ -127,6 +129,7 @@ impl Spender {
                 generation: 0,
                 generation_proof: Vec::new(),
                 reported: None,
+                owner: None,
                 is_available: true,
                 is_recorded: false,
                 is_stopped: false,
@@ -224,7 +227,26 @@ impl Spender {
         }
     }
 
-    /// The report of everything that the ledger has not answered, and the requests for rights.
+    /// The final reports of earlier processes with an owner, which can be another one than that of
+    /// this process. They precede [`Self::report`], which can use the rights that they release.
+    pub fn ended_reports(&self) -> Vec<Report> {
+        let state = self.read();
+        let unanswered = state.ended.iter().filter(|ended| {
+            ended.marks.owner.is_some() && ended.acknowledged != Some(state.generation)
+        });
+        let report = |Ended { marks, .. }: &Ended| Report {
+            process: marks.process,
+            owner: marks.owner.clone(),
+            generation: state.generation,
+            generation_proof: state.generation_proof.clone(),
+            complete: vec![marks.process],
+            ended: vec![marks.process],
+            accounts: marks.marks.iter().map(final_report).collect(),
+        };
+        unanswered.map(report).collect()
+    }
+
+    /// The report of everything else that the ledger has not answered, and the requests for rights.
     pub fn report(&self, demands: &Demands, now: BootTime) -> Report {
         let mut state = self.write();
         state.finish_accounts(now);
@@ -233,7 +255,9 @@ impl Spender {
         let is_unanswered = |acknowledged: Option<u64>| acknowledged != Some(generation);
         let mut accounts = Vec::new();
         let ended = state.ended.iter().filter(|ended| is_unanswered(ended.acknowledged));
-        let unanswered: Vec<_> = ended.map(|ended| &ended.marks).collect();
+        let without_owner = ended.filter(|ended| ended.marks.owner.is_none());
+        let unanswered: Vec<_> = without_owner.map(|ended| &ended.marks).collect();
+        let ended_processes = || unanswered.iter().map(|ended| ended.process);
         accounts.extend(unanswered.iter().flat_map(|ended| &ended.marks).map(final_report));
         let closed = state.closed.iter().filter(|closed| is_unanswered(closed.acknowledged));
         accounts.extend(closed.map(|closed| final_report(&closed.mark)));
@@ -246,13 +270,13 @@ impl Spender {
         }
         let own = Some(self.process);
         let own_end = own.filter(|_| state.is_stopped && state.accounts().next().is_none());
-        let all_ended = state.ended.iter().map(|ended| ended.marks.process);
         Report {
             process: self.process,
+            owner: state.owner.clone(),
             generation,
             generation_proof: state.generation_proof.clone(),
-            complete: all_ended.chain(own).collect(),
-            ended: unanswered.iter().map(|ended| ended.process).chain(own_end).collect(),
+            complete: ended_processes().chain(own).collect(),
+            ended: ended_processes().chain(own_end).collect(),
             accounts,
         }
     }
@@ -278,12 +302,19 @@ impl Spender {
         }
         state.generation = answer.generation;
         state.generation_proof.clone_from(&answer.generation_proof);
-        let offline_at = sent_at.after(answer.offline_for).as_millis();
-        let known = self.offline_at.load(Ordering::Acquire);
-        let offline_at = if known == NEVER { offline_at } else { known.max(offline_at) };
-        self.offline_at.store(offline_at, Ordering::Release);
+        if report.process == self.process {
+            let offline_at = sent_at.after(answer.offline_for).as_millis();
+            let known = self.offline_at.load(Ordering::Acquire);
+            let offline_at = if known == NEVER { offline_at } else { known.max(offline_at) };
+            self.offline_at.store(offline_at, Ordering::Release);
+            if answer.owner.is_some() && answer.owner != state.owner {
+                // The next process on this disk needs the owner to close the accounts.
+                state.owner.clone_from(&answer.owner);
+                state.is_recorded = false;
+            }
+        }
         let is_processed = AccountAnswer::all_processed(&answer.accounts);
-        if is_processed {
+        if is_processed && report.process == self.process {
             state.reported = state.reported.max(Some(report.generation));
         }
         for ended in state.ended.iter_mut().filter(|_| is_processed) {
@@ -376,18 +407,20 @@ impl Spender {
         let marks = closed.chain(open).collect();
         // The spending of an allowance depends on the marks.
         let allowances = state.spent_allowances(now, written_at);
-        let own = ProcessMarks { process: self.process, written_at, marks, allowances };
+        let owner = state.owner.clone();
+        let own = ProcessMarks { process: self.process, owner, written_at, marks, allowances };
         state.ended.iter().map(|ended| ended.marks.clone()).chain([own]).collect()
     }
 
     /// Records that a file of marks is on disk.
     pub fn marks_written(&self, processes: &[ProcessMarks]) {
         let mut state = self.write();
-        for ProcessMarks { process, marks, .. } in processes {
+        for ProcessMarks { process, owner, marks, .. } in processes {
             if *process != self.process {
                 continue;
             }
-            state.is_recorded = true;
+            // An answer can have changed the owner during the write.
+            state.is_recorded = *owner == state.owner;
             for mark in marks {
                 if let Some(account) = state.find(&mark.account) {
                     account.mark_written(mark.settled);

@@ -164,6 +164,7 @@ fn parts(report: &Report) -> Vec<Report> {
     };
     let empty = Report {
         process: report.process,
+        owner: report.owner.clone(),
         generation: report.generation,
         generation_proof: report.generation_proof.clone(),
         complete: Vec::new(),

@@ -11,11 +11,12 @@ use http::{
 };
 use policy::Reason;
 use schema_compat::schema_compile::Violation;
+use serde_json::Value;
 
 use crate::{
     audit::CallRecord,
     ingress::IngressError,
-    pipeline::{Error, PolicyDenial, message},
+    pipeline::{DenialForm, Error, PolicyDenial, message},
 };
 
 /// Maximum violations in an error.
@@ -201,8 +202,8 @@ fn of_upstream(error: &gateway_upstream::Error) -> (ErrorKind, &'static str) {
 }
 
 fn denied(agent: &str, error: &Error, denial: &PolicyDenial) -> Failure {
-    let PolicyDenial { finding, agent_id, tool_id, invocation_id, .. } = denial;
-    let kind = match finding.reason {
+    let reason = &denial.finding.reason;
+    let kind = match reason {
         Reason::RateLimited { .. }
         | Reason::TraceLimited { .. }
         | Reason::BudgetExceeded(_)
@@ -214,22 +215,15 @@ fn denied(agent: &str, error: &Error, denial: &PolicyDenial) -> Failure {
         | Reason::ApprovalRequired(_)
         | Reason::ApprovalDenied(_) => ErrorKind::PermissionDenied,
     };
-    let mut failure = Failure::new(kind, message::for_caller(agent, error))
-        .with_reason(finding.reason.as_str())
-        .with_metadata("policy", finding.policy.name.as_str())
-        .with_metadata("policyVersion", finding.policy.version.to_string())
-        .with_metadata("toolId", tool_id.as_str())
-        .with_metadata("invocationId", invocation_id.as_str());
-    if let Some(id) = agent_id {
-        failure = failure.with_metadata("agentId", id.as_str());
-    }
-    if let Reason::PiiDetected { class, pointer, .. } = &finding.reason {
-        failure = failure.with_metadata("class", *class).with_metadata("pointer", pointer.as_str());
-    }
-    if let Some(id) = finding.reason.approval() {
-        failure = failure.with_metadata("approvalId", id);
-    }
-    failure
+    let failure = Failure::new(kind, message::for_caller(agent, error));
+    let failure = failure.with_reason(reason.as_str());
+    // The metadata of `ErrorInfo` has texts only.
+    let details = denial.details(DenialForm::Result);
+    details.as_object().into_iter().flatten().fold(failure, |failure, (name, value)| match value {
+        Value::Null => failure,
+        Value::String(text) => failure.with_metadata(name, text.as_str()),
+        other => failure.with_metadata(name, other.to_string()),
+    })
 }
 
 /// The first pointer is that of `ErrorInfo`.

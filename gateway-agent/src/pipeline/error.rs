@@ -1,5 +1,7 @@
 //! The errors of operations.
 
+mod details;
+
 use std::time::Duration;
 
 use a2a::Failure;

@@ -4,18 +4,19 @@
 //! A plain file has no history. It becomes the registry `file`, whose revision counts the contents
 //! that this gateway has loaded.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use policy::PolicyBreaks;
 use registry_core::{
-    Catalog, ChainHash, Diagnostic, Key, Lifecycle, Record, RegistryFile, RegistryId, Revision,
-    Timestamp,
-    document::parse_json,
+    Catalog, ChainHash, Code, Diagnostic, Key, Lifecycle, Record, RegistryFile, RegistryId,
+    Revision, Timestamp,
+    document::{InvalidJson, parse_json},
     registry_file::{FileError, InvalidExport, read_export},
     rules::{Proposed, validate},
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use crate::{
     cache::Cache,
@@ -82,13 +83,28 @@ fn list(found: &[Diagnostic]) -> String {
     found.iter().fold(String::new(), |text, one| text + "\n  " + &startup::with_remedy(one))
 }
 
-/// The finding that names the import command, if it can repair the file.
-fn import_remedy(bytes: &[u8], name: &str) -> Option<Diagnostic> {
-    registry_import::remedy(&parse_json(bytes).ok()?, name)
+/// Parses a plain file: JSON, or YAML if its name says so.
+fn parse(name: &str, bytes: &[u8]) -> Result<Value, Diagnostic> {
+    let extension = Path::new(name).extension();
+    let is_named = |wanted: &str| extension.is_some_and(|have| have.eq_ignore_ascii_case(wanted));
+    if !is_named("yaml") && !is_named("yml") {
+        return Ok(parse_json(bytes)?);
+    }
+    let invalid = |problem: String| {
+        let message = format!("not valid YAML: {problem}");
+        Diagnostic::error(Code::DocumentInvalid, "", message).with_help(InvalidJson::HELP)
+    };
+    let text = std::str::from_utf8(bytes).map_err(|e| invalid(e.to_string()))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // Emitted comments are limited to 32 before the first item of a block.
+    let options = serde_saphyr::options! {
+        strict_booleans: true, with_snippet: false, emit_comments: false
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|e| invalid(e.to_string()))
 }
 
 /// Loads a file into the cache, unless it is already served. A rejected file changes nothing.
-/// `name` is the file name, for remedies. Returns the findings about the policies of a plain file.
+/// `name` is the file name, for the syntax and for remedies. Returns the findings about the policies of a plain file.
 ///
 /// Invalid conditions reject no file, because the gateway denies calls under them.
 pub(super) fn load_content(
@@ -170,8 +186,9 @@ fn read_plain(
     (name, bytes): (&str, &[u8]),
     modes: StartupValidation,
 ) -> Result<PlainFile, ContentRejected> {
-    let file = RegistryFile::parse(bytes).map_err(|FileError { mut diagnostics }| {
-        diagnostics.extend(import_remedy(bytes, name));
+    let value = parse(name, bytes).map_err(|found| ContentRejected::File(vec![found]))?;
+    let file = RegistryFile::from_value(&value).map_err(|FileError { mut diagnostics }| {
+        diagnostics.extend(registry_import::remedy(&value, name));
         ContentRejected::File(diagnostics)
     })?;
     let empty = Catalog::empty(RegistryId::new(PLAIN_REGISTRY));
@@ -183,7 +200,7 @@ fn read_plain(
     let by_rules = std::mem::take(&mut plan.diagnostics).into_iter().map(located);
     let found = file.warnings().iter().cloned().chain(by_rules).collect();
     startup::apply_modes(found, modes).map_err(|mut refused| {
-        refused.errors.extend(import_remedy(bytes, name));
+        refused.errors.extend(registry_import::remedy(&value, name));
         refused
     })?;
     policy::check(&empty, file.proposals(), PolicyBreaks::Reject, &mut plan);

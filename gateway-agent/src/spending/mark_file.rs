@@ -65,8 +65,8 @@ mod tests {
         let process = Epoch::new(1);
         let account = AccountKey { budget, window: WindowId::new("total"), epoch: process };
         let mark = Mark { account, settled: Amount::from_micros(15_000), forced: Amount::ZERO };
-        let (marks, allowances) = (vec![mark], Vec::new());
-        vec![ProcessMarks { process, written_at: Timestamp::EPOCH, marks, allowances }]
+        let (owner, marks, allowances) = (None, vec![mark], Vec::new());
+        vec![ProcessMarks { process, owner, written_at: Timestamp::EPOCH, marks, allowances }]
     }
 
     #[test]

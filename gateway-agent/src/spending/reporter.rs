@@ -192,9 +192,18 @@ impl Reporter {
         }
     }
 
-    /// Sends a report if there is news, and applies the answer.
+    /// Sends reports if there is news, and applies the answers.
     async fn exchange(&self, ledger: &dyn Ledger, reports: &mut Reports) {
         let Spending { spender, clock, .. } = &*self.spending;
+        for ended in spender.ended_reports() {
+            let number = lock(&self.spending.waiting).start_report();
+            let failure = self.send(ledger, reports, &ended, number).await;
+            if failure.is_some() {
+                self.set_available(failure);
+                self.spending.notify_progress();
+                return;
+            }
+        }
         let sent_at = clock.boot();
         let (number, demands) = {
             let mut waiting = lock(&self.spending.waiting);
@@ -206,22 +215,34 @@ impl Reporter {
             return;
         }
         reports.last_at = Some(sent_at);
-        let answered = timeout(ANSWER_LIMIT, ledger.report(&self.gateway, &report)).await;
-        let failure = match answered {
+        let failure = self.send(ledger, reports, &report, number).await;
+        self.set_available(failure);
+        self.spending.notify_progress();
+    }
+
+    /// Sends a report, and applies the answer. Returns the reason if there is none.
+    async fn send(
+        &self,
+        ledger: &dyn Ledger,
+        reports: &mut Reports,
+        report: &Report,
+        number: u64,
+    ) -> Option<String> {
+        let Spending { spender, clock, .. } = &*self.spending;
+        let sent_at = clock.boot();
+        match timeout(ANSWER_LIMIT, ledger.report(&self.gateway, report)).await {
             Ok(Ok(answer)) => {
                 let now = clock.boot();
-                if spender.answer(&report, &answer, sent_at, now) {
-                    reports.note_rejections(&report, &answer);
-                    self.note_refusals(&report, &answer, number);
+                if spender.answer(report, &answer, sent_at, now) {
+                    reports.note_rejections(report, &answer);
+                    self.note_refusals(report, &answer, number);
                 }
                 *lock(&self.spending.answered_at) = Some(now);
                 None
             }
             Ok(Err(e)) => Some(e.to_string()),
             Err(_) => Some(format!("no answer within {} s", ANSWER_LIMIT.as_secs())),
-        };
-        self.set_available(failure);
-        self.spending.notify_progress();
+        }
     }
 
     /// Whether a report without news is due.

@@ -125,6 +125,26 @@ async fn plain_file_is_followed_and_invalid_one_ignored() {
 }
 
 #[tokio::test]
+async fn yaml_file_is_the_catalog_of_its_json() {
+    let (dir, json) = place();
+    let yaml = dir.path().join("registry.yaml");
+    fs::write(&json, plain(&["A"])).expect("written");
+    let schema = "schemas:\n  - { name: A, version: 1.0.0, schema: { type: string } }\n";
+    fs::write(&yaml, format!("# One schema.\nschemaVersion: \"2.0\"\n{schema}")).expect("written");
+    let mut digests = Vec::new();
+    for path in [&json, &yaml] {
+        let source = format!("file://{}", path.display());
+        let watching = Watching::start(&source, Cache::in_memory(None), "");
+        watching.serves(1).await;
+        digests.push(watching.cache.current().digest());
+        fs::write(path, "schemas: [").expect("written");
+        let syntax = if path == &yaml { "not valid YAML: " } else { "not valid JSON: " };
+        watching.refuses(syntax).await;
+    }
+    assert_eq!(digests[0], digests[1]);
+}
+
+#[tokio::test]
 async fn unchanged_file_keeps_revision_after_restart() {
     let (_dir, path) = place();
     fs::write(&path, plain(&["A", "B"])).expect("written");

@@ -63,6 +63,7 @@ impl LedgerService for Service {
         let answer = Answer {
             generation: 1,
             generation_proof: vec![1],
+            owner: None,
             offline_for: Duration::from_hours(1),
             accounts,
         };
@@ -147,6 +148,7 @@ fn report(accounts: u128) -> Report {
     let process = Epoch::new(0);
     Report {
         process,
+        owner: None,
         generation: 1,
         generation_proof: vec![1],
         complete: vec![process],

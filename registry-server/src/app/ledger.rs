@@ -23,8 +23,8 @@ use std::{
 
 use aws_lc_rs::hmac;
 use ledger::{
-    AccountAnswer, AccountReport, AccountState, Answer, Epoch, GatewayAccount, Refusal, Rejection,
-    Report,
+    AccountAnswer, AccountReport, AccountState, Answer, Epoch, GatewayAccount, ProcessOwner,
+    Refusal, Rejection, Report,
 };
 use registry_core::{Amount, Key, Timestamp};
 use tokio::{
@@ -182,8 +182,8 @@ pub struct Ledger {
     rules: RulesCache,
     /// The name of this server in notifications.
     server: String,
-    /// The key of the proofs of generations.
-    generation_key: hmac::Key,
+    /// The key of the proofs of generations and owners.
+    proof_key: hmac::Key,
     seen: Mutex<SeenState>,
     contacts: Mutex<HashMap<ProcessKey, Contact>>,
     queues: Mutex<HashMap<BookKey, Vec<Pending>>>,
@@ -266,14 +266,14 @@ impl Ledger {
             },
         })?;
         let secret = store.ledger_secret().await?;
-        let generation_key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose().as_bytes());
+        let proof_key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose().as_bytes());
         Ok(Self {
             store,
             clock,
             config,
             rules: RulesCache::new(hub),
             server: Uuid::now_v7().to_string(),
-            generation_key,
+            proof_key,
             seen: Mutex::new(seen),
             contacts: Mutex::default(),
             queues: Mutex::default(),
@@ -296,7 +296,8 @@ impl Ledger {
     }
 
     /// Merges a report of an authenticated gateway and grants what it requests.
-    async fn report(self: &Arc<Self>, gateway: &Arc<str>, report: Report) -> Result<Answer, Error> {
+    async fn report(self: &Arc<Self>, sender: &Arc<str>, report: Report) -> Result<Answer, Error> {
+        let gateway = &self.owner(sender, &report);
         let now = self.clock.now();
         if report.generation > self.seen().generation {
             self.check_generation(gateway, &report)?;
@@ -335,13 +336,32 @@ impl Ledger {
             }
         }
         let generation = oldest.unwrap_or_else(|| self.seen().generation);
-        let proof = hmac::sign(&self.generation_key, &generation.to_be_bytes());
+        let proof = hmac::sign(&self.proof_key, &generation.to_be_bytes());
         Ok(Answer {
             generation,
             generation_proof: proof.as_ref().to_vec(),
+            owner: Some(self.certified_owner(gateway, report.process)),
             offline_for: self.config.budget_offline_for,
             accounts,
         })
+    }
+
+    /// The owner of the accounts of a report. A sender with another name, such as one with a new credential, proves
+    /// that its disk has the process. Without a proof of this ledger, it has no accounts of the process.
+    fn owner(&self, sender: &Arc<str>, report: &Report) -> Arc<str> {
+        let is_proven = |owner: &&ProcessOwner| {
+            let statement = owner_statement(&owner.gateway, report.process);
+            let is_valid = hmac::verify(&self.proof_key, &statement, &owner.proof).is_ok();
+            is_valid && (*owner.gateway == **sender || report.is_of_one_process())
+        };
+        let proven = report.owner.as_ref().filter(is_proven);
+        proven.map_or_else(|| sender.clone(), |owner| owner.gateway.as_str().into())
+    }
+
+    /// The owner of a process with its proof.
+    fn certified_owner(&self, gateway: &str, process: Epoch) -> ProcessOwner {
+        let proof = hmac::sign(&self.proof_key, &owner_statement(gateway, process));
+        ProcessOwner { gateway: gateway.to_owned(), proof: proof.as_ref().to_vec() }
     }
 
     /// Logs rejected spending.
@@ -383,7 +403,7 @@ impl Ledger {
     fn check_generation(&self, gateway: &str, report: &Report) -> Result<(), Error> {
         let Report { generation, generation_proof, .. } = report;
         let number = generation.to_be_bytes();
-        if hmac::verify(&self.generation_key, &number, generation_proof).is_ok() {
+        if hmac::verify(&self.proof_key, &number, generation_proof).is_ok() {
             return Ok(());
         }
         metrics::ledger_report("generation_rejected");
@@ -665,6 +685,11 @@ impl Ledger {
             sleep(LISTENER_DELAY).await;
         }
     }
+}
+
+/// The statement that a proof of an owner signs. Statements about generations are shorter.
+fn owner_statement(gateway: &str, process: Epoch) -> Vec<u8> {
+    format!("{process}{gateway}").into_bytes()
 }
 
 /// The label of a result in metrics.

@@ -37,9 +37,13 @@ pub(crate) enum PolicyCommand {
 pub(crate) struct CatalogArgs {
     /// Read registry files instead of the registry; may be repeated
     ///
-    /// Files of `export`, or any valid registry-v2 files. Only their policies, tools and agents count.
+    /// Files of `export`, or any valid registry-v2 files. Only their policies, tools and agents count,
+    /// and those of --against.
     #[arg(long = "file", short, value_name = "FILE|DIR", conflicts_with = "at")]
     pub(crate) files: Vec<PathBuf>,
+    /// The entities that the files change: a file of `export`, or any valid registry-v2 file
+    #[arg(long, value_name = "FILE", requires = "files")]
+    pub(crate) against: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) as_of: AsOfArgs,
 }
@@ -48,7 +52,7 @@ impl CatalogArgs {
     /// The remedy for a name that is not in the files.
     pub(crate) fn help_for_missing(&self) -> Option<&'static str> {
         let help = "only the files of --file count; add the file with the agents and tools";
-        (!self.files.is_empty()).then_some(help)
+        (!self.files.is_empty() && self.against.is_none()).then_some(help)
     }
 }
 

@@ -40,7 +40,7 @@ fn check(session: &Session, args: &ComposeCheckArgs) -> Result<(), Failure> {
     let catalog = validate::against(screen, args.against.as_deref())?;
     let batch = Batch::read(&args.files.names())?;
     let planned = rules::plan(&catalog, batch.proposals());
-    let report = batch.report(validate::findings(&planned.diagnostics, args.against.as_deref()));
+    let report = batch.report(validate::findings(&planned.diagnostics, args.against.is_none()));
     if report.has_errors() {
         return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
     }

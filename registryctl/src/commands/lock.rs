@@ -19,9 +19,13 @@ use crate::{
     graph::{Graph, Resolved},
     lock::{Lock, Locked, name_of, read_requirements},
     screen::{Screen, TextTable},
-    style::Paint,
+    style::{Paint, printable},
     view::KeyView,
 };
+
+/// The remedy of a lock file with another digest than the registry.
+pub(super) const DRIFT_REMEDY: &str = "restore the lock file from version control; if the registry is right, \
+     replace the digests with `registryctl lock --update`";
 
 /// A requirement and its resolution.
 #[derive(Debug, Serialize)]
@@ -84,8 +88,8 @@ async fn choose(
     }
     let chosen: Vec<Resolved> = outcomes.into_iter().flatten().collect();
     let entities = closure(client, chosen.iter().map(|chosen| &chosen.key), revision).await?;
-    if let Some(kept) = kept {
-        no_drift(kept, &entities)?;
+    if let Some(old) = old.filter(|old| old.registry == registry) {
+        check_digests(old, kept.is_some(), &entities)?;
     }
     let (mut rows, mut requirements) = (Vec::new(), BTreeMap::new());
     for (required, chosen) in required.iter().zip(chosen) {
@@ -164,17 +168,26 @@ pub(super) fn same_registry(lock: &Lock, registry: &str) -> Result<(), Failure> 
     )))
 }
 
-/// Rejects changed digests. Registered content never changes, so that a difference needs investigation.
-fn no_drift(kept: &Lock, entities: &BTreeMap<String, String>) -> Result<(), Failure> {
-    let other = |(key, digest): &(&String, &String)| {
-        kept.entities.get(*key).is_some_and(|locked| locked != *digest)
-    };
-    match entities.iter().find(other) {
-        None => Ok(()),
-        Some((key, digest)) => Err(Failure::Rejected(format!(
-            "the digest of {key} in the registry ({digest}) differs from the lock file; investigate both"
-        ))),
+/// Rejects changed digests, or names them in warnings if they are replaced. Registered content never changes, so that
+/// a difference needs investigation.
+fn check_digests(
+    old: &Lock,
+    is_kept: bool,
+    entities: &BTreeMap<String, String>,
+) -> Result<(), Failure> {
+    for (key, digest) in entities {
+        let Some(locked) = old.entities.get(key).filter(|locked| *locked != digest) else {
+            continue;
+        };
+        let changed = format!(
+            "the digest of {key} is {locked} in the lock file, and {digest} in the registry"
+        );
+        if is_kept {
+            return Err(Failure::Rejected(changed).with_help(DRIFT_REMEDY.to_owned()));
+        }
+        eprintln!("warning: {}; the lock file now has the latter", printable(&changed));
     }
+    Ok(())
 }
 
 /// The entities and all their dependencies, with digests.

@@ -15,7 +15,7 @@ use registry_core::{
 };
 
 use super::{
-    lock::{closure, same_registry},
+    lock::{DRIFT_REMEDY, closure, same_registry},
     resolve::{Resolutions, resolve},
 };
 use crate::{
@@ -62,13 +62,11 @@ fn problem(
         (Some(locked), Some(digest)) => (
             "lock-drift",
             format!("{key} is locked with the digest {locked} and registered with {digest}"),
-            "check who changed the lock file, or run `registryctl lock` again",
+            DRIFT_REMEDY,
         ),
-        (Some(_), None) => (
-            "lock-drift",
-            format!("{key} is locked and not registered"),
-            "check who changed the lock file, or run `registryctl lock` again",
-        ),
+        (Some(_), None) => {
+            ("lock-drift", format!("{key} is locked and not registered"), DRIFT_REMEDY)
+        }
         (None, _) => (
             "lock-missing",
             format!("{key} is not in {}", lock_file.display()),

@@ -187,14 +187,17 @@ impl Rollout {
             return Ok(());
         }
         let Self { revision, .. } = self;
-        let names: Vec<_> = self.missing.iter().map(GatewayView::name).collect();
+        let name =
+            |gateway: &GatewayView| format!("{} (principal {})", gateway.name(), gateway.principal);
+        let names: Vec<_> = self.missing.iter().map(name).collect();
         let message = format!(
             "revision {revision}: not applied by gateways that are not connected and may still \
              serve calls: {}",
             names.join(", ")
         );
         let help = "restore their connection and run the command again, or stop these gateways; a \
-                    gateway counts for 1 h after it was last seen";
+                    gateway counts for 1 h after it was last seen, also under an earlier principal \
+                    if it has connected with a token of another name since";
         Err(Failure::NotRolledOut(message).with_help(help.to_owned()))
     }
 

@@ -198,7 +198,7 @@ fn rights(role: &str) -> Option<&'static str> {
         "gateway" => "follow the registry, and report spending and usage",
         "relay" => "follow the registry, and forward the reports of gateways",
         "governor" => {
-            "read the catalog and the history, register and retire policies about names of any team, change budgets, read usage, list gateways, and see and cancel all approvals"
+            "read the catalog and the history, register and retire policies of its team about names of any team, change budgets, read usage, list gateways, and see and cancel all approvals"
         }
         "admin" => "everything, including names of other teams, and tokens",
         _ => return None,

@@ -43,7 +43,7 @@ pub(super) fn run(session: &Session, args: &ValidateArgs) -> Result<(), Failure>
     let batch = Batch::read(&args.files.names())?;
     let mut planned = rules::plan(&catalog, batch.proposals());
     policy::check(&catalog, batch.proposals(), PolicyBreaks::Reject, &mut planned);
-    let report = batch.report(findings(&planned.diagnostics, args.against.as_deref()));
+    let report = batch.report(findings(&planned.diagnostics, args.against.is_none()));
     if report.has_errors() {
         return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
     }
@@ -61,11 +61,10 @@ fn show(screen: Screen, plan: &Plan, report: &Report) -> Result<(), Failure> {
     screen.line(&format!("valid: {}{counts}", plan.counts()))
 }
 
-/// The findings of a check without a registry, which knows the registered entities only from the
-/// file of `--against`.
-pub(super) fn findings(found: &[Diagnostic], against: Option<&Path>) -> Vec<Finding> {
+/// The findings of a check without a registry. `is_alone`: no file has the registered entities.
+pub(super) fn findings(found: &[Diagnostic], is_alone: bool) -> Vec<Finding> {
     let found = found.iter().map(Finding::from);
-    if against.is_some() { found.collect() } else { found.map(offline).collect() }
+    if is_alone { found.map(offline).collect() } else { found.collect() }
 }
 
 /// Replaces a statement about the registry by one about the files.
@@ -103,11 +102,16 @@ fn catalog(screen: Screen, path: &Path) -> Result<Catalog, Failure> {
     }
 }
 
-/// The catalog of one verified export, or of valid registry files.
-pub(super) fn catalog_of(screen: Screen, files: &[PathBuf]) -> Result<Catalog, Failure> {
-    match files {
-        [file] if file.is_file() => catalog(screen, file),
-        files => with_batch(screen, empty(), &Batch::read(files)?),
+/// The catalog of one verified export, or of valid registry files, which can change the entities of a
+/// file.
+pub(super) fn catalog_of(
+    screen: Screen,
+    files: &[PathBuf],
+    against: Option<&Path>,
+) -> Result<Catalog, Failure> {
+    match (files, against) {
+        ([file], None) if file.is_file() => catalog(screen, file),
+        _ => with_batch(screen, self::against(screen, against)?, &Batch::read(files)?),
     }
 }
 
@@ -119,7 +123,7 @@ pub(super) fn with_batch(
 ) -> Result<Catalog, Failure> {
     let mut planned = rules::plan(&catalog, batch.proposals());
     policy::check(&catalog, batch.proposals(), PolicyBreaks::Reject, &mut planned);
-    let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
+    let report = batch.report(findings(&planned.diagnostics, catalog.is_empty()));
     if report.has_errors() {
         return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
     }

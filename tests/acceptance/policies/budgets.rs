@@ -93,6 +93,7 @@ impl FakeGateway {
             ended_processes: Vec::new(),
             accounts: vec![account],
             gateway: String::new(),
+            owner: None,
         }
     }
 

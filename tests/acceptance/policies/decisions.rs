@@ -274,6 +274,53 @@ fn decisions_about_compositions_name_steps() {
     let cases =
         offline.write("cases.yaml", "cases: [{ name: a, tool: fetch_and_store, expect: allow }]");
     assert_eq!(example(&["policy", "test", &cases])["cases"][0]["steps"], steps);
+    let note = |command: &[&str]| {
+        let output = ctl(NOWHERE, &[command, &["-f", "examples/registry-v2.json"]].concat());
+        assert!(output.success(), "{output:?}");
+        output.stderr
+    };
+    insta::assert_snapshot!(
+        note(&["policy", "test", &cases]),
+        @"note: gateways also decide each step of tool/fetch_and_store@1.0.0; add cases for them, with `purpose: step` and `hops: 1`: tool/fetch@1.2.3, tool/create_document@1.0.0"
+    );
+    insta::assert_snapshot!(
+        note(&["policy", "explain", "fetch_and_store"]).lines().last().expect("a note"),
+        @"note: gateways also decide each step of tool/fetch_and_store@1.0.0; explain them as well, with --purpose step --hops 1: tool/fetch@1.2.3, tool/create_document@1.0.0"
+    );
+}
+
+#[test]
+fn candidates_are_decided_against_registered_entities() {
+    let registry = Registry::start();
+    let mut file = governed();
+    let policies = file.as_object_mut().expect("an object").remove("policies");
+    applied(&registry, &file);
+    let offline = Offline::new();
+    let exported = offline.write("exported.json", &registry.run(&["export"]));
+    let candidate = json!({ "schemaVersion": "2.0", "policies": policies }).to_string();
+    let candidate = offline.write("candidate.json", &candidate);
+    let cases = offline.write(
+        "cases.yaml",
+        "cases: [{ name: a, tool: balance, caller: guest, expect: deny, policy: clerks }]",
+    );
+    let test = ["policy", "test", &cases, "--output", "json", "-f"];
+    let alone = ctl(NOWHERE, &[&test[..], &[&candidate]].concat());
+    assert_eq!(alone.code, 1, "{alone:?}");
+    let against = ctl(NOWHERE, &[&test[..], &[&candidate, "--against", &exported]].concat());
+    assert!(against.success(), "{against:?}");
+    assert_eq!(against.json()["passed"], 1);
+    let unknown = offline.write(
+        "unknown.json",
+        r##"{ "schemaVersion": "2.0", "tools": [{
+        "name": "more", "version": "1.0.0",
+        "source": { "server": "bank", "serverVersion": "1.0.0", "tool": "more" } }] }"##,
+    );
+    let refused = ctl(NOWHERE, &["policy", "test", &cases, "-f", &unknown, "-f", &candidate]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    insta::assert_snapshot!(
+        refused.stderr.lines().find(|line| line.starts_with("error[source-unknown]")).expect("a finding"),
+        @"error[source-unknown]: the tool's source server/bank@1.0.0 is not in the files"
+    );
 }
 
 #[test]

@@ -70,6 +70,38 @@ fn publisher_changes_no_settings_of_governors_policy() {
 }
 
 #[test]
+fn governor_changes_policies_of_own_team_only() {
+    let guarded = Guarded::start(&[]);
+    let publisher = guarded.token("ann", "bank", "publisher");
+    let own = guarded.token("bea", "bank", "governor");
+    let other = guarded.token("gov", "security", "governor");
+    let wide = |version: &str| json!({ "schemaVersion": "2.0", "policies": [{ "name": "all", "version": version }] });
+    assert!(apply(&guarded, &own, &wide("1.0.0")).success());
+    let help = |token: &str, expected: &str| {
+        let refused = apply(&guarded, token, &wide("1.0.1"));
+        assert_eq!(refusal(&refused), [expected]);
+        refused.json()["diagnostics"][0]["help"].as_str().expect("a remedy").to_owned()
+    };
+    insta::assert_snapshot!(
+        help(&publisher, "role-required"),
+        @"select names or namespaces that `bank` owns, or ask a governor of `bank`, or an admin, to make the change"
+    );
+    insta::assert_snapshot!(
+        help(&other, "not-owner"),
+        @"ask a governor of `bank`, or an admin, to make the change"
+    );
+    assert_eq!(
+        refusal(&run(&guarded, &other, &["retire", "policy/all@1.0.0", "--yes"])),
+        ["not-owner"]
+    );
+    let transfer = ["transfer", "policy/all", "security", "--yes"];
+    assert_eq!(refusal(&run(&guarded, &other, &transfer)), ["not-owner"]);
+    assert!(apply(&guarded, &own, &wide("1.0.1")).success());
+    assert!(run(&guarded, &own, &transfer).success());
+    assert!(apply(&guarded, &other, &wide("1.0.2")).success());
+}
+
+#[test]
 fn tools_of_other_teams_block_no_policy() {
     let guarded = Guarded::start(&[]);
     let bankers = guarded.token("ann", "bank", "publisher");
@@ -156,7 +188,7 @@ fn governor_registers_policies_only() {
     let shown = guarded.registry.ctl(&["whoami", "--token", &governor]).stdout;
     insta::assert_snapshot!(
         shown.lines().find(|line| line.starts_with("rights")).expect("rights"),
-        @"rights     read the catalog and the history, register and retire policies about names of any team, change budgets, read usage, list gateways, and see and cancel all approvals"
+        @"rights     read the catalog and the history, register and retire policies of its team about names of any team, change budgets, read usage, list gateways, and see and cancel all approvals"
     );
     let publisher = guarded.token("ann", "bank", "publisher");
     assert_eq!(run(&guarded, &publisher, &["whoami"]).json()["writes"], "entities");

@@ -71,6 +71,10 @@ async fn stop_names_gateway_that_lost_its_connection() {
     assert_eq!((&rollout["connected"], &rollout["applied"]), (&json!(1), &json!(1)));
     assert_eq!(rollout["missing"].as_array().map(Vec::len), Some(1), "{rollout}");
     assert_eq!(rollout["missing"][0]["gateway"], "lost");
+    insta::assert_snapshot!(
+        stopped.stderr.lines().last().expect("a remedy").trim_start(),
+        @"= help: restore their connection and run the command again, or stop these gateways; a gateway counts for 1 h after it was last seen, also under an earlier principal if it has connected with a token of another name since"
+    );
     assert_eq!(keys(&registry.json(&["list", "policies"])), ["policy/stop-tool-charge@1.0.0"]);
 }
 

@@ -61,6 +61,7 @@ fn units(count: u64) -> Amount {
 fn empty_report(process: Epoch) -> Report {
     Report {
         process,
+        owner: None,
         generation: 0,
         generation_proof: vec![],
         complete: vec![],

@@ -570,8 +570,8 @@ fn allowance_of_old_window_is_forgotten() {
     };
     let allowances = vec![spent(Some(Timestamp::EPOCH))];
     let process = Epoch::new(9);
-    let (written_at, marks) = (Timestamp::EPOCH, vec![]);
-    let file = vec![ProcessMarks { process, written_at, marks, allowances }];
+    let (owner, written_at, marks) = (None, Timestamp::EPOCH, vec![]);
+    let file = vec![ProcessMarks { process, owner, written_at, marks, allowances }];
     let gateway = fleet.gateway("a", 1, file);
     let own = |file: Vec<ProcessMarks>| file.last().unwrap().allowances.len();
     assert_eq!(own(gateway.write(&fleet, &Demands::new())), 1);
@@ -720,6 +720,38 @@ fn unknown_budgets_and_windows_are_rejected() {
     assert!(gateway.spender.account(&budget("b"), fleet.boot()).is_none());
     report.generation = u64::MAX;
     assert!(fleet.ledger.report("a", &report, |_| None, fleet.wall()).is_err());
+}
+
+#[test]
+fn predecessors_report_for_their_owner() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let owner = |gateway: &str| {
+        Some(ProcessOwner { gateway: gateway.to_owned(), proof: gateway.as_bytes().to_vec() })
+    };
+    let own = |marks: &[ProcessMarks]| marks.last().unwrap().owner.clone();
+    let gateway = fleet.gateway("a", 1, vec![]);
+    let report = gateway.spender.report(&demands(4, 4), fleet.boot());
+    let mut reply = gateway.deliver(&mut fleet, &report);
+    reply.answer.owner = owner("a");
+    let late = gateway.spender.marks(&Demands::new(), fleet.boot(), fleet.wall());
+    assert!(gateway.spender.answer(&report, &reply.answer, fleet.boot(), fleet.boot()));
+    gateway.spender.marks_written(&late);
+    assert!(gateway.spender.needs_mark(&Demands::new(), fleet.boot()), "the file has no owner");
+    let file = gateway.write(&fleet, &demands(3, 3));
+    assert_eq!((own(&late), own(&file)), (None, owner("a")));
+    assert_eq!(gateway.spender.report(&Demands::new(), fleet.boot()).owner, owner("a"));
+    let mark = file.last().unwrap().marks[0].settled;
+    let next = fleet.gateway("b", 2, file);
+    let own = next.spender.report(&Demands::new(), fleet.boot());
+    assert_eq!((own.owner, own.ended, own.complete), (None, vec![], vec![Epoch::new(2)]));
+    let ended = next.spender.ended_reports().remove(0);
+    assert!(ended.is_of_one_process());
+    assert_eq!((ended.process, &ended.owner), (Epoch::new(1), &owner("a")));
+    let reply = gateway.deliver(&mut fleet, &ended);
+    assert!(next.spender.answer(&ended, &reply.answer, fleet.boot(), fleet.boot()));
+    assert!(next.spender.ended_reports().is_empty());
+    let row = fleet.ledger.budget(&budget("b"), &WindowId::new("total")).unwrap();
+    assert_eq!((row.settled, row.exposed), (mark, mark), "the other rights are released");
 }
 
 #[test]

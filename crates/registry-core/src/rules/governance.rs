@@ -1,6 +1,6 @@
 //! `role-required`: a publisher governs only what its team owns.
 //!
-//! A governor may register and retire policies about names of any team. Any other author may do so
+//! A governor may register and retire policies of its team about names of any team. Any other author may do so
 //! only if every selector of tools, skills and servers is confined to names and namespaces that the
 //! author's team owns. This holds also for the versions that a new version replaces, and for
 //! settings: an archived policy, or one with another owner, cannot be corrected by its governor.
@@ -120,7 +120,10 @@ pub(super) fn authorize_setting(
         let what = record.document.key().to_string();
         let found = reach.exceeded_by(record.document.entity(), &what)?;
         let found = Diagnostic { pointer: String::new(), ..found };
-        Some(found.with_help("ask a governor to change the setting"))
+        Some(found.with_help(format!(
+            "ask a governor of `{}`, or an admin, to change the setting",
+            author.team
+        )))
     })
 }
 
@@ -244,7 +247,8 @@ impl<'a> Reach<'a> {
     fn refusal(&self, pointer: String, problem: &str) -> Diagnostic {
         let message = format!("{problem}; the role governor is required");
         let help = format!(
-            "select names or namespaces that `{}` owns, or ask a governor to make the change",
+            "select names or namespaces that `{0}` owns, or ask a governor of `{0}`, or an admin, to make \
+             the change",
             self.team
         );
         Diagnostic::error(Code::RoleRequired, pointer, message).with_help(help)

@@ -96,8 +96,12 @@ fn refusal(
     }
     let owner = owner.filter(|owner| !author.is_admin && **owner != *author.team)?;
     let message = format!("{named} belongs to `{owner}`, but you write for `{}`", author.team);
-    let help =
-        format!("ask `{owner}` to make the change, or to transfer {named} to `{}`", author.team);
+    let help = if author.is_governor && !author.is_publisher {
+        // A publisher of the owner cannot change a policy that needs a governor.
+        format!("ask a governor of `{owner}`, or an admin, to make the change")
+    } else {
+        format!("ask `{owner}` to make the change, or to transfer {named} to `{}`", author.team)
+    };
     Some(Diagnostic::error(Code::NotOwner, "", message).with_help(help))
 }
 

@@ -4,8 +4,8 @@ use std::{fmt::Display, time::Duration};
 
 use ledger::{
     AccountAnswer, AccountKey, AccountReport, AccountState, Answer, BudgetKey, BudgetState, Epoch,
-    GatewayAccount, Grant, InvalidEpoch, MAX_SUBJECT_BYTES, Refusal, Rejection, Report,
-    ReportError, Totals, Want, WindowId, WindowSpan,
+    GatewayAccount, Grant, InvalidEpoch, MAX_SUBJECT_BYTES, ProcessOwner, Refusal, Rejection,
+    Report, ReportError, Totals, Want, WindowId, WindowSpan,
 };
 use registry_core::Amount;
 
@@ -76,7 +76,7 @@ impl LedgerProblem {
 
 /// Writes a report. `gateway` is its principal in a report that a relay forwards, else empty.
 pub fn write_report(gateway: &str, report: &Report) -> v1::ReportSpendingRequest {
-    let Report { process, generation, generation_proof, complete, ended, accounts } = report;
+    let Report { process, owner, generation, generation_proof, complete, ended, accounts } = report;
     v1::ReportSpendingRequest {
         process: process.to_string(),
         generation: *generation,
@@ -85,6 +85,7 @@ pub fn write_report(gateway: &str, report: &Report) -> v1::ReportSpendingRequest
         ended_processes: ended.iter().map(Epoch::to_string).collect(),
         accounts: accounts.iter().map(write_account_report).collect(),
         gateway: gateway.to_owned(),
+        owner: owner.as_ref().map(write_owner),
     }
 }
 
@@ -98,11 +99,13 @@ pub fn read_report(report: v1::ReportSpendingRequest) -> Result<Report, InvalidL
         ended_processes,
         accounts,
         gateway: _,
+        owner,
     } = report;
     check_count(accounts.len(), "accounts")?;
     let account = |(index, account)| read_account_report(account, &format!("accounts[{index}]"));
     Ok(Report {
         process: epoch(&process, "process")?,
+        owner: owner.map(read_owner).transpose()?,
         generation,
         generation_proof: generation_proof.into(),
         complete: epochs(&complete_processes, "complete_processes")?,
@@ -113,7 +116,7 @@ pub fn read_report(report: v1::ReportSpendingRequest) -> Result<Report, InvalidL
 
 /// Writes an answer.
 pub fn write_answer(answer: &Answer) -> v1::ReportSpendingResponse {
-    let Answer { generation, generation_proof, offline_for, accounts } = answer;
+    let Answer { generation, generation_proof, owner, offline_for, accounts } = answer;
     let accounts = accounts.iter().map(write_account_answer).collect();
     let offline_for = Some(duration(*offline_for));
     let (generation, generation_proof) = (*generation, generation_proof.clone());
@@ -122,16 +125,31 @@ pub fn write_answer(answer: &Answer) -> v1::ReportSpendingResponse {
         accounts,
         offline_for,
         generation_proof: generation_proof.into(),
+        owner: owner.as_ref().map(write_owner),
     }
 }
 
 /// Reads an answer.
 pub fn read_answer(answer: v1::ReportSpendingResponse) -> Result<Answer, InvalidLedgerMessage> {
-    let v1::ReportSpendingResponse { generation, accounts, offline_for, generation_proof } = answer;
+    let v1::ReportSpendingResponse { generation, accounts, offline_for, generation_proof, owner } =
+        answer;
     let account = |(index, account)| read_account_answer(account, &format!("accounts[{index}]"));
     let accounts = accounts.into_iter().enumerate().map(account).collect::<Result<_, _>>()?;
     let offline_for = offline_for.map_or(DEFAULT_OFFLINE_FOR, read_duration);
-    Ok(Answer { generation, generation_proof: generation_proof.into(), offline_for, accounts })
+    let owner = owner.map(read_owner).transpose()?;
+    let generation_proof = generation_proof.into();
+    Ok(Answer { generation, generation_proof, owner, offline_for, accounts })
+}
+
+fn write_owner(ProcessOwner { gateway, proof }: &ProcessOwner) -> v1::ProcessOwner {
+    v1::ProcessOwner { gateway: gateway.clone(), proof: proof.clone().into() }
+}
+
+fn read_owner(
+    v1::ProcessOwner { gateway, proof }: v1::ProcessOwner,
+) -> Result<ProcessOwner, InvalidLedgerMessage> {
+    let gateway = line(gateway, MAX_SUBJECT_BYTES, "owner.gateway")?;
+    Ok(ProcessOwner { gateway, proof: proof.into() })
 }
 
 /// Writes a recall. A keep-alive has no accounts.
@@ -428,6 +446,10 @@ mod tests {
         BudgetKey { policy: "p".into(), budget: "daily".into(), subject: "(unknown)".into() }
     }
 
+    fn owner() -> ProcessOwner {
+        ProcessOwner { gateway: "gw".to_owned(), proof: vec![8; 32] }
+    }
+
     fn report() -> Report {
         let totals = Totals {
             granted: Amount::MAX,
@@ -450,6 +472,7 @@ mod tests {
         };
         Report {
             process: Epoch::new(u128::MAX),
+            owner: Some(owner()),
             generation: u64::MAX,
             generation_proof: vec![7; 32],
             complete: vec![Epoch::new(1)],
@@ -497,7 +520,8 @@ mod tests {
         let accounts = states.chain(rejections.map(Err)).map(account).collect();
         let offline_for = Duration::from_hours(1);
         let generation_proof = vec![7; 32];
-        let answer = Answer { generation: 9, generation_proof, offline_for, accounts };
+        let owner = Some(owner());
+        let answer = Answer { generation: 9, generation_proof, owner, offline_for, accounts };
         assert_eq!(read_answer(write_answer(&answer)), Ok(answer));
     }
 

@@ -73,6 +73,14 @@ async fn usage_names_skill_after_its_agent() {
 }
 
 #[tokio::test]
+async fn usage_of_rejected_message_has_no_skill() {
+    let bench = A2aBench::start([]).await;
+    let got = bench.rpc("a", "SendMessage", message_to("unknown")).await;
+    assert_eq!(got.error(), (200, -32602));
+    assert_eq!(bench.bench.usage(1).await, ["a (unknown) allow 1 0"]);
+}
+
+#[tokio::test]
 async fn agent_that_asks_fails_the_call() {
     let bench = bridged().await;
     let got = bench.bench.call("a", TOOL, json!({ "topic": "ask" })).await;

@@ -116,3 +116,39 @@ async fn running_stream_ends_when_a_new_policy_denies_it() {
     let got = bench.rpc("a", "SendMessage", message("go")).await;
     assert_eq!(got.status, 403, "{got:?}");
 }
+
+/// The metadata of the error of a message, without ids.
+async fn denied(bench: &A2aBench, text: &str) -> Value {
+    let got = bench.rpc("a", "SendMessage", message(text)).await;
+    let mut info = got.json()["error"]["data"][0].clone();
+    let metadata = info["metadata"].as_object_mut().unwrap();
+    for id in ["agentId", "toolId", "invocationId"] {
+        assert!(metadata.remove(id).is_some(), "{got:?}");
+    }
+    json!([info["reason"], info["metadata"]])
+}
+
+#[tokio::test]
+async fn denial_of_message_has_details() {
+    let members = json!({ "inspection": { "arguments": { "financial": "block" } } });
+    let bench = A2aBench::start([policy("inspect", members)]).await;
+    let expected = json!(["PII_DETECTED", { "policy": "inspect", "policyVersion": "1.0.0",
+        "class": "financial", "direction": "arguments", "pointer": "P" }]);
+    let mut found = denied(&bench, "card 4539 5787 6362 1486").await;
+    assert!(found[1]["pointer"].is_string(), "{found}");
+    found[1]["pointer"] = json!("P");
+    assert_eq!(found, expected);
+    assert!(bench.agent.seen("SendMessage").is_empty());
+
+    let budget = json!({ "name": "b", "per": "fleet", "limit": "1", "window": "day" });
+    let members = json!({ "price": { "perCall": "0.75" }, "budgets": [budget] });
+    let bench = A2aBench::start([policy("cost", members)]).await;
+    bench.rpc("a", "SendMessage", message("go")).await.result();
+    let mut found = denied(&bench, "go").await;
+    assert!(found[1]["resetsAt"].is_string(), "{found}");
+    found[1]["resetsAt"] = json!("T");
+    let expected = json!(["BUDGET_EXCEEDED", { "policy": "cost", "policyVersion": "1.0.0",
+        "budget": "b", "scope": "fleet", "limit": "1", "spent": "0.75", "requested": "0.75",
+        "reserved": found[1]["reserved"], "inDoubt": "0", "resetsAt": "T" }]);
+    assert_eq!(found, expected);
+}

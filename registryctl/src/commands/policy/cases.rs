@@ -92,7 +92,11 @@ pub(super) async fn run(session: &Session, args: TestArgs) -> Result<(), Failure
         }
         screen.line(&format!("{passed} passed, {failed} failed"))?;
         let notes = cases.iter().zip(&calls);
-        let notes = notes.filter_map(|(case, call)| call.target.note_of_steps(case.facts.hops));
+        let notes = notes.filter_map(|(case, call)| {
+            let hops = case.facts.hops.saturating_add(1);
+            let remedy = format!("add cases for them, with `purpose: step` and `hops: {hops}`");
+            call.target.note_of_steps(&remedy)
+        });
         let notes: BTreeSet<_> = notes.collect();
         for note in notes {
             eprintln!("{}", printable(&note));

@@ -75,11 +75,11 @@ impl Decider {
     /// Reads the catalog of the arguments.
     pub(in crate::commands) async fn open(
         session: &Session,
-        CatalogArgs { files, as_of }: &CatalogArgs,
+        CatalogArgs { files, against, as_of }: &CatalogArgs,
     ) -> Result<Self, Failure> {
         Ok(Self::new(match files.as_slice() {
             [] => fetch(session, as_of).await?,
-            files => validate::catalog_of(session.screen, files)?,
+            files => validate::catalog_of(session.screen, files, against.as_deref())?,
         }))
     }
 
@@ -386,17 +386,12 @@ impl Target {
         depends.iter().map(text).collect()
     }
 
-    /// The note that the decision about a composition with this number of hops does not include its
-    /// steps.
-    pub(super) fn note_of_steps(&self, hops: u32) -> Option<String> {
+    /// The note that the decision about a composition does not include its steps, with a remedy.
+    pub(super) fn note_of_steps(&self, remedy: &str) -> Option<String> {
         let steps = self.steps();
-        let (key, names, hops) = (self.key(), steps.join(", "), hops.saturating_add(1));
-        (!steps.is_empty()).then(|| {
-            format!(
-                "note: gateways also decide each step of {key}; explain them as well, with \
-                 --purpose step --hops {hops}: {names}"
-            )
-        })
+        let (key, names) = (self.key(), steps.join(", "));
+        (!steps.is_empty())
+            .then(|| format!("note: gateways also decide each step of {key}; {remedy}: {names}"))
     }
 
     /// The key, with the skill.

@@ -120,7 +120,9 @@ pub(super) async fn run(session: &Session, args: ExplainArgs) -> Result<(), Fail
         Format::Json => session.screen.json(&view),
         Format::Table => {
             view.show(session.screen)?;
-            if let Some(note) = target.note_of_steps(facts.hops) {
+            let hops = facts.hops.saturating_add(1);
+            let remedy = format!("explain them as well, with --purpose step --hops {hops}");
+            if let Some(note) = target.note_of_steps(&remedy) {
                 eprintln!("{}", printable(&note));
             }
             Ok(())
