@@ -59,6 +59,8 @@ conformance! {
     approvals::flood_of_one_caller_is_bounded,
     approvals::standing_grant_approves_until_its_end,
     approvals::time_ends_and_erases_requests,
+    approvals::unknown_outcomes_stay_while_grant_could_repeat_them,
+    approvals::unknown_outcomes_do_not_fill_store,
     approvals::unknown_outcome_outlives_later_requests,
     approvals::expired_request_makes_way,
     approvals::restored_database_ends_requests_and_grants,
