@@ -159,6 +159,16 @@ pub(crate) async fn standing_grant_approves_until_its_end(fixture: &Fixture) {
     assert_eq!(open(&store, 4, "d", at(2)).await.state, State::Pending);
 }
 
+/// With another key of arguments, a grant would not find calls with an unknown outcome.
+pub(crate) async fn replaced_key_ends_grants(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let first = open(&store, 1, "a", at(0)).await;
+    grant_until(&store, 1, at(0), at(600)).await;
+    store.replace_checkpoint_key("another key").await.unwrap();
+    assert_eq!(store.standing_grant(first.id).await.unwrap(), None);
+    assert_eq!(open(&store, 2, "b", at(1)).await.state, State::Pending);
+}
+
 pub(crate) async fn time_ends_and_erases_requests(fixture: &Fixture) {
     let store = fixture.open().await;
     let request = approved(&store).await;

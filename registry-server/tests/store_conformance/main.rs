@@ -58,6 +58,7 @@ conformance! {
     approvals::concurrent_calls_share_one_request,
     approvals::flood_of_one_caller_is_bounded,
     approvals::standing_grant_approves_until_its_end,
+    approvals::replaced_key_ends_grants,
     approvals::time_ends_and_erases_requests,
     approvals::unknown_outcomes_stay_while_grant_could_repeat_them,
     approvals::unknown_outcomes_do_not_fill_store,
