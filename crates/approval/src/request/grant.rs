@@ -49,7 +49,7 @@ impl StandingGrant {
 
     /// Whether it could approve the repetition of a call: the caller, the agent and the resource are
     /// the same.
-    pub fn may_repeat(&self, call: &Binding, now: Timestamp) -> bool {
+    pub(crate) fn may_repeat(&self, call: &Binding, now: Timestamp) -> bool {
         self.ends_at > now
             && self.binding.resource == call.resource
             && self.binding.agent == call.agent

@@ -212,7 +212,7 @@ impl Request {
 
     /// Whether a store may delete it for a new one. A call with an unknown outcome stays while one of
     /// the grants of its caller could repeat it.
-    pub fn makes_room(&self, grants: &[&StandingGrant], now: Timestamp) -> bool {
+    pub(crate) fn makes_room(&self, grants: &[&StandingGrant], now: Timestamp) -> bool {
         match self.state {
             State::Unknown => !grants.iter().any(|grant| grant.may_repeat(&self.binding, now)),
             _ => self.makes_room_at().is_some_and(|start| start <= now),
