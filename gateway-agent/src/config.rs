@@ -43,6 +43,7 @@ use crate::{
     admin::AdminConfig,
     catalog_verifier::CatalogVerifier,
     contract,
+    findings::{Deciders, Origin},
     freshness::MaxStaleness,
     identity::settings::{AuthenticationConfig, AuthenticatorConfig, IdentityConfig},
     origin::OriginPolicy,
@@ -193,6 +194,15 @@ impl Config {
             upstream: self.limits,
             tool_limits: self.tool_limits.clone(),
             variables: self.variables.clone(),
+        }
+    }
+
+    /// The people that decide about calls.
+    pub fn deciders(&self) -> Deciders {
+        match (self.registry.source.address.origin(), &self.admin) {
+            (Origin::Registry, _) => Deciders::Registry,
+            (Origin::File | Origin::Targets, Some(_)) => Deciders::Operator,
+            (Origin::File | Origin::Targets, None) => Deciders::Missing,
         }
     }
 

@@ -13,7 +13,9 @@ use std::{
 
 use gateway_upstream::{Definitions, Routing, TargetId};
 use registry_core::{
-    Catalog, Code, Entity, Key, Kind, Name, Record, Version, entity::policy::Mode, scope::Root,
+    Catalog, Code, Entity, Key, Kind, Name, Record, Version,
+    entity::policy::{Approval, Mode},
+    scope::Root,
 };
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
@@ -60,19 +62,32 @@ pub enum Finding {
         /// The roots.
         roots: BTreeSet<Root>,
     },
-    /// Policies in force that demand approvals, which the operator of this gateway cannot give.
+    /// Policies in force that demand approvals, which no person can give at this gateway.
     UndecidableApprovals {
         /// The policies.
         policies: BTreeSet<Key>,
+        /// Whether an operator can decide about calls.
+        has_operator: bool,
     },
+}
+
+/// The people that decide about calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deciders {
+    /// Approvers of the registry.
+    Registry,
+    /// The operator of the gateway, at its admin address.
+    Operator,
+    /// None: there is no admin address.
+    Missing,
 }
 
 /// The origin of the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A registry, where people decide about calls.
+    /// A registry.
     Registry,
-    /// A registry file, or its URL. The operator of the gateway decides about calls.
+    /// A registry file, or its URL.
     File,
     /// The targets define the catalog.
     Targets,
@@ -115,7 +130,7 @@ impl Finding {
             Self::PreviousTarget { .. } | Self::UnusedTarget { .. } => 1,
             Self::NoTarget { servers } => servers.len(),
             Self::UnmatchedRoots { roots } => roots.len(),
-            Self::UndecidableApprovals { policies } => policies.len(),
+            Self::UndecidableApprovals { policies, .. } => policies.len(),
         }
     }
 }
@@ -164,7 +179,13 @@ impl fmt::Display for Finding {
                  `registry.scopeFile`, unless matching entities are registered later",
                 list(roots)
             ),
-            Self::UndecidableApprovals { policies } => write!(
+            Self::UndecidableApprovals { policies, has_operator: false } => write!(
+                f,
+                "calls that {} selects are rejected: people decide at the admin address, and this \
+                 gateway has none; set `admin`, or follow a registry (`grpc://`)",
+                list(policies)
+            ),
+            Self::UndecidableApprovals { policies, has_operator: true } => write!(
                 f,
                 "calls that {} selects are rejected: `team:NAME`, a quorum above one and `fourEyes` \
                  need a registry; add the approver `role:approver`, or follow a registry (`grpc://`)",
@@ -184,7 +205,12 @@ fn list<T: fmt::Display>(names: &BTreeSet<T>) -> String {
 
 /// Returns all findings about a catalog at a gateway with these targets. If they define the catalog, one
 /// without a version has not answered yet.
-pub fn inspect(catalog: &Catalog, routing: &Routing, origin: Origin) -> Vec<Finding> {
+pub fn inspect(
+    catalog: &Catalog,
+    routing: &Routing,
+    origin: Origin,
+    deciders: Deciders,
+) -> Vec<Finding> {
     let mut found = shared_names(catalog, routing);
     let (mut served, mut without) = (BTreeSet::new(), BTreeSet::new());
     let mut used = BTreeSet::new();
@@ -223,23 +249,27 @@ pub fn inspect(catalog: &Catalog, routing: &Routing, origin: Origin) -> Vec<Find
     if !roots.is_empty() {
         found.push(Finding::UnmatchedRoots { roots });
     }
-    if origin != Origin::Registry {
-        found.extend(undecidable_approvals(catalog));
-    }
+    found.extend(undecidable_approvals(catalog, deciders));
     found
 }
 
-fn undecidable_approvals(catalog: &Catalog) -> Option<Finding> {
+fn undecidable_approvals(catalog: &Catalog, deciders: Deciders) -> Option<Finding> {
+    let is_decidable = |approval: &Approval| match deciders {
+        Deciders::Registry => true,
+        Deciders::Operator => approval.is_decidable_by_operator(),
+        Deciders::Missing => approval.is_confirmation(),
+    };
     let is_undecidable = |record: &&Arc<Record>| match record.document.entity() {
         Entity::Policy(policy) => {
             let approval = policy.approval.as_ref();
-            policy.mode == Mode::Enforce && approval.is_some_and(|a| !a.is_decidable_by_operator())
+            policy.mode == Mode::Enforce && approval.is_some_and(|approval| !is_decidable(approval))
         }
         _ => false,
     };
     let policies = catalog.policies_in_force().filter(is_undecidable);
     let policies: BTreeSet<_> = policies.map(|record| record.document.key().clone()).collect();
-    (!policies.is_empty()).then_some(Finding::UndecidableApprovals { policies })
+    let has_operator = deciders == Deciders::Operator;
+    (!policies.is_empty()).then_some(Finding::UndecidableApprovals { policies, has_operator })
 }
 
 /// The targets that serve no version in the catalog. `used` are those of usable versions.
@@ -304,13 +334,15 @@ pub async fn monitor(
     mut catalog: watch::Receiver<Arc<Catalog>>,
     mut definitions: watch::Receiver<Arc<Definitions>>,
     origin: Origin,
+    deciders: Deciders,
     stop: CancellationToken,
 ) {
     let mut known = BTreeSet::new();
     loop {
         let now = catalog.borrow_and_update().clone();
         let routing = definitions.borrow_and_update().routing().clone();
-        let inspected = tokio::task::spawn_blocking(move || inspect(&now, &routing, origin)).await;
+        let inspection = move || inspect(&now, &routing, origin, deciders);
+        let inspected = tokio::task::spawn_blocking(inspection).await;
         let found: BTreeSet<_> = inspected.unwrap_or_default().into_iter().collect();
         for finding in found.difference(&known) {
             let code = finding.code();
@@ -360,7 +392,8 @@ mod tests {
 
     fn found(entities: Vec<Registered>, targets: &[&str]) -> Vec<String> {
         let routing = targets.iter().map(|target| target.parse().unwrap()).collect();
-        let found = inspect(&catalog(1, entities), &routing, Origin::Registry);
+        let catalog = catalog(1, entities);
+        let found = inspect(&catalog, &routing, Origin::Registry, Deciders::Registry);
         found.iter().map(|finding| format!("{}: {finding}", finding.code())).collect()
     }
 
@@ -411,7 +444,8 @@ mod tests {
         let scope = Scope::from_roots(&["server/a@*", "server/c@*", "tag:none"]).unwrap();
         let catalog = Catalog::clone(&catalog(1, vec![server("a", &["find"], &[])]));
         let routing = ["server/a@*"].iter().map(|target| target.parse().unwrap()).collect();
-        let found = inspect(&catalog.with_scope(scope.into()), &routing, Origin::Registry);
+        let catalog = catalog.with_scope(scope.into());
+        let found = inspect(&catalog, &routing, Origin::Registry, Deciders::Registry);
         let [Finding::UnmatchedRoots { roots }] = &found[..] else { panic!("{found:?}") };
         let roots: Vec<_> = roots.iter().map(ToString::to_string).collect();
         assert_eq!(roots, ["server/c@*", "tag:none"]);
@@ -419,8 +453,8 @@ mod tests {
     }
 
     #[test]
-    fn approval_that_needs_a_registry_is_found() {
-        let found = |origin| {
+    fn approval_without_possible_approvers_is_found() {
+        let found = |deciders| {
             let approvals = [
                 json!({}),
                 json!({ "approvers": ["caller"] }),
@@ -435,12 +469,15 @@ mod tests {
                 .collect();
             let members = json!({ "mode": "audit", "approval": { "quorum": 2 } });
             policies.push(policy("audited", members));
-            inspect(&catalog(1, policies), &Routing::default(), origin)
+            inspect(&catalog(1, policies), &Routing::default(), Origin::File, deciders)
         };
-        assert!(found(Origin::Registry).is_empty());
-        let policies = ["p2", "p3", "p4"].map(|name| format!("policy/{name}@1.0.0"));
-        let policies = policies.iter().map(|key| key.parse().unwrap()).collect();
-        assert_eq!(found(Origin::File), [Finding::UndecidableApprovals { policies }]);
+        let undecidable = |names: &[&str], has_operator| {
+            let keys = names.iter().map(|name| format!("policy/{name}@1.0.0").parse().unwrap());
+            [Finding::UndecidableApprovals { policies: keys.collect(), has_operator }]
+        };
+        assert!(found(Deciders::Registry).is_empty());
+        assert_eq!(found(Deciders::Operator), undecidable(&["p2", "p3", "p4"], true));
+        assert_eq!(found(Deciders::Missing), undecidable(&["p0", "p2", "p3", "p4", "p5"], false));
     }
 
     #[test]
@@ -469,7 +506,8 @@ mod tests {
     fn silent_target_without_registry_is_no_finding() {
         let routing = ["server/a@*", "server/b@*"].iter().map(|target| target.parse().unwrap());
         let catalog = catalog(1, vec![server("a", &["find"], &[])]);
-        assert!(inspect(&catalog, &routing.collect(), Origin::Targets).is_empty());
+        let found = inspect(&catalog, &routing.collect(), Origin::Targets, Deciders::Operator);
+        assert!(found.is_empty());
     }
 
     #[test]

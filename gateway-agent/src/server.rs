@@ -723,8 +723,8 @@ impl RunningGateway {
         tokio::spawn(contracts.monitor(catalog, definitions, self.stop.clone()));
         let (catalog, definitions) = (self.cache.subscribe(), upstreams.definitions());
         let origin = config.registry.source.address.origin();
-        let stop = self.stop.clone();
-        tokio::spawn(findings::monitor(catalog, definitions, origin, stop));
+        let (deciders, stop) = (config.deciders(), self.stop.clone());
+        tokio::spawn(findings::monitor(catalog, definitions, origin, deciders, stop));
     }
 }
 

@@ -45,7 +45,8 @@ pub enum Error {
         "the approval key {path:?} does not match this registry: its fingerprint is {actual}, expected \
          {expected}. Copy the file of another server of this database, or restore it from a backup. If \
          the key is lost, run `registry-server checkpoint-key replace` and restart the servers: the \
-         arguments of stored requests are then unreadable, and approved calls must be requested again"
+         arguments of stored requests are then unreadable, standing grants end, and approved calls must \
+         be requested again"
     )]
     Other {
         /// The file.

@@ -248,8 +248,8 @@ impl Store {
         self.within(OPERATION_TIMEOUT, key::known(&self.backend, ours)).await
     }
 
-    /// Replaces the public key of the checkpoints, and forgets the key of approvals. Turns a relay's copy into the
-    /// registry.
+    /// Replaces the public key of the checkpoints, forgets the key of approvals, and ends all standing grants. Turns a
+    /// relay's copy into the registry.
     pub async fn replace_checkpoint_key(&self, new: &str) -> Result<(), Error> {
         self.within(OPERATION_TIMEOUT, key::replace(&self.backend, new)).await
     }

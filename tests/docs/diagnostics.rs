@@ -134,7 +134,7 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "annotation-doubtful",
-        "a tool whose name says that it destroys or moves something (`delete`, `send`, `transfer`), while `readOnlyHint` is true or `destructiveHint` is false (warning)",
+        "a tool whose name says that it destroys or moves something (`delete`, `send`, `transfer`), while `readOnlyHint` is true or `destructiveHint` and `openWorldHint` are false (warning)",
         "``the name `delete_account` has the word `delete`, but `readOnlyHint` is true``",
         "correct the annotation if the tool destroys or moves something",
     ],

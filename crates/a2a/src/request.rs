@@ -133,12 +133,12 @@ impl Request {
         {
             check_text(&self.params, "", name)?;
         }
-        self.check_number("historyLength", 0)?;
+        check_number(&self.params, "", "historyLength", 0)?;
         match self.operation {
             Operation::SendMessage | Operation::SendStreamingMessage => {
                 return self.check_message();
             }
-            Operation::ListTasks => return self.check_number("pageSize", 1),
+            Operation::ListTasks => return check_number(&self.params, "", "pageSize", 1),
             Operation::CreatePushConfig => required(&self.params, "", "url")?,
             // 0.3 returns the first configuration.
             Operation::GetPushConfig if version == Version::V03 => {}
@@ -175,20 +175,31 @@ impl Request {
             }
         }
         match self.params.get("configuration") {
-            None | Some(Value::Null | Value::Object(_)) => Ok(()),
+            None | Some(Value::Null) => Ok(()),
+            Some(Value::Object(configuration)) => {
+                check_number(configuration, "/configuration", "historyLength", 0)?;
+                check_flag(configuration, "/configuration", "returnImmediately")
+            }
             Some(_) => Err(Failure::invalid_params("/configuration", "an object is required")),
         }
     }
+}
 
-    fn check_number(&self, name: &str, least: u64) -> Result<(), Failure> {
-        match self.params.get(name) {
-            None | Some(Value::Null) => Ok(()),
-            Some(value) if value.as_u64().is_some_and(|number| number >= least) => Ok(()),
-            Some(_) => {
-                let problem = format!("an integer of at least {least} is required");
-                Err(Failure::invalid_params(&format!("/{name}"), problem))
-            }
+fn check_number(object: &Object, at: &str, name: &str, least: u64) -> Result<(), Failure> {
+    match object.get(name) {
+        None | Some(Value::Null) => Ok(()),
+        Some(value) if value.as_u64().is_some_and(|number| number >= least) => Ok(()),
+        Some(_) => {
+            let problem = format!("an integer of at least {least} is required");
+            Err(Failure::invalid_params(&format!("{at}/{name}"), problem))
         }
+    }
+}
+
+fn check_flag(object: &Object, at: &str, name: &str) -> Result<(), Failure> {
+    match object.get(name) {
+        None | Some(Value::Null | Value::Bool(_)) => Ok(()),
+        Some(_) => Err(Failure::invalid_params(&format!("{at}/{name}"), "a boolean is required")),
     }
 }
 

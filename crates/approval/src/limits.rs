@@ -5,10 +5,10 @@ use std::time::Duration;
 /// Maximum pending and approved requests of one caller.
 pub const OPEN_PER_CALLER: usize = 20;
 
-/// Maximum stored requests of one caller. The oldest ended ones with a known outcome make room.
+/// Maximum stored requests of one caller. The oldest ended ones make room.
 pub const STORED_PER_CALLER: usize = 200;
 
-/// Maximum stored requests of all callers. The oldest ended ones with a known outcome make room.
+/// Maximum stored requests of all callers. The oldest ended ones make room.
 pub const STORED: usize = 10_000;
 
 /// Maximum standing grants of one caller.

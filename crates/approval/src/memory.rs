@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     binding::{Binding, Principal},
     id::RequestId,
-    limits::{STORED, STORED_PER_CALLER},
+    limits::STORED,
     request::{
         CancelError, Canceller, Changed, Claim, ConfirmError, ConsumeError, DecideError, OpenError,
         Recorded, Request, Review, SettleError, Settlement, Situation, StandingGrant, Transition,
@@ -40,7 +40,8 @@ impl MemoryApprovals {
             self.requests.values().filter(|request| of_caller(&request.binding)).collect();
         let grants: Vec<_> =
             self.grants.values().filter(|grant| of_caller(&grant.binding)).collect();
-        let kept = self.requests.values().filter(|request| !request.makes_room(now)).count();
+        let all: Vec<_> = self.grants.values().collect();
+        let kept = self.requests.values().filter(|request| !request.makes_room(&all, now)).count();
         let is_used = self.requests.get(&wanted.id).is_some_and(|used| !of_caller(&used.binding));
         if is_used {
             return Err(OpenError::UsedId);
@@ -51,7 +52,10 @@ impl MemoryApprovals {
             opened.superseded.into_iter().map(|changed| self.replace(changed)).collect();
         let request = opened.request;
         if let Some(transition) = opened.transition {
-            self.make_room(&caller, now);
+            for id in opened.displaced {
+                self.requests.remove(&id);
+            }
+            self.make_room(now);
             self.requests.insert(request.id, request.clone());
             transitions.push(transition);
         }
@@ -189,20 +193,14 @@ impl MemoryApprovals {
         changed.transition
     }
 
-    /// Deletes the oldest ended requests, so that one more fits.
-    fn make_room(&mut self, caller: &Principal, now: Timestamp) {
-        let of_caller = |request: &Request| request.binding.caller.is_account(caller);
-        self.shrink(STORED_PER_CALLER - 1, of_caller, now);
-        self.shrink(STORED - 1, |_| true, now);
-    }
-
-    fn shrink(&mut self, most: usize, counts: impl Fn(&Request) -> bool, now: Timestamp) {
-        let counted = self.requests.values().filter(|request| counts(request));
-        let excess = counted.clone().count().saturating_sub(most);
-        let ended = counted.filter(|request| request.makes_room(now));
-        let mut oldest: Vec<_> = ended.map(|request| (request.changed_at, request.id)).collect();
+    /// Deletes the oldest ended requests of all callers, so that one more fits.
+    fn make_room(&mut self, now: Timestamp) {
+        let excess = (self.requests.len() + 1).saturating_sub(STORED);
+        let grants: Vec<_> = self.grants.values().collect();
+        let ended = self.requests.values().filter(|request| request.makes_room(&grants, now));
+        let mut oldest: Vec<_> = ended.map(Request::displacement).collect();
         oldest.sort_unstable();
-        for (_, id) in oldest.into_iter().take(excess) {
+        for (.., id) in oldest.into_iter().take(excess) {
             self.requests.remove(&id);
         }
     }

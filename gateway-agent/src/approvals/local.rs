@@ -40,16 +40,16 @@ pub struct LocalApprovals {
     path: Option<PathBuf>,
     key: ArgumentsKey,
     clock: SpendingClock,
-    /// `None`: the file was not needed yet. A write keeps the lock to its end, also if the call that
+    /// `None`: the file was not needed yet. A write keeps the mutex to its end, also if the call that
     /// needs it has ended.
-    file: Arc<Mutex<Option<LockedFile>>>,
+    stored: Arc<Mutex<Option<StoredApprovals>>>,
 }
 
-/// The content of the file. Another gateway that wrote it could lose consumptions.
+/// The approvals, and the lock of their file. Another gateway that wrote it could lose consumptions.
 #[derive(Debug, Default)]
-struct LockedFile {
+struct StoredApprovals {
     approvals: MemoryApprovals,
-    /// `None`: there is no file.
+    /// `None`: they are in memory only.
     _lock: Option<File>,
 }
 
@@ -69,22 +69,23 @@ impl LocalApprovals {
     /// is the key of the digests of arguments.
     pub fn open(path: &Path, key: [u8; 32], clock: SpendingClock) -> io::Result<Self> {
         let path = path.to_owned();
-        let file = if path.try_exists()? { Some(LockedFile::open(&path, clock)?) } else { None };
-        let (key, file) = (ArgumentsKey::new(&key), Arc::new(Mutex::new(file)));
-        Ok(Self { path: Some(path), key, clock, file })
+        let stored =
+            if path.try_exists()? { Some(StoredApprovals::open(&path, clock)?) } else { None };
+        let (key, stored) = (ArgumentsKey::new(&key), Arc::new(Mutex::new(stored)));
+        Ok(Self { path: Some(path), key, clock, stored })
     }
 
     /// Approves what callers confirm, and rejects calls that people must decide about.
     pub fn of_confirmations(key: [u8; 32], clock: SpendingClock) -> Self {
-        let file = Arc::new(Mutex::new(Some(LockedFile::default())));
-        Self { path: None, key: ArgumentsKey::new(&key), clock, file }
+        let stored = Arc::new(Mutex::new(Some(StoredApprovals::default())));
+        Self { path: None, key: ArgumentsKey::new(&key), clock, stored }
     }
 
     /// All requests with their states now, in the order of their ids.
     pub async fn list(&self) -> Vec<(Request, RequestStatus)> {
-        let (file, now) = (self.file.lock().await, self.clock.wall());
+        let (stored, now) = (self.stored.lock().await, self.clock.wall());
         let of_request = |request: &Request| (request.clone(), request.status_at(now));
-        file.iter().flat_map(|file| file.approvals.requests()).map(of_request).collect()
+        stored.iter().flat_map(|stored| stored.approvals.requests()).map(of_request).collect()
     }
 
     /// Records time limits that are over, erases old previews, and deletes old requests, until it is
@@ -92,7 +93,7 @@ impl LocalApprovals {
     pub(crate) async fn sweep(&self) {
         loop {
             // A file that no request needed is not created.
-            let is_open = self.file.lock().await.is_some();
+            let is_open = self.stored.lock().await.is_some();
             if is_open && let Err(error) = self.change(|_, _| ((), Vec::new())).await {
                 tracing::warn!(%error, "cannot end approvals whose time is over, retrying");
             }
@@ -133,13 +134,13 @@ impl LocalApprovals {
             let path = self.path.as_deref().unwrap_or(Path::new("the approvals")).display();
             ApprovalsError::Unavailable(format!("cannot open or write {path}: {e}"))
         };
-        let mut file = Arc::clone(&self.file).lock_owned().await;
-        let opened = match (file.take(), &self.path) {
+        let mut stored = Arc::clone(&self.stored).lock_owned().await;
+        let opened = match (stored.take(), &self.path) {
             (Some(opened), _) => opened,
-            (None, Some(path)) => LockedFile::open(path, self.clock).map_err(unavailable)?,
-            (None, None) => LockedFile::default(),
+            (None, Some(path)) => StoredApprovals::open(path, self.clock).map_err(unavailable)?,
+            (None, None) => StoredApprovals::default(),
         };
-        let current = file.insert(opened);
+        let current = stored.insert(opened);
         let now = self.clock.wall();
         // A failed write changes nothing.
         let mut changed = current.approvals.clone();
@@ -155,8 +156,8 @@ impl LocalApprovals {
                 save(path, &changed)?;
             }
             transitions.iter().for_each(metric::audit);
-            if let Some(file) = &mut *file {
-                file.approvals = changed;
+            if let Some(stored) = &mut *stored {
+                stored.approvals = changed;
             }
             Ok(())
         };
@@ -170,7 +171,7 @@ fn save(path: &Path, approvals: &MemoryApprovals) -> io::Result<()> {
     atomic_file::replace(path, &bytes, Access::OwnerOnly)
 }
 
-impl LockedFile {
+impl StoredApprovals {
     fn open(path: &Path, clock: SpendingClock) -> io::Result<Self> {
         fs::create_dir_all(parent_directory(path))?;
         let lock = with_suffix(path, ".lock");

@@ -107,8 +107,8 @@ pub struct Args {
         help_heading = "Registry"
     )]
     pub scope: Vec<String>,
-    /// Calls that need the approval of the operator, without a registry (`registryctl gateway
-    /// approvals`)
+    /// Calls that need the approval of the operator at `admin`, without a registry (`registryctl
+    /// gateway approvals`)
     #[arg(
         long,
         value_name = "CALLS",

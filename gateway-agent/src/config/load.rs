@@ -297,8 +297,16 @@ fn registry(
     });
     let proposals =
         if is_in_data { args.data().join(PROPOSALS) } else { cache.with_file_name(PROPOSALS) };
-    if let (Some(_), Some(Source::Grpc(_))) = (args.approve, &source) {
-        let message = "the registry has the policies; register one with the member `approval`";
+    let unusable = match (args.approve, &source) {
+        (Some(_), Some(Source::Grpc(_))) => {
+            Some("the registry has the policies; register one with the member `approval`")
+        }
+        (Some(_), _) if root.find("admin").is_none() => {
+            Some("people decide at the admin address; set `admin`, such as `admin: 127.0.0.1:7081`")
+        }
+        _ => None,
+    };
+    if let Some(message) = unusable {
         problems.at(0, "--approve", message.to_owned());
     }
     if cache.file_name().is_none() {

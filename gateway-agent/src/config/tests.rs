@@ -618,11 +618,15 @@ fn drain_timeout_covers_longest_call() {
 }
 
 #[test]
-fn approve_needs_no_registry_and_has_a_policy() {
-    let with = |source: &str| {
+fn approve_needs_admin_and_no_registry() {
+    let with = |source: &str, text: &str| {
         let (approve, registry) = (Some(Approve::Destructive), Some(source.to_owned()));
-        parse_with("{}", &Args { registry, approve, ..Args::default() })
+        parse_with(text, &Args { registry, approve, ..Args::default() })
     };
-    assert!(with("file:///tmp/registry.json").unwrap().pipeline().own_policy.is_some());
-    assert_eq!(with("grpc://127.0.0.1:7070").unwrap_err().len(), 1);
+    let (file, admin) = ("file:///tmp/registry.json", "admin: 127.0.0.1:7081");
+    assert!(with(file, admin).unwrap().pipeline().own_policy.is_some());
+    for (source, text) in [(file, "{}"), ("grpc://127.0.0.1:7070", admin)] {
+        let problems = with(source, text).unwrap_err();
+        assert!(problems.len() == 1 && problems[0].contains("--approve"), "{problems:?}");
+    }
 }

@@ -96,8 +96,23 @@ impl ApprovalOrder<'_> {
         }
         Ok(match status {
             RequestStatus { state: State::Approved, id, .. } => Ok(approved(id, 0)),
-            status => Err(self.finding(reason(status))),
+            status => Err(Finding { policy: self.unmet(&status), reason: reason(status) }),
         })
+    }
+
+    /// The first policy without the demanded approvals. If all have them, the approval was used or has
+    /// expired.
+    fn unmet(&self, status: &RequestStatus) -> Key {
+        let is_met = |rule: &ApprovalRule<'_>| {
+            if rule.approval.is_confirmation() {
+                return status.is_confirmed;
+            }
+            let policy = demanding(rule);
+            let count = status.approvals.iter().filter(|approved| **approved == policy).count();
+            u32::try_from(count).is_ok_and(|count| count >= rule.approval.quorum.get())
+        };
+        let unmet = self.rules.iter().find(|rule| !is_met(rule));
+        unmet.unwrap_or(&self.rules[0]).policy.key().clone()
     }
 
     /// The violation if the approval cannot be requested or used.
@@ -142,13 +157,10 @@ impl ApprovalOrder<'_> {
             Some((agent, skill)) => format!("skill/{}/{skill}", agent.name),
             None => format!("{}/{}", Kind::Tool, key.name),
         };
-        let demand = |rule: &ApprovalRule<'_>| {
-            let policy = rule.policy.key();
-            Demand {
-                policy: format!("{}@{}", policy.name, policy.version),
-                digest: rule.policy.digest(),
-                rule: rule.approval.clone(),
-            }
+        let demand = |rule: &ApprovalRule<'_>| Demand {
+            policy: demanding(rule),
+            digest: rule.policy.digest(),
+            rule: rule.approval.clone(),
         };
         let mut demands: Vec<_> = self.rules.iter().map(demand).collect();
         demands.sort_by(|a, b| a.policy.cmp(&b.policy));
@@ -162,6 +174,12 @@ impl ApprovalOrder<'_> {
             demands,
         }
     }
+}
+
+/// The name and version of the policy of a demand.
+fn demanding(rule: &ApprovalRule<'_>) -> String {
+    let policy = rule.policy.key();
+    format!("{}@{}", policy.name, policy.version)
 }
 
 /// The associated data of the seal of an id that only the account of a caller may use.

@@ -43,7 +43,8 @@ pub enum LedgerCommand {
 pub enum CheckpointKeyCommand {
     /// Replace a lost signing key by the key of --checkpoint-key
     ///
-    /// Prints the new public key for auditors. A missing key file is created.
+    /// Prints the new public key for auditors. A missing key file is created. Standing grants of approvals end, and the
+    /// next start accepts another `approval.key`.
     Replace {
         /// Turn a relay's copy into the registry, because the registry is lost permanently
         ///

@@ -9,7 +9,7 @@ mod sql;
 use approval::{
     Changed, OpenError, Opened, Principal, Recorded, Request, RequestId, Situation, StandingGrant,
     State, Transition, Wanted,
-    limits::{KEPT_FOR, PREVIEW_KEPT_FOR, STORED, STORED_PER_CALLER},
+    limits::{KEPT_FOR, PREVIEW_KEPT_FOR, STORED},
 };
 use registry_core::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
@@ -215,7 +215,7 @@ async fn open(
         Ok(opened) => opened,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    let Opened { request, transition, superseded } = opened;
+    let Opened { request, transition, superseded, displaced } = opened;
     for changed in superseded {
         if let Some(old) = requests.iter().find(|old| old.id == changed.request.id) {
             writer.replace(old, &changed).await?;
@@ -223,7 +223,7 @@ async fn open(
         transitions.push(changed.transition);
     }
     if let Some(transition) = transition {
-        writer.make_room(&caller, context.now).await?;
+        writer.make_room(&displaced, context.now).await?;
         writer.insert(&request, &transition).await?;
         transitions.push(transition);
     }
@@ -380,14 +380,15 @@ impl<'a> Writer<'a> {
         Ok(usize::try_from(count).unwrap_or_default())
     }
 
-    /// Deletes the oldest ended requests, so that one more fits.
-    async fn make_room(&mut self, caller: &str, now: Timestamp) -> Result<(), Error> {
-        let now = SqlTimestamp(now);
-        let (of_caller, all) = (signed(STORED_PER_CALLER - 1), signed(STORED - 1));
-        let room_of_caller =
-            execute_in!(&mut self.transaction, sql::MAKE_ROOM_OF_CALLER, [caller, now, of_caller]);
-        room_of_caller.map_err(|e| self.backend.explain(&e))?;
-        let room = execute_in!(&mut self.transaction, sql::MAKE_ROOM, [now, all]);
+    /// Deletes ended requests of the caller, and the oldest ended ones of all callers, so that one more fits.
+    async fn make_room(&mut self, displaced: &[RequestId], now: Timestamp) -> Result<(), Error> {
+        for id in displaced {
+            let id = id.to_string();
+            let deleted = execute_in!(&mut self.transaction, sql::DELETE, [id.as_str()]);
+            deleted.map_err(|e| self.backend.explain(&e))?;
+        }
+        let (now, most) = (SqlTimestamp(now), signed(STORED - 1));
+        let room = execute_in!(&mut self.transaction, sql::MAKE_ROOM, [now, most]);
         room.map_err(|e| self.backend.explain(&e))
     }
 

@@ -28,10 +28,12 @@ pub(super) async fn read(backend: &Backend) -> Result<Option<String>, Error> {
     Ok(row.and_then(|(key,)| key))
 }
 
-/// Replaces the stored key. The key of approvals lies next to it, so that the next start can register another one.
+/// Replaces the stored key. The key of approvals lies next to it, so that the next start can register another one. With
+/// it, the digests of arguments differ. Standing grants end, because they would repeat calls with an unknown outcome.
 pub(super) async fn replace(backend: &Backend, new: &str) -> Result<(), Error> {
     transact!(backend, tx => {
         sqlx::query(sql::NEW_CHECKPOINT_KEY).bind(new).execute(&mut *tx).await?;
         sqlx::query(sql::FORGET_APPROVAL_KEY).execute(&mut *tx).await?;
+        sqlx::query(sql::END_GRANTS).execute(&mut *tx).await?;
     })
 }

@@ -192,6 +192,9 @@ pub(super) const NEW_CHECKPOINT_KEY: &str =
 /// Removes the fingerprint of the key of approvals.
 pub(super) const FORGET_APPROVAL_KEY: &str = "DELETE FROM approval_key";
 
+/// Ends all standing grants.
+pub(super) const END_GRANTS: &str = "DELETE FROM approval_grants";
+
 /// Settings of commits in order: $1 after, $2 up to.
 pub(super) const SETTINGS: &str = "
     SELECT revision, selector, setting FROM setting_changes

@@ -6,7 +6,7 @@ use approval::{
     Attempt, Binding, Choice, Claim, ConsumeError, Current, DecideError, Decider, Demand,
     GrantScope, OpenError, Outcome, Principal, Request, RequestId, Review, Settlement, SignIn,
     StandingWish, State, Wanted,
-    limits::{OPEN_PER_CALLER, STORED_PER_CALLER},
+    limits::{OPEN_PER_CALLER, STORED, STORED_PER_CALLER},
 };
 use futures_util::future::join_all;
 use registry_core::{Digest, Timestamp, entity::policy::Approval};
@@ -159,6 +159,16 @@ pub(crate) async fn standing_grant_approves_until_its_end(fixture: &Fixture) {
     assert_eq!(open(&store, 4, "d", at(2)).await.state, State::Pending);
 }
 
+/// With another key of arguments, a grant would not find calls with an unknown outcome.
+pub(crate) async fn replaced_key_ends_grants(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let first = open(&store, 1, "a", at(0)).await;
+    grant_until(&store, 1, at(0), at(600)).await;
+    store.replace_checkpoint_key("another key").await.unwrap();
+    assert_eq!(store.standing_grant(first.id).await.unwrap(), None);
+    assert_eq!(open(&store, 2, "b", at(1)).await.state, State::Pending);
+}
+
 pub(crate) async fn time_ends_and_erases_requests(fixture: &Fixture) {
     let store = fixture.open().await;
     let request = approved(&store).await;
@@ -192,19 +202,72 @@ pub(crate) async fn left_unknown(store: &Store) -> Request {
     request
 }
 
+/// SQL that copies a request. `caller` is the expression of the callers.
+fn copies(source: u128, numbers: std::ops::Range<u32>, caller: &str) -> String {
+    let (start, end, source) = (numbers.start, numbers.end, RequestId::new(source));
+    format!(
+        "WITH RECURSIVE flood (number) AS
+             (SELECT {start} UNION ALL SELECT number + 1 FROM flood WHERE number + 1 < {end})
+         INSERT INTO approval_requests
+             (id, caller, call_key, state, revision, generation, due_at, ended_at, room_at, document,
+              preview)
+         SELECT copy, {caller}, call_key, state, revision, generation, due_at, ended_at, room_at,
+                replace(document, id, copy), preview
+         FROM (SELECT approval_requests.*, number,
+                      '00000000000000000000000000' || CAST(number AS text) AS copy
+               FROM approval_requests, flood WHERE id = '{source}') AS copies"
+    )
+}
+
+async fn refusal(store: &Store, id: u128, now: Timestamp) -> Option<OpenError> {
+    let call = wanted(id, &id.to_string());
+    store.open_approval(&call, context(now)).await.unwrap().err()
+}
+
+async fn grant_until(store: &Store, origin: u128, now: Timestamp, until: Timestamp) {
+    let wish = StandingWish { scope: GrantScope::Tool, until };
+    let choice = Choice::Approve { standing: Some(wish) };
+    decide(store, RequestId::new(origin), &choice, now).await;
+}
+
+pub(crate) async fn unknown_outcomes_stay_while_grant_could_repeat_them(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let lost = left_unknown(&store).await;
+    fixture.execute(&copies(1, 100_000..100_198, "caller")).await;
+    let now = at(3_601);
+    assert_eq!((refusal(&store, 3, now).await, refusal(&store, 4, now).await), (None, None));
+    assert_eq!(store.approval(lost.id).await.unwrap(), None);
+    let stored = fixture.number("SELECT count(*) FROM approval_requests").await;
+    assert_eq!(usize::try_from(stored), Ok(STORED_PER_CALLER));
+    grant_until(&store, 3, now, at(7_000)).await;
+    assert_eq!(refusal(&store, 5, now).await, Some(OpenError::TooManyStored));
+    let grant = store.standing_grant(RequestId::new(3)).await.unwrap().unwrap();
+    store.revoke_grant(&grant, &account("bob"), context(now)).await.unwrap();
+    assert_eq!(refusal(&store, 5, now).await, None);
+}
+
+pub(crate) async fn unknown_outcomes_do_not_fill_store(fixture: &Fixture) {
+    let store = fixture.open().await;
+    left_unknown(&store).await;
+    fixture.execute(&copies(1, 100_000..109_998, "CAST(number / 200 AS text)")).await;
+    let now = at(3_601);
+    assert_eq!((refusal(&store, 3, now).await, refusal(&store, 4, now).await), (None, None));
+    let stored = fixture.number("SELECT count(*) FROM approval_requests").await;
+    assert_eq!(usize::try_from(stored), Ok(STORED));
+    grant_until(&store, 3, now, at(7_000)).await;
+    let grants = "INSERT INTO approval_grants (origin, caller, generation, ends_at, document)
+                  SELECT lost.id, lost.caller, held.generation, held.ends_at, held.document
+                  FROM approval_requests AS lost, approval_grants AS held
+                  WHERE lost.state = 'unknown'";
+    fixture.execute(grants).await;
+    assert_eq!(refusal(&store, 5, now).await, Some(OpenError::Full));
+}
+
 /// Later requests displace ended ones, but not a call that may have been executed.
 pub(crate) async fn unknown_outcome_outlives_later_requests(fixture: &Fixture) {
     let store = fixture.open().await;
     let request = left_unknown(&store).await;
-    let flood = "WITH RECURSIVE flood (number) AS
-                     (SELECT 100000 UNION ALL SELECT number + 1 FROM flood WHERE number < 100299)
-                 INSERT INTO approval_requests
-                     (id, caller, call_key, state, revision, generation, due_at, ended_at, room_at,
-                      document, preview)
-                 SELECT '00000000000000000000000000' || CAST(number AS text), caller, call_key, state,
-                        revision, generation, due_at, ended_at, room_at, document, preview
-                 FROM approval_requests, flood WHERE state = 'expired'";
-    fixture.execute(flood).await;
+    fixture.execute(&copies(2, 100_000..100_300, "caller")).await;
     open(&store, 3, "c", at(3_601)).await;
     let stored = fixture.number("SELECT count(*) FROM approval_requests").await;
     assert_eq!(usize::try_from(stored), Ok(STORED_PER_CALLER));

@@ -80,6 +80,33 @@ fn invalid_calls_have_codes_of_json_rpc() {
 }
 
 #[test]
+fn configuration_of_message_has_types() {
+    let refused = |version: Version, configuration: Value| {
+        let (method, role, part) = match version {
+            Version::V1 => ("SendMessage", "ROLE_USER", json!({ "text": "a" })),
+            Version::V03 => ("message/send", "user", json!({ "kind": "text", "text": "a" })),
+        };
+        let message = json!({ "messageId": "m", "role": role, "parts": [part] });
+        let params = json!({ "message": message, "configuration": configuration });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let failure = read_call(version, body.to_string().as_bytes(), limits()).err()?.failure;
+        Some((failure.kind, failure.metadata["pointer"].clone()))
+    };
+    for version in Version::ALL {
+        assert_eq!(refused(version, json!({ "historyLength": 2 })), None);
+        assert_eq!(refused(version, json!({ "historyLength": null })), None);
+        for length in [json!({ "evil": "delete all" }), json!("2"), json!(-1), json!([2])] {
+            let pointer = "/configuration/historyLength".to_owned();
+            let refused = refused(version, json!({ "historyLength": length }));
+            assert_eq!(refused, Some((ErrorKind::InvalidParams, pointer)));
+        }
+    }
+    let pointer = "/configuration/returnImmediately".to_owned();
+    let refused = refused(Version::V1, json!({ "returnImmediately": "delete all" }));
+    assert_eq!(refused, Some((ErrorKind::InvalidParams, pointer)));
+}
+
+#[test]
 fn answers_and_errors_are_read() {
     let id = Id::parse("1").unwrap();
     let message = json!({ "message": { "messageId": "m", "role": "ROLE_AGENT", "parts": [] } });

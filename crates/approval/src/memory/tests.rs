@@ -7,11 +7,11 @@ use registry_core::entity::policy::Approval;
 use super::*;
 use crate::{
     Choice, GrantScope, Outcome, StandingWish, State,
-    limits::{COOL_DOWN, OPEN_PER_CALLER},
+    limits::{COOL_DOWN, OPEN_PER_CALLER, STORED_PER_CALLER},
     request::after,
     testing::{
-        APPROVE, GATEWAY, at, binding, claim, current, decider, hours, rule, settlement, store,
-        wanted,
+        APPROVE, GATEWAY, account, at, binding, claim, current, decider, hours, rule, settlement,
+        store, wanted,
     },
 };
 
@@ -218,7 +218,7 @@ fn unknown_outcome_outlives_later_calls() {
 }
 
 #[test]
-fn unknown_outcomes_of_one_caller_are_bounded() {
+fn unknown_outcomes_stay_while_grant_could_repeat_them() {
     let mut store = granted();
     let count = STORED_PER_CALLER as u128;
     for number in 2..=count {
@@ -226,9 +226,92 @@ fn unknown_outcomes_of_one_caller_are_bounded() {
         run(&mut store, &next, Outcome::Unknown, at(1));
     }
     let next = wanted(count + 1, binding("next", standing()));
+    let by = next.binding.caller.clone();
+    store.cancel(first(), Canceller::Operator(&by), at(1)).unwrap();
+    let last = reopen(&mut store, count + 2, binding("last", standing()), at(1));
+    run(&mut store, &last, Outcome::Unknown, at(1));
     assert_eq!(store.open(next.clone(), at(2)), Err(OpenError::TooManyStored));
-    store.advance(hours(721));
-    assert!(store.open(next, hours(721)).is_ok());
+    let mut revoked = store.clone();
+    revoked.revoke(first(), &by, at(2)).unwrap();
+    assert!(revoked.open(next.clone(), at(2)).is_ok());
+    store.advance(hours(20));
+    assert!(store.open(next, hours(20)).is_ok());
+    assert_eq!(store.requests().count(), STORED_PER_CALLER);
+}
+
+/// Requests and uses the approval of a call without a standing grant.
+fn run_approved(store: &mut MemoryApprovals, id: u128, call: Binding, outcome: Outcome) {
+    let request = reopen(store, id, call, at(1));
+    let request = decide(store, request.id, &APPROVE, at(1));
+    run(store, &request, outcome, at(1));
+}
+
+#[test]
+fn unknown_outcomes_without_grant_make_room_last() {
+    let mut store = MemoryApprovals::new();
+    let outcome = |id| if id == 150 { Outcome::Succeeded } else { Outcome::Unknown };
+    let count = STORED_PER_CALLER as u128;
+    for id in 1..=count {
+        run_approved(&mut store, id, binding(&id.to_string(), standing()), outcome(id));
+    }
+    reopen(&mut store, 201, binding("201", standing()), at(2));
+    let is_stored = |store: &MemoryApprovals, id| store.request(RequestId::new(id)).is_some();
+    assert!(is_stored(&store, 1) && !is_stored(&store, 150));
+    reopen(&mut store, 202, binding("202", standing()), at(2));
+    assert!(!is_stored(&store, 1) && is_stored(&store, 2));
+    assert_eq!(store.requests().count(), STORED_PER_CALLER);
+}
+
+#[test]
+fn grant_of_other_resource_keeps_no_unknown_outcome() {
+    let mut store = granted();
+    let other = |id: u128| {
+        let call = binding(&id.to_string(), standing());
+        Binding { resource: "tool/other".into(), ..call }
+    };
+    for id in 2..=300 {
+        run_approved(&mut store, id, other(id), Outcome::Unknown);
+    }
+    assert_eq!(store.requests().count(), STORED_PER_CALLER);
+}
+
+#[test]
+fn later_grant_keeps_unknown_outcomes() {
+    let mut store = MemoryApprovals::new();
+    let count = STORED_PER_CALLER as u128;
+    for id in 2..=count {
+        run_approved(&mut store, id, binding(&id.to_string(), standing()), Outcome::Unknown);
+    }
+    let origin = reopen(&mut store, 1, binding("a", standing()), at(2));
+    let wish = StandingWish { scope: GrantScope::Tool, until: hours(20) };
+    decide(&mut store, origin.id, &Choice::Approve { standing: Some(wish) }, at(2));
+    let next = wanted(count + 1, binding("next", standing()));
+    assert_eq!(store.open(next, at(3)), Err(OpenError::TooManyStored));
+}
+
+#[test]
+fn unknown_outcomes_do_not_fill_store() {
+    let mut store = granted();
+    let lost = reopen(&mut store, 2, binding("b", standing()), at(1));
+    run(&mut store, &lost, Outcome::Unknown, at(1));
+    let template = store.requests.remove(&lost.id).unwrap();
+    let caller = |number: usize| account(&(number / STORED_PER_CALLER).to_string(), None);
+    let call = |number| Binding { caller: caller(number), ..template.binding.clone() };
+    // The first request, which is approved, counts too.
+    for number in 1..STORED {
+        let id = RequestId::new(number as u128 + 1);
+        store.requests.insert(id, Request { id, binding: call(number), ..template.clone() });
+    }
+    let next = wanted(0, binding("next", rule()));
+    let mut held = store.clone();
+    let grant = store.grants[&first()].clone();
+    for number in (0..STORED).step_by(STORED_PER_CALLER) {
+        let origin = RequestId::new(number as u128);
+        held.grants.insert(origin, StandingGrant { binding: call(number), ..grant.clone() });
+    }
+    assert!(store.open(next.clone(), at(2)).is_ok());
+    assert_eq!(store.requests().count(), STORED);
+    assert_eq!(held.open(next, at(2)), Err(OpenError::Full));
 }
 
 #[test]

@@ -47,6 +47,15 @@ impl StandingGrant {
         self.ends_at > now && self.covered_key(call) == call.key()
     }
 
+    /// Whether it could approve the repetition of a call: the caller, the agent and the resource are
+    /// the same.
+    pub(crate) fn may_repeat(&self, call: &Binding, now: Timestamp) -> bool {
+        self.ends_at > now
+            && self.binding.resource == call.resource
+            && self.binding.agent == call.agent
+            && self.binding.caller.is_account(&call.caller)
+    }
+
     /// The key of the calls that it allows. With [`GrantScope::Tool`], the arguments are those of `call`.
     fn covered_key(&self, call: &Binding) -> Digest {
         match self.scope {

@@ -48,6 +48,8 @@ pub struct Opened {
     pub transition: Option<Transition>,
     /// Requests that it replaces.
     pub superseded: Vec<Changed>,
+    /// Ended requests of the caller that the store deletes for it.
+    pub displaced: Vec<RequestId>,
 }
 
 /// No request is opened.
@@ -73,13 +75,14 @@ pub enum OpenError {
     /// The caller has too many requests that make no room.
     #[error(
         "the caller has {STORED_PER_CALLER} approval requests that are open, in progress, denied \
-         today or have an unknown outcome; retry after one ends, or 30 days after an unknown outcome"
+         today, or have an unknown outcome and a standing grant that could repeat the call; retry after \
+         one ends, or revoke the grant (`registryctl approvals revoke ID`)"
     )]
     TooManyStored,
     /// The store is full.
     #[error(
-        "the store has {STORED} approval requests that are open, in progress, denied today or have \
-         an unknown outcome; retry later"
+        "the store has {STORED} approval requests that are open, in progress, denied today, or have \
+         an unknown outcome and a caller with a standing grant; retry later, or revoke grants"
     )]
     Full,
 }
@@ -95,7 +98,8 @@ pub fn open(wanted: Wanted, situation: Situation<'_>, now: Timestamp) -> Result<
     let known = same_key.filter(blocks).max_by_key(|request| request.state);
     if let Some(known) = known {
         let request = Request::clone(known);
-        return Ok(Opened { request, transition: None, superseded: Vec::new() });
+        let (superseded, displaced) = (Vec::new(), Vec::new());
+        return Ok(Opened { request, transition: None, superseded, displaced });
     }
     if situation.requests.iter().any(|request| request.id == wanted.id) {
         return Err(OpenError::UsedId);
@@ -113,7 +117,8 @@ pub fn open(wanted: Wanted, situation: Situation<'_>, now: Timestamp) -> Result<
         Some(_) => None,
     };
     let (request, transition) = create(wanted, grant.copied(), uncertain, now);
-    Ok(Opened { request, transition: Some(transition), superseded })
+    let displaced = displaced(situation, now);
+    Ok(Opened { request, transition: Some(transition), superseded, displaced })
 }
 
 fn create(
@@ -177,11 +182,21 @@ fn check_room(
     if open - superseded >= OPEN_PER_CALLER {
         return Err(OpenError::TooManyOpen);
     }
-    let kept = requests.filter(|request| !request.makes_room(now)).count();
+    let kept = requests.filter(|request| !request.makes_room(situation.grants, now)).count();
     if kept >= STORED_PER_CALLER {
         return Err(OpenError::TooManyStored);
     }
     if situation.kept >= STORED { Err(OpenError::Full) } else { Ok(()) }
+}
+
+/// The oldest ended requests of the caller, so that one more fits. Unknown outcomes are the last.
+fn displaced(situation: Situation<'_>, now: Timestamp) -> Vec<RequestId> {
+    let Situation { requests, grants, .. } = situation;
+    let excess = (requests.len() + 1).saturating_sub(STORED_PER_CALLER);
+    let ended = requests.iter().filter(|request| request.makes_room(grants, now));
+    let mut ended: Vec<_> = ended.map(|request| request.displacement()).collect();
+    ended.sort_unstable();
+    ended.into_iter().take(excess).map(|(.., id)| id).collect()
 }
 
 impl Request {
@@ -195,13 +210,23 @@ impl Request {
         }
     }
 
-    /// Whether a store may delete it for a new one.
-    pub fn makes_room(&self, now: Timestamp) -> bool {
-        self.makes_room_at().is_some_and(|start| start <= now)
+    /// Whether a store may delete it for a new one. A call with an unknown outcome stays while one of
+    /// the grants of its caller could repeat it.
+    pub(crate) fn makes_room(&self, grants: &[&StandingGrant], now: Timestamp) -> bool {
+        match self.state {
+            State::Unknown => !grants.iter().any(|grant| grant.may_repeat(&self.binding, now)),
+            _ => self.makes_room_at().is_some_and(|start| start <= now),
+        }
     }
 
-    /// The time when it starts to make room. Denials stay until their cool-down ends. Calls with an
-    /// unknown outcome stay until their deletion: a grant must not repeat them.
+    /// The order of deletions for new requests: unknown outcomes are the last, because a later grant
+    /// must find them.
+    pub(crate) fn displacement(&self) -> (bool, Timestamp, RequestId) {
+        (self.state == State::Unknown, self.changed_at, self.id)
+    }
+
+    /// The time when it starts to make room. Denials stay until their cool-down ends. `None`: it has not
+    /// ended, or its outcome is unknown, which depends on grants.
     pub fn makes_room_at(&self) -> Option<Timestamp> {
         match self.state {
             State::Denied => Some(self.cool_down_end()),

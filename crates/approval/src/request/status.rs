@@ -2,7 +2,7 @@
 
 use registry_core::Timestamp;
 
-use super::{Request, State, decision::Choice};
+use super::{Choice, Decision, Request, State};
 use crate::id::RequestId;
 
 /// A request as its caller sees it.
@@ -21,6 +21,9 @@ pub struct RequestStatus {
     pub uncertain: Option<RequestId>,
     /// Whether the caller has confirmed the call.
     pub is_confirmed: bool,
+    /// The policies that approvals by people count for, such as `payments@1.0.0`: once for each
+    /// approval.
+    pub approvals: Vec<String>,
     /// The page where people decide. `None`: the store has no pages.
     pub page: Option<String>,
 }
@@ -33,6 +36,8 @@ impl Request {
             Choice::Deny { reason } => Some(reason.clone()),
             Choice::Approve { .. } => None,
         };
+        let is_approval = |decision: &&Decision| matches!(decision.choice, Choice::Approve { .. });
+        let approvals = self.decisions.iter().filter(is_approval);
         RequestStatus {
             id: self.id,
             state,
@@ -43,6 +48,7 @@ impl Request {
             denial: self.decisions.iter().find_map(|decision| reason(&decision.choice)),
             uncertain: self.uncertain,
             is_confirmed: self.confirmed_at.is_some(),
+            approvals: approvals.flat_map(|decision| decision.policies.clone()).collect(),
             page: None,
         }
     }

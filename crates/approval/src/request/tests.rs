@@ -1,7 +1,9 @@
 //! Tests of cancellation, erasure and deletion.
 
 use super::*;
-use crate::testing::{GATEWAY, account, approved, at, claim, hours, pending, rule};
+use crate::testing::{
+    APPROVE, GATEWAY, account, approved, at, claim, decide, decider, hours, pending, quorum, rule,
+};
 
 #[test]
 fn caller_and_governor_cancel_open_requests() {
@@ -20,6 +22,14 @@ fn caller_and_governor_cancel_open_requests() {
     let late = used.cancel(Canceller::Caller(&own), at(3));
     assert_eq!(late, Err(CancelError::NotOpen(State::Consumed)));
     assert_eq!(used.invalidate(at(3)), None);
+}
+
+#[test]
+fn status_has_policies_of_approvals() {
+    let request = decide(&pending(quorum(2)), &decider("bob"), &APPROVE, at(1)).unwrap();
+    let status = request.status_at(at(2));
+    assert_eq!(status.state, State::Pending);
+    assert_eq!(status.approvals, ["payments@1.0.0"]);
 }
 
 #[test]

@@ -34,9 +34,11 @@ const HARMFUL: [&str; 12] = [
     "uninstall",
     "wipe",
 ];
-/// Verbs of tools that read, such as `get_transfer`.
+/// First words of tools that read, such as `get_transfer`.
 const READING: [&str; 9] =
     ["check", "count", "describe", "find", "get", "list", "read", "search", "show"];
+/// Words before another verb.
+const JOINING: [&str; 2] = ["and", "then"];
 
 pub(super) fn check(new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let Entity::Tool(tool) = new.entity() else { return };
@@ -62,23 +64,36 @@ pub(super) fn check(new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
 /// The warning about a name that contradicts the annotations.
 fn doubtful(tool: &Tool, name: &str) -> Option<Diagnostic> {
     let annotations = tool.annotations.as_ref()?;
-    let denials = [("readOnlyHint", true), ("destructiveHint", false)];
-    let says = |(hint, value): &(&str, bool)| {
-        annotations.get(*hint).is_some_and(|found| found.as_bool() == Some(*value))
+    let says = |hint: &str, value: bool| {
+        annotations.get(hint).is_some_and(|found| found.as_bool() == Some(value))
     };
-    let (hint, value) = denials.into_iter().find(says)?;
-    let words = words(name);
-    let mut split = words.split(SEPARATOR);
-    if split.clone().any(|word| READING.contains(&word)) {
+    let (hint, value) = if says("readOnlyHint", true) {
+        ("readOnlyHint", true)
+    } else if says("destructiveHint", false) && says("openWorldHint", false) {
+        ("destructiveHint", false)
+    } else {
+        // Approvals treat the calls as destructive.
         return None;
-    }
-    let verb = split.find(|word| HARMFUL.contains(word))?;
+    };
+    let local = name.rsplit('/').next().unwrap_or_default();
+    let words = words(local);
+    let words: Vec<_> = words.split(SEPARATOR).filter(|word| !word.is_empty()).collect();
+    let verb = harmful_verb(&words)?;
     let message = format!("the name `{name}` has the word `{verb}`, but `{hint}` is {value}");
     let doubtful =
         Diagnostic::warning(Code::AnnotationDoubtful, pointer_join("/annotations", hint), message);
     let help = "correct the annotation if the tool destroys or moves something: approvals of \
                 destructive calls rely on it";
     Some(doubtful.with_help(help))
+}
+
+/// The verb that destroys or moves something. After a first word that reads, other words are nouns
+/// unless a word joins them.
+fn harmful_verb<'a>(words: &[&'a str]) -> Option<&'a str> {
+    let reads = words.first().is_some_and(|first| READING.contains(first));
+    let is_verb = |at: usize| !reads || at > 0 && JOINING.contains(&words[at - 1]);
+    let mut words = words.iter().enumerate();
+    words.find_map(|(at, word)| (HARMFUL.contains(word) && is_verb(at)).then_some(*word))
 }
 
 /// The words of a name in `snake_case`, `kebab-case` or `camelCase`, in lower case with separators.
@@ -147,20 +162,44 @@ mod tests {
               `readOnlyHint` is true (correct the annotation if the tool destroys or moves \
               something: approvals of destructive calls rely on it)"
         );
-        let adds = json!({ "readOnlyHint": false, "destructiveHint": false });
+        let adds =
+            json!({ "readOnlyHint": false, "destructiveHint": false, "openWorldHint": false });
         for name in ["transfer_funds", "mail-send", "accountPurge", "db.dropTable"] {
             let found = doubtful(name, &adds);
             assert!(found.contains("/annotations/destructiveHint"), "{name}: {found}");
+        }
+        for name in [
+            "delete_list",
+            "remove_list_item",
+            "purge_search_index",
+            "send_check",
+            "get_and_delete",
+            "read_then_wipe",
+        ] {
+            assert_ne!(doubtful(name, &reads), "", "{name}");
         }
     }
 
     #[test]
     fn other_names_and_annotations_get_no_warning() {
         let reads = json!({ "readOnlyHint": true });
-        for name in ["payment_status", "dropdown", "sender", "get_transfer", "listRemove"] {
+        for name in [
+            "payment_status",
+            "dropdown",
+            "sender",
+            "get_transfer",
+            "listRemove",
+            "pay/get_transfer",
+            "get_transfer_and_status",
+        ] {
             assert_eq!(doubtful(name, &reads), "", "{name}");
         }
-        for annotations in [json!({ "destructiveHint": true }), json!({ "openWorldHint": false })] {
+        for annotations in [
+            json!({ "destructiveHint": true }),
+            json!({ "openWorldHint": false }),
+            // Without `openWorldHint`, the calls need approvals.
+            json!({ "destructiveHint": false }),
+        ] {
             assert_eq!(doubtful("delete_account", &annotations), "", "{annotations}");
         }
     }

@@ -73,10 +73,14 @@ pub(super) fn status(approval: &v1::Approval) -> Result<RequestStatus, Approvals
     let time = time.map(convert::read_timestamp).transpose();
     let time = time.map_err(|_| invalid("expire_time"))?;
     let ends_at = if is_denied { time.map(after_rest) } else { time };
-    let denial = approval.decisions.iter().find_map(|decision| match &decision.choice {
-        Some(Choice::Denied(denied)) => Some(denied.reason.clone()),
-        _ => None,
-    });
+    let (mut denial, mut approvals) = (None, Vec::new());
+    for decision in &approval.decisions {
+        match &decision.choice {
+            Some(Choice::Denied(denied)) => denial = Some(denied.reason.clone()),
+            Some(Choice::Approved(_)) => approvals.extend(decision.policies.iter().cloned()),
+            None => {}
+        }
+    }
     let uncertain = Some(&approval.uncertain_id).filter(|id| !id.is_empty());
     Ok(RequestStatus {
         id: approval.id.parse().map_err(|_| invalid("id"))?,
@@ -88,6 +92,7 @@ pub(super) fn status(approval: &v1::Approval) -> Result<RequestStatus, Approvals
             .transpose()
             .map_err(|_| invalid("uncertain_id"))?,
         is_confirmed: approval.confirm_time.is_some(),
+        approvals,
         page: None,
     })
 }

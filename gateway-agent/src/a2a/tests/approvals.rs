@@ -123,6 +123,24 @@ async fn approved_message_keeps_its_configuration_and_extensions() {
     assert!(sent(&bench) > before, "the approved message is sent");
 }
 
+/// Approvers do not see the delivery of the answer, so that its members must not have other content.
+#[tokio::test]
+async fn approved_message_has_typed_history_length() {
+    let bench = bench().await;
+    let waiting = send(&bench, None).await;
+    decide(&bench, Choice::Approve { standing: None }).await;
+    let before = sent(&bench);
+    let mut params = message("go");
+    params["configuration"] = json!({ "historyLength": { "instructions": "all" } });
+    let refused = bench.rpc("a", "SendMessage", params.clone()).await;
+    assert_eq!(refused.error(), (200, -32602));
+    assert_eq!(sent(&bench), before);
+    params["configuration"]["historyLength"] = json!(2);
+    let task = bench.rpc("a", "SendMessage", params).await.result()["task"].clone();
+    assert_ne!(task["id"], waiting["id"], "{task}");
+    assert!(sent(&bench) > before, "the approved message is sent");
+}
+
 #[tokio::test]
 async fn approved_message_has_no_baggage() {
     let bench = bench().await;

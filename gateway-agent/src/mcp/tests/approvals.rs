@@ -455,6 +455,18 @@ async fn client_of_a_session_confirms_its_call() {
 }
 
 #[tokio::test]
+async fn denial_names_first_unmet_policy() {
+    let confirmed = policy("confirmed", json!({ "approval": { "approvers": ["caller"] } }));
+    let bench = bench([confirmed, demanding(json!({}))]).await;
+    let session = able_session(&bench).await;
+    let accept = json!({ "result": { "action": "accept", "content": {} } });
+    let result = asked(&bench, &session, ("pay", accept)).await;
+    let denial = &result["_meta"]["registry/governance"];
+    let named = [&denial["reason"], &denial["error"]["details"]["policy"]];
+    assert_eq!(named, [REQUIRED, "people"], "{denial}");
+}
+
+#[tokio::test]
 async fn confirmation_is_no_approval_by_a_person() {
     let people = policy("others", json!({ "approval": {} }));
     let bench = bench([demanding(json!({ "approvers": ["caller"] })), people]).await;

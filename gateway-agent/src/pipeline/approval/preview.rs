@@ -14,9 +14,6 @@ use crate::{
 /// Maximum length of a preview, in bytes. A registry adds its encryption.
 const PREVIEW_BYTES: usize = 48_000;
 
-/// The members of a message's configuration that select how its answer is delivered.
-const DELIVERY: [&str; 3] = ["returnImmediately", "blocking", "historyLength"];
-
 /// The pointer of the arguments in the data of a message.
 pub(super) const ARGUMENTS: &str = "/arguments";
 
@@ -78,9 +75,7 @@ pub(super) fn of_message(
         }
     }
     if let Some(configuration) = rest.get_mut("configuration").and_then(Value::as_object_mut) {
-        for name in DELIVERY {
-            configuration.remove(name);
-        }
+        configuration.retain(|name, value| !is_delivery(name, value));
         if configuration.is_empty()
             && let Some(rest) = rest.as_object_mut()
         {
@@ -104,6 +99,16 @@ pub(super) fn of_message(
         }
     }
     data.finish_string()
+}
+
+/// Whether a member of a message's configuration selects only how its answer is delivered. A value of
+/// another type could contain instructions.
+fn is_delivery(name: &str, value: &Value) -> bool {
+    match name {
+        "returnImmediately" | "blocking" => value.is_boolean(),
+        "historyLength" => value.is_u64(),
+        _ => false,
+    }
 }
 
 /// The selected values by their pointers.
@@ -155,8 +160,13 @@ mod tests {
         let delivered = json!({ "returnImmediately": true, "historyLength": 2 });
         assert_eq!(of(json!({ "message": {}, "configuration": delivered })), plain);
         assert_eq!(of(json!({ "message": {}, "configuration": {} })), plain);
-        let other = json!({ "returnImmediately": true, "metadata": {} });
-        assert_ne!(of(json!({ "message": {}, "configuration": other })), plain);
+        for other in [
+            json!({ "returnImmediately": true, "metadata": {} }),
+            json!({ "historyLength": { "instructions": "all" } }),
+            json!({ "returnImmediately": "all" }),
+        ] {
+            assert_ne!(of(json!({ "message": {}, "configuration": other })), plain);
+        }
     }
 
     #[test]

@@ -24,23 +24,36 @@ pub(super) const LIST: &str = "
     WHERE id > $1 AND ($2 = '' OR state = $2) AND ($3 = '' OR caller = $3)
     ORDER BY id LIMIT $4";
 
+/// Whether a request makes room for one of another caller: $1 now. An unknown outcome stays while its caller has a
+/// standing grant of any resource: the columns have no resource.
+macro_rules! makes_room {
+    () => {
+        "(room_at <= $1 OR (state = 'unknown' AND NOT EXISTS (
+            SELECT 1 FROM approval_grants
+            WHERE approval_grants.caller = approval_requests.caller AND ends_at > $1
+              AND approval_grants.generation = (SELECT generation FROM ledger))))"
+    };
+}
+
 /// The number of requests that make no room: $1 now.
-pub(super) const COUNT_KEPT: &str =
-    "SELECT count(*) AS count FROM approval_requests WHERE room_at IS NULL OR room_at > $1";
+pub(super) const COUNT_KEPT: &str = concat!(
+    "SELECT count(*) AS count FROM approval_requests WHERE ",
+    makes_room!(),
+    " IS NOT TRUE"
+);
 
-/// Deletes the oldest ended requests of a caller: $1 caller, $2 now, $3 maximum number of its requests.
-pub(super) const MAKE_ROOM_OF_CALLER: &str = "
-    DELETE FROM approval_requests WHERE id IN (
-        SELECT id FROM approval_requests WHERE caller = $1 AND room_at <= $2 ORDER BY room_at, id
-        LIMIT CASE WHEN (SELECT count(*) FROM approval_requests WHERE caller = $1) > $3
-                   THEN (SELECT count(*) FROM approval_requests WHERE caller = $1) - $3 ELSE 0 END)";
+/// Deletes a request: $1 id.
+pub(super) const DELETE: &str = "DELETE FROM approval_requests WHERE id = $1";
 
-/// Deletes the oldest ended requests: $1 now, $2 maximum number of requests.
-pub(super) const MAKE_ROOM: &str = "
-    DELETE FROM approval_requests WHERE id IN (
-        SELECT id FROM approval_requests WHERE room_at <= $1 ORDER BY room_at, id
+/// Deletes the oldest ended requests, those with an unknown outcome last: $1 now, $2 maximum number of requests.
+pub(super) const MAKE_ROOM: &str = concat!(
+    "DELETE FROM approval_requests WHERE id IN (
+        SELECT id FROM approval_requests WHERE ",
+    makes_room!(),
+    " ORDER BY room_at NULLS LAST, ended_at, id
         LIMIT CASE WHEN (SELECT count(*) FROM approval_requests) > $2
-                   THEN (SELECT count(*) FROM approval_requests) - $2 ELSE 0 END)";
+                   THEN (SELECT count(*) FROM approval_requests) - $2 ELSE 0 END)"
+);
 
 /// Stores a new request: $1 id, $2 caller, $3 key, $4 state, $5 revision, $6 next limit, $7 end, $8 start of
 /// making room, $9 document, $10 preview, $11 generation.
