@@ -41,7 +41,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 
 /// The state behind the endpoints.
 #[derive(Debug, Clone)]
-pub struct Health {
+pub(crate) struct Health {
     /// The catalog.
     pub cache: Cache,
     /// Measures the age of the catalog.
@@ -59,7 +59,7 @@ pub struct Health {
 }
 
 /// Installs the metrics recorder. A process has one, even with several gateways.
-pub fn install_metrics() -> PrometheusHandle {
+pub(crate) fn install_metrics() -> PrometheusHandle {
     static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
     let install = || {
         // Fails only for an empty list.
@@ -92,7 +92,7 @@ pub(crate) fn connection_rejected() {
 }
 
 /// The routes of the callers' listener.
-pub fn router(health: Health) -> Router {
+pub(crate) fn router(health: Health) -> Router {
     probes().route("/metrics", get(public_metrics)).with_state(health)
 }
 

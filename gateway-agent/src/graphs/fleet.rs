@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn waiting_calls_and_reports_are_bounded() {
         let mut waiting = Waiting::default();
-        let added = (0..).take_while(|number| waiting.add(call(*number, 8 * 1024))).count();
+        let added = (0..10_000).take_while(|number| waiting.add(call(*number, 8 * 1024))).count();
         assert!(added * 8 * 1024 <= WAITING_BYTES);
         let mut sent = Vec::new();
         loop {

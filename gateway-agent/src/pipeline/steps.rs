@@ -131,10 +131,10 @@ impl Runner {
         let trace = self.parent.trace()?;
         let (agent, method) = match (served.skill(), served.server()) {
             (Some((agent, skill)), _) => (agent.name.as_str(), skill),
-            (None, Some(server)) => {
-                let (server, tool) = (server.name.as_str(), served.key().name.as_str());
-                let own = tool.strip_prefix(server).and_then(|rest| rest.strip_prefix('.'));
-                (server, own.unwrap_or(tool))
+            (None, Some(provider)) => {
+                let (agent, tool) = (provider.name.as_str(), served.key().name.as_str());
+                let own = tool.strip_prefix(agent).and_then(|rest| rest.strip_prefix('.'));
+                (agent, own.unwrap_or(tool))
             }
             (None, None) => (GATEWAY, served.key().name.as_str()),
         };

@@ -84,15 +84,15 @@ fn list(found: &[Diagnostic]) -> String {
 }
 
 /// Parses a plain file: JSON, or YAML if its name says so.
-fn parse(name: &str, bytes: &[u8]) -> Result<Value, Diagnostic> {
+fn parse(name: &str, bytes: &[u8]) -> Result<Value, Box<Diagnostic>> {
     let extension = Path::new(name).extension();
     let is_named = |wanted: &str| extension.is_some_and(|have| have.eq_ignore_ascii_case(wanted));
     if !is_named("yaml") && !is_named("yml") {
-        return Ok(parse_json(bytes)?);
+        return parse_json(bytes).map_err(|e| Box::new(e.into()));
     }
     let invalid = |problem: String| {
         let message = format!("not valid YAML: {problem}");
-        Diagnostic::error(Code::DocumentInvalid, "", message).with_help(InvalidJson::HELP)
+        Box::new(Diagnostic::error(Code::DocumentInvalid, "", message).with_help(InvalidJson::HELP))
     };
     let text = std::str::from_utf8(bytes).map_err(|e| invalid(e.to_string()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -186,7 +186,7 @@ fn read_plain(
     (name, bytes): (&str, &[u8]),
     modes: StartupValidation,
 ) -> Result<PlainFile, ContentRejected> {
-    let value = parse(name, bytes).map_err(|found| ContentRejected::File(vec![found]))?;
+    let value = parse(name, bytes).map_err(|found| ContentRejected::File(vec![*found]))?;
     let file = RegistryFile::from_value(&value).map_err(|FileError { mut diagnostics }| {
         diagnostics.extend(registry_import::remedy(&value, name));
         ContentRejected::File(diagnostics)

@@ -311,9 +311,9 @@ fn candidates_are_decided_against_registered_entities() {
     assert_eq!(against.json()["passed"], 1);
     let unknown = offline.write(
         "unknown.json",
-        r##"{ "schemaVersion": "2.0", "tools": [{
+        r#"{ "schemaVersion": "2.0", "tools": [{
         "name": "more", "version": "1.0.0",
-        "source": { "server": "bank", "serverVersion": "1.0.0", "tool": "more" } }] }"##,
+        "source": { "server": "bank", "serverVersion": "1.0.0", "tool": "more" } }] }"#,
     );
     let refused = ctl(NOWHERE, &["policy", "test", &cases, "-f", &unknown, "-f", &candidate]);
     assert_eq!(refused.code, 1, "{refused:?}");

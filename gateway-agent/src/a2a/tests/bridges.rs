@@ -98,7 +98,7 @@ fn accepted(answer: &str) -> Value {
 }
 
 /// The call again, with an answer to the question of its result.
-fn repeated(asked: &Value, answer: Value) -> Value {
+fn repeated(asked: &Value, answer: &Value) -> Value {
     let mut call = asking_call();
     call["requestState"] = asked["requestState"].clone();
     call["inputResponses"] = json!({ "input": answer });
@@ -124,7 +124,7 @@ async fn stateless_client_answers_question_of_agent() {
     let question = &asked["inputRequests"]["input"];
     assert_eq!(question["method"], "elicitation/create");
     assert_eq!(question["params"]["message"], "which colour?");
-    let again = repeated(&asked, accepted("blue"));
+    let again = repeated(&asked, &accepted("blue"));
     let foreign = able("tools/call", again.clone()).set("x-agent-name", "stranger");
     assert_eq!(bench.bench.got(foreign.build()).await.error(), (200, -32602));
     let result = bench.bench.got(able("tools/call", again).build()).await.result();
@@ -148,7 +148,7 @@ async fn answered_question_is_asked_once() {
     let bench = bridged().await;
     bench.script.returns_early.store(true, Ordering::Relaxed);
     let asked = bench.bench.got(able("tools/call", asking_call()).build()).await.result();
-    let again = repeated(&asked, accepted("blue"));
+    let again = repeated(&asked, &accepted("blue"));
     let result = bench.bench.got(able("tools/call", again).build()).await.result();
     assert_eq!(result["structuredContent"], "done", "{result}");
     assert_continued(&bench, "blue");
@@ -160,7 +160,7 @@ async fn answered_question_is_asked_once() {
 async fn declined_question_cancels_the_task() {
     let bench = bridged().await;
     let asked = bench.bench.got(able("tools/call", asking_call()).build()).await.result();
-    let again = repeated(&asked, json!({ "action": "decline" }));
+    let again = repeated(&asked, &json!({ "action": "decline" }));
     let result = bench.bench.got(able("tools/call", again).build()).await.result();
     assert_eq!(result["isError"], true, "{result}");
     acceptable(|| !bench.agent.seen("CancelTask").is_empty()).await;
@@ -176,7 +176,7 @@ async fn answer_to_agent_is_inspected() {
         vec![helper(), caller(), stranger(), policy("i", json!({ "inspection": inspection }))],
     );
     let asked = bench.bench.got(able("tools/call", asking_call()).build()).await.result();
-    let again = repeated(&asked, accepted("4539578763621486"));
+    let again = repeated(&asked, &accepted("4539578763621486"));
     let result = bench.bench.got(able("tools/call", again).build()).await.result();
     assert_eq!(result["isError"], true, "{result}");
     assert!(bench.agent.seen("SendMessage").is_empty());

@@ -1,9 +1,12 @@
 //! A gateway with the server `agent`, tools of `math_agent` and `llm_agent`, and the agent of A2A
 //! `writer`; and requests to it.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    future::ready,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use axum::{
@@ -48,7 +51,7 @@ impl AioBench {
     ) -> Self {
         let has_ended = Arc::<AtomicBool>::default();
         let ended = Arc::clone(&has_ended);
-        let writer = Server::serve(move |received| write(received, Arc::clone(&ended))).await;
+        let writer = Server::serve(move |received| ready(write(&received, &ended))).await;
         let mcp = mcp_server().await;
         let own: Key = "server/agent@1.0.0".parse().unwrap();
         let agents =
@@ -266,7 +269,7 @@ fn called(received: &Received) -> Reply {
 }
 
 /// The agent: it asks for more after `ask`, works after `long`, and fails after `fail`.
-async fn write(received: Arc<Received>, has_ended: Arc<AtomicBool>) -> Reply {
+fn write(received: &Received, has_ended: &AtomicBool) -> Reply {
     let message = &received.body["params"]["message"];
     let part = &message["parts"][0];
     let state = match part["text"].as_str() {

@@ -431,7 +431,7 @@ fn pause_does_not_make_text_late() {
     let (mut tail, start) = (Tail::default(), Instant::now());
     let event = AgentEvent { event: chunk("mail jane.doe", json!({})), buffered: None };
     tail.add(StreamInput::Event(event), start, checks);
-    let pause = Duration::from_secs(60);
+    let pause = Duration::from_mins(1);
     tail.pause(pause);
     assert!(tail.add(StreamInput::Timeout, start + pause, checks).events.is_empty());
     let late_at = start + pause + TEXT_WAIT;
