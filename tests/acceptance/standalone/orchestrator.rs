@@ -56,6 +56,7 @@ answer() {{ printf '{{"jsonrpc":"2.0","id":%s,"result":%s}}\n' "$id" "$1"; }}
 text() {{ answer '{{"resultType":"complete","content":[{{"type":"text","text":"'"$1"'"}}]}}'; }}
 while IFS= read -r line; do id=${{line#*\"id\":}}; id=${{id%%,*}}; case $line in
   *'"server/discover"'*) answer '{{"supportedVersions":["2026-07-28"]}}';;
+  *'"initialize"'*) printf '{{"jsonrpc":"2.0","id":%s,"error":{{"code":-32601,"message":"Method not found"}}}}\n' "$id";;
   *'"tools/list"'*) answer '{{"tools":{tools}}}';;
   *'"tools/call"'*) printf '%s\n' "$line" >> {at}/{name}.calls; {call};;
   *'"error"'*) printf '%s\n' "$line" >> {at}/{name}.errors;;
