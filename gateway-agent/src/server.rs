@@ -227,13 +227,6 @@ pub async fn run(
         Arc::new(Reloader::new((config.clone(), versions), gateway.clone(), contracts.clone()));
     let status = Status::new(&name_of(&config), &config.registry.cache);
     let stop = CancellationToken::new();
-    let feed = Feed {
-        cache: cache.clone(),
-        staleness: staleness.clone(),
-        status: status.clone(),
-        catalog_verifier: config.registry.catalog_verifier(),
-        stop: stop.clone(),
-    };
     let discovered = config.args.data().join("registry.json");
     let mut discovery =
         Discovery::new(reloader.mcp_servers(), agents, upstreams.clone(), discovered);
@@ -246,10 +239,10 @@ pub async fn run(
         metrics,
         draining: CancellationToken::new(),
     };
+    let feed = feed(&health, &config, &stop);
     let draining = health.draining.clone();
     let lanes = Arc::new(WorkerRuntimes::start().map_err(Error::Lanes)?);
     let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams), &reporting);
-    let admin = admin.merge(admin::graphs::router(Arc::clone(gateway.current().graphs())));
     let (probes, admin_probes) = (health::router(health.clone()), health::admin_router(health));
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, admin_probes)).await?;
     let callers = layers::with_layers(surfaces.router().merge(probes));
@@ -564,6 +557,17 @@ async fn notify_load_balancers(notice: Duration) {
     sleep(notice).await;
 }
 
+/// The parts of the gateway that its source updates.
+fn feed(health: &Health, config: &Config, stop: &CancellationToken) -> Feed {
+    Feed {
+        cache: health.cache.clone(),
+        staleness: health.staleness.clone(),
+        status: health.status.clone(),
+        catalog_verifier: config.registry.catalog_verifier(),
+        stop: stop.clone(),
+    }
+}
+
 fn admin_routes(
     reloader: &Arc<Reloader>,
     gateway: &GatewayHandle,
@@ -574,6 +578,7 @@ fn admin_routes(
         .merge(admin::contracts::router(Arc::clone(contracts)))
         .merge(admin::targets::router(Arc::clone(upstreams)))
         .merge(admin::sagas::router(gateway.clone()))
+        .merge(admin::graphs::router(Arc::clone(gateway.current().graphs())))
         .merge(admin::budgets::router(Arc::clone(gateway.current().spending())))
         .merge(admin::approvals::router(reporting.approvals.own.clone()))
         .merge(reload::router(Arc::clone(reloader)))

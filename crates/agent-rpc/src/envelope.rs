@@ -166,11 +166,6 @@ impl Reply<'_> {
     }
 }
 
-/// Writes a request. `params` is the JSON text of an object.
-pub fn write_request(id: Id<'_>, method: &str, params: &str) -> Bytes {
-    gateway_protocol::jsonrpc::request(id, method, params)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

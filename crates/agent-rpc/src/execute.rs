@@ -3,11 +3,11 @@
 use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
-use gateway_protocol::jsonrpc::{Id, ObjectWriter};
+use gateway_protocol::jsonrpc::{self, Id, ObjectWriter};
 use registry_core::{Kind, Name};
 use serde_json::value::RawValue;
 
-use crate::{envelope::write_request, failure::Failure, fields::Fields, text::OPAQUE_CHARACTERS};
+use crate::{failure::Failure, fields::Fields, text::OPAQUE_CHARACTERS};
 
 /// The method.
 pub const METHOD: &str = "agent.execute";
@@ -50,7 +50,7 @@ impl<'a> Execute<'a> {
         let mut params = ObjectWriter::with_capacity(input.len() + meta.len() + 256);
         params.string("agent_id", self.agent_id.as_str()).string("function", &self.function);
         params.raw("input", input).raw("meta", meta);
-        write_request(id, METHOD, &params.finish_string())
+        jsonrpc::request(id, METHOD, &params.finish_string())
     }
 }
 

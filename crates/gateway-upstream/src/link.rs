@@ -64,8 +64,8 @@ impl Link {
                 Self::Stdio(StdioLink::start(start, Arc::clone(publisher), tasks))
             }
             TransportConfig::DataAgent(endpoint) => {
-                let link =
-                    DataAgentLink::new((publisher, &server), endpoint.as_ref(), start, client);
+                let agent = (start.agents, endpoint.as_ref());
+                let link = DataAgentLink::new((publisher, &server), agent, client);
                 link.map_or_else(|error| Self::Broken(server, error.to_string()), Self::DataAgent)
             }
         }

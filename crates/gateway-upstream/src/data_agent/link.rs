@@ -23,11 +23,11 @@ use crate::{
     message::{Catalogue, Outgoing},
     reply::Reply,
     request::Request,
-    start::Start,
 };
 
 /// The member of `meta` with the id of the caller's task.
 const TASK_ID: &str = "task_id";
+
 /// The link to a data agent.
 #[derive(Debug)]
 pub(crate) struct DataAgentLink {
@@ -50,13 +50,12 @@ impl DataAgentLink {
     /// Creates a link without connecting. Must be called inside a Tokio runtime.
     pub(crate) fn new(
         (publisher, server): (&Arc<EventPublisher>, &TargetId),
-        endpoint: Option<&Arc<AgentEndpoint>>,
-        start: &Start<'_>,
+        (agents, endpoint): (&Arc<DataAgents>, Option<&Arc<AgentEndpoint>>),
         client: &Client,
     ) -> Result<Self, InvalidAddress> {
         let link = |endpoint| EndpointLink::new((publisher, server), endpoint, client);
         let endpoint = endpoint.map(link).transpose()?.map(Box::new);
-        Ok(Self { server: server.clone(), agents: Arc::clone(start.agents), endpoint })
+        Ok(Self { server: server.clone(), agents: Arc::clone(agents), endpoint })
     }
 
     /// Fails if the agent is unavailable.
