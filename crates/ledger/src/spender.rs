@@ -268,7 +268,8 @@ impl Spender {
                 accounts.extend(entry.reports(budget, demand, generation, now));
             }
         }
-        let own = Some(self.process);
+        let is_complete = state.is_recorded || state.accounts().next().is_none();
+        let own = Some(self.process).filter(|_| is_complete);
         let own_end = own.filter(|_| state.is_stopped && state.accounts().next().is_none());
         Report {
             process: self.process,

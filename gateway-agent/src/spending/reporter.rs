@@ -23,6 +23,8 @@ const HEARTBEAT: Duration = Duration::from_secs(4);
 /// A process without accounts reports this often, so that it learns of a new generation of the
 /// ledger before the others wait for it.
 const IDLE_CONTACT: Duration = Duration::from_secs(30);
+/// Maximum number of reports about earlier processes that precede a report of this process.
+const ENDED_REPORTS: usize = 8;
 /// Maximum time that the ledger takes to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// Delay before a request of waiting calls is repeated, while other gateways return rights.
@@ -195,13 +197,15 @@ impl Reporter {
     /// Sends reports if there is news, and applies the answers.
     async fn exchange(&self, ledger: &dyn Ledger, reports: &mut Reports) {
         let Spending { spender, clock, .. } = &*self.spending;
-        for ended in spender.ended_reports() {
+        let ended = spender.ended_reports();
+        let ended = &ended[..ended.len().min(ENDED_REPORTS)];
+        let mut failure = None;
+        for report in ended {
+            reports.last_at = Some(clock.boot());
             let number = lock(&self.spending.waiting).start_report();
-            let failure = self.send(ledger, reports, &ended, number).await;
+            failure = self.send(ledger, reports, report, number).await;
             if failure.is_some() {
-                self.set_available(failure);
-                self.spending.notify_progress();
-                return;
+                break;
             }
         }
         let sent_at = clock.boot();
@@ -211,11 +215,12 @@ impl Reporter {
         };
         let report = spender.report(&demands, sent_at);
         let has_news = !report.accounts.is_empty() || !report.ended.is_empty();
-        if !has_news && !self.is_due(reports, sent_at) {
+        if has_news || self.is_due(reports, sent_at) {
+            reports.last_at = Some(sent_at);
+            failure = self.send(ledger, reports, &report, number).await;
+        } else if ended.is_empty() {
             return;
         }
-        reports.last_at = Some(sent_at);
-        let failure = self.send(ledger, reports, &report, number).await;
         self.set_available(failure);
         self.spending.notify_progress();
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use ledger::{
     AccountKey, Answer, BudgetKey, BudgetRule as LedgerRule, FleetRate, Ledger, LedgerError,
-    LedgerFuture, MemoryLedger, Recall, Report, WindowId, WindowRule,
+    LedgerFuture, MemoryLedger, ProcessOwner, Recall, Report, WindowId, WindowRule,
     budget::{BudgetRow, OfflineLimits},
 };
 use policy::{BudgetRule, Payer, PolicyInForce, RateRule};
@@ -62,7 +62,8 @@ impl Ledger for TestLedger {
             let reply = lock(&self.ledger).report(gateway, report, rule, self.clock.wall())?;
             self.reports.fetch_add(1, Ordering::Relaxed);
             self.reported.send_replace(());
-            Ok(reply.answer)
+            let owner = ProcessOwner { gateway: gateway.to_owned(), proof: b"proof".to_vec() };
+            Ok(Answer { owner: Some(owner), ..reply.answer })
         })
     }
 
@@ -316,6 +317,23 @@ async fn unavailable_ledger_leaves_the_allowance() {
     fleet.set(LedgerState::Up);
     fleet.until(|row| row.settled == times(2)).await;
     assert_eq!(fleet.row().overshoot, times(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn restarted_process_shares_the_fleet_rate_after_the_ledger_returns() {
+    let fleet = Fleet::new(times(10));
+    let process = fleet.start();
+    fleet.spend(&process).await;
+    process.crash().await;
+    fleet.set(LedgerState::Down);
+    let process = fleet.start();
+    advance(Duration::from_secs(10)).await;
+    assert!(!fleet.call(&process).await.unwrap(), "the gateway counts alone");
+    fleet.set(LedgerState::Up);
+    let mut reported = fleet.ledger.reported.subscribe();
+    reported.changed().await.unwrap();
+    advance(Duration::from_secs(1)).await;
+    assert!(fleet.call(&process).await.unwrap(), "the fleet counts the call");
 }
 
 #[tokio::test(start_paused = true)]

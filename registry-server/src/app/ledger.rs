@@ -303,7 +303,10 @@ impl Ledger {
             self.check_generation(gateway, &report)?;
             self.start_generation(GenerationCause::Reported(report.generation)).await?;
         }
-        self.record_contact(gateway, report.process, now).await?;
+        // The end of a process is reported by its successor.
+        if !report.ended.contains(&report.process) {
+            self.record_contact(gateway, report.process, now).await?;
+        }
         let rules = self.rules.current();
         let posting: Vec<_> = report
             .accounts

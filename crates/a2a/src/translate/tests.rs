@@ -164,14 +164,33 @@ fn request() -> impl Strategy<Value = (Operation, Value)> {
     ]
 }
 
+/// The name of members that no version defines. Agents of 0.3 over HTTP+JSON reject them.
+const UNKNOWN: &str = "x-own";
+
+fn remove_unknown(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            object.remove(UNKNOWN);
+            object.values_mut().for_each(remove_unknown);
+        }
+        Value::Array(values) => values.iter_mut().for_each(remove_unknown),
+        _ => {}
+    }
+}
+
 proptest! {
     #[test]
     fn requests_survive_translation((operation, params) in request()) {
         let Value::Object(params) = params else { unreachable!("strategies make objects") };
         let request = Request::new(operation, params);
         for dialect in dialects() {
+            let mut expected = request.clone();
+            if dialect == Dialect::http_json(Version::V03) {
+                expected.params.values_mut().for_each(remove_unknown);
+                expected.params.remove(UNKNOWN);
+            }
             let sent = request_out(dialect, &request).unwrap();
-            prop_assert_eq!(&request_in(dialect, operation, sent).unwrap(), &request);
+            prop_assert_eq!(&request_in(dialect, operation, sent).unwrap(), &expected);
         }
     }
 
