@@ -9,13 +9,10 @@ mod local;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use agent_rpc::registration::Registration;
-use gateway_upstream::DataAgentTransport;
+use gateway_upstream::RegisteredAgents;
 use registry_core::{
     Catalog, Document, Entity, Key, Kind, LifecycleState, Name, Record, Version,
     version::ReleaseChange,
@@ -88,7 +85,7 @@ enum Store {
 /// Why a registration is rejected or not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotRegistered {
-    /// Another account or an owner of the registry has the name.
+    /// Another account, an owner of the registry or a configured target has the name.
     #[error("the {kind} name `{name}` is taken by another owner; use another agent_id")]
     Taken { kind: Kind, name: Name },
     #[error("the registration of `{0}` was retired; ask its owner in the registry to restore it")]
@@ -183,10 +180,12 @@ impl Registrations {
     }
 }
 
-/// Compares a registration with the catalog.
+/// Compares a registration with the catalog. `configured`: the kind of a configured target with the
+/// agent's name.
 pub(crate) fn plan(
     catalog: &Catalog,
     submission: Submission<'_>,
+    configured: Option<Kind>,
 ) -> Result<Planned, NotRegistered> {
     let Submission { registration, owner, .. } = submission;
     let name = registration.agent_id.name();
@@ -204,6 +203,9 @@ pub(crate) fn plan(
     let Some((last, record)) = catalog.versions(Kind::Server, name).last() else {
         if catalog.versions(Kind::Agent, name).next().is_some() {
             return Err(taken(Kind::Agent, name));
+        }
+        if let Some(kind) = configured {
+            return Err(taken(kind, name));
         }
         if agents_of(catalog, owner) >= AGENTS_PER_ACCOUNT {
             return Err(NotRegistered::TooMany);
@@ -237,25 +239,18 @@ pub(crate) fn is_owner(catalog: &Catalog, agent: &Name, owner: &str) -> bool {
     marker.is_some_and(|marker| marker.get("owner").and_then(Value::as_str) == Some(owner))
 }
 
-/// The registered data agents that the gateway may call.
-pub(crate) fn data_agents(
-    catalog: &Catalog,
-    settings: &DataAgentSettings,
-) -> BTreeMap<Name, DataAgentTransport> {
-    let mut agents = BTreeMap::new();
-    if settings.registration == SelfRegistration::Off {
-        return agents;
-    }
+/// The registered data agents, with the transports that the settings allow.
+pub(crate) fn data_agents(catalog: &Catalog, settings: &DataAgentSettings) -> RegisteredAgents {
+    let is_off = settings.registration == SelfRegistration::Off;
+    let mut agents = RegisteredAgents::new();
     for (key, record) in catalog.of_kind(Kind::Server).filter(|(_, it)| it.is_usable()) {
         let (Some(marker), Entity::Server(server)) = (marker(record), record.document.entity())
         else {
             continue;
         };
+        let transport = content::transport(catalog, (server, marker), settings);
         // A later version may have another endpoint, or none.
-        match content::transport(catalog, (server, marker), settings) {
-            Some(transport) => agents.insert(key.name.clone(), transport),
-            None => agents.remove(&key.name),
-        };
+        agents.insert(key.name.clone(), transport.filter(|_| !is_off));
     }
     agents
 }

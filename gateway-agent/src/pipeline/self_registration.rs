@@ -99,7 +99,8 @@ pub(crate) async fn register_data_agent(
     let name = format!("{} {}", account.issuer, account.subject);
     let submission = Submission { registration, owner: &owner, account: &name };
     let catalog = Arc::clone(&gateway.views().now().catalog);
-    let (server, is_new) = match registrations::plan(&catalog, submission)? {
+    let configured = gateway.upstreams().configured_kind(registration.agent_id.name());
+    let (server, is_new) = match registrations::plan(&catalog, submission, configured)? {
         Planned::Unchanged(server) => (server, false),
         Planned::Version { server, last } => {
             let change = (&server, last.as_ref());
