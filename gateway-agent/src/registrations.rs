@@ -24,9 +24,8 @@ use tokio::sync::{Mutex, MutexGuard};
 use self::content::documents;
 pub(crate) use self::content::{digest_of, functions};
 pub use self::local::{LocalAgents, LocalRegistrations};
+use crate::identity::account::DATA_AGENT_METADATA;
 
-/// The member of `metadata` of a data agent's server.
-const MARKER: &str = "dataAgent";
 /// Maximum data agents of one account.
 const AGENTS_PER_ACCOUNT: usize = 100;
 
@@ -180,12 +179,12 @@ impl Registrations {
     }
 }
 
-/// Compares a registration with the catalog. `configured`: the kind of a configured target with the
-/// agent's name.
+/// Compares a registration with the catalog. `reserved`: the kind of the gateway itself or of a
+/// configured target with the agent's name.
 pub(crate) fn plan(
     catalog: &Catalog,
     submission: Submission<'_>,
-    configured: Option<Kind>,
+    reserved: Option<Kind>,
 ) -> Result<Planned, NotRegistered> {
     let Submission { registration, owner, .. } = submission;
     let name = registration.agent_id.name();
@@ -204,7 +203,7 @@ pub(crate) fn plan(
         if catalog.versions(Kind::Agent, name).next().is_some() {
             return Err(taken(Kind::Agent, name));
         }
-        if let Some(kind) = configured {
+        if let Some(kind) = reserved {
             return Err(taken(kind, name));
         }
         if agents_of(catalog, owner) >= AGENTS_PER_ACCOUNT {
@@ -282,5 +281,5 @@ fn removed_tools(catalog: &Catalog, last: Option<&Key>, new: &[Document]) -> Vec
 
 fn marker(record: &Record) -> Option<&Map<String, Value>> {
     let Entity::Server(server) = record.document.entity() else { return None };
-    server.metadata.as_ref()?.get(MARKER)?.as_object()
+    server.metadata.as_ref()?.get(DATA_AGENT_METADATA)?.as_object()
 }

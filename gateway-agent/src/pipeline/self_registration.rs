@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{
-    Gateway, PolicyDenial,
-    approval::{account_of, reason},
-    message::NO_CATALOG,
-    moment::check_scopes_of,
+    Gateway, PolicyDenial, approval::reason, message::NO_CATALOG, moment::check_scopes_of,
 };
 use crate::{
     approvals::{ApprovedRound, NoApproval},
-    identity::{authenticator::Authentication, challenge::AuthenticationError},
+    graphs::GATEWAY,
+    identity::{
+        account::registering_account, authenticator::Authentication, challenge::AuthenticationError,
+    },
     random::random_bits,
     registrations::{
         self, DataAgentSettings, NotRegistered, Planned, SelfRegistration, Submission,
@@ -94,13 +94,13 @@ pub(crate) async fn register_data_agent(
         return Err(RegistrationError::NoCatalog);
     }
     let _turn = gateway.registrations().turn().await;
-    let account = account(caller);
+    let account = registering_account(&caller.claim);
     let owner = account.key().to_string();
     let name = format!("{} {}", account.issuer, account.subject);
     let submission = Submission { registration, owner: &owner, account: &name };
     let catalog = Arc::clone(&gateway.views().now().catalog);
-    let configured = gateway.upstreams().configured_kind(registration.agent_id.name());
-    let (server, is_new) = match registrations::plan(&catalog, submission, configured)? {
+    let reserved = reserved_kind(gateway, registration.agent_id.name());
+    let (server, is_new) = match registrations::plan(&catalog, submission, reserved)? {
         Planned::Unchanged(server) => (server, false),
         Planned::Version { server, last } => {
             let change = (&server, last.as_ref());
@@ -120,15 +120,15 @@ pub(crate) async fn register_data_agent(
     Ok(RegisteredAgent { version: server.version, is_new })
 }
 
-/// The account of a caller. It does not depend on the catalog, because a registration changes the
-/// catalog.
-fn account(caller: &Authentication) -> Principal {
-    account_of(&caller.claim, |_| true)
+/// The kind of the gateway itself or of a configured target with this name.
+fn reserved_kind(gateway: &Gateway, name: &Name) -> Option<Kind> {
+    let configured = || gateway.upstreams().configured_kind(name);
+    if name.as_str() == GATEWAY { Some(Kind::Agent) } else { configured() }
 }
 
 /// Whether a caller registered a data agent.
 pub(crate) fn owns_data_agent(gateway: &Gateway, caller: &Authentication, agent: &Name) -> bool {
-    let owner = account(caller).key().to_string();
+    let owner = registering_account(&caller.claim).key().to_string();
     registrations::is_owner(&gateway.views().now().catalog, agent, &owner)
 }
 

@@ -53,7 +53,7 @@ fn first_registration_has_valid_entities() {
     );
     let tool = &documents.0.tools[0];
     assert_eq!(tool["inputSchema"]["properties"], json!({ "symbol": { "type": "string" } }));
-    let kept = &documents.0.servers[0]["metadata"][MARKER];
+    let kept = &documents.0.servers[0]["metadata"][DATA_AGENT_METADATA];
     assert_eq!(
         (&kept["constraints"]["memory"], &kept["resources"]),
         (&json!("128MB"), &json!(["ohlcv"]))
