@@ -98,6 +98,11 @@ pub(crate) enum NotRegistered {
     Invalid(String),
     #[error("the registration cannot be stored now: {0}; register again later")]
     Unavailable(String),
+    /// Another commit was first. Nothing was stored.
+    #[error(
+        "{server} was not registered, because another commit was first: {problem}; register again"
+    )]
+    Conflict { server: Key, problem: String },
     #[error(
         "the source of the catalog takes no registrations; follow a registry (grpc://), or start with \
          --mcp-servers"
@@ -172,6 +177,9 @@ impl Registrations {
                 };
                 client.apply(batch).await.map_err(|failure| match failure {
                     RegistrationError::Rejected(why) => NotRegistered::Invalid(why),
+                    RegistrationError::Conflict(problem) => {
+                        NotRegistered::Conflict { server: server.clone(), problem }
+                    }
                     RegistrationError::Unavailable(why) => NotRegistered::Unavailable(why),
                 })
             }

@@ -159,7 +159,9 @@ fn outcome(error: &RegistrationError) -> CallOutcome {
             CallOutcome::Misconfigured
         }
         RegistrationError::NoCatalog
-        | RegistrationError::Rejected(NotRegistered::Unavailable(_)) => CallOutcome::UpstreamFailed,
+        | RegistrationError::Rejected(
+            NotRegistered::Unavailable(_) | NotRegistered::Conflict { .. },
+        ) => CallOutcome::UpstreamFailed,
     }
 }
 
@@ -182,7 +184,9 @@ fn refused(error: RegistrationError) -> Refused {
         RegistrationError::Rejected(NotRegistered::Invalid(_)) => {
             Failure::invalid_params("", message)
         }
-        RegistrationError::Rejected(NotRegistered::NoStore | NotRegistered::Unavailable(_))
+        RegistrationError::Rejected(
+            NotRegistered::NoStore | NotRegistered::Unavailable(_) | NotRegistered::Conflict { .. },
+        )
         | RegistrationError::NotVisible(_) => Failure::new(Reason::Internal, message),
     })
 }

@@ -98,26 +98,57 @@ pub(crate) async fn register_data_agent(
     let owner = account.key().to_string();
     let name = format!("{} {}", account.issuer, account.subject);
     let submission = Submission { registration, owner: &owner, account: &name };
-    let catalog = Arc::clone(&gateway.views().now().catalog);
-    let reserved = reserved_kind(gateway, registration.agent_id.name());
-    let (server, is_new) = match registrations::plan(&catalog, submission, reserved)? {
-        Planned::Unchanged(server) => (server, false),
-        Planned::Version { server, last } => {
-            let change = (&server, last.as_ref());
-            match settings.registration {
-                SelfRegistration::Review => {
-                    let wanted = wanted(account, registration, &server);
-                    let reviewed = Reviewed { gateway, submission, catalog: &catalog, change };
-                    Box::pin(reviewed.store(wanted)).await?;
-                }
-                _ => gateway.registrations().store(submission, &catalog, change).await?,
-            }
-            (server, true)
-        }
-    };
+    let registering = Registering { gateway, submission, account: &account };
+    let (server, is_new) = Box::pin(registering.run()).await?;
     let catalog = Box::pin(visible(gateway, &server)).await?;
     serve_data_agents(gateway, &catalog, settings);
     Ok(RegisteredAgent { version: server.version, is_new })
+}
+
+/// A registration that is compared with catalogs.
+struct Registering<'a> {
+    gateway: &'a Arc<Gateway>,
+    submission: Submission<'a>,
+    account: &'a Principal,
+}
+
+impl Registering<'_> {
+    /// Registers new content. Returns the server, and whether this registration created it.
+    ///
+    /// An agent may register at several gateways at the same time. If the commit of another one was
+    /// first, the registration is compared with it.
+    async fn run(&self) -> Result<(Key, bool), RegistrationError> {
+        let first = Arc::clone(&self.gateway.views().now().catalog);
+        match Box::pin(self.store(&first)).await {
+            Err(RegistrationError::Rejected(NotRegistered::Conflict { server, problem })) => {
+                let Ok(newer) = Box::pin(visible(self.gateway, &server)).await else {
+                    return Err(NotRegistered::Conflict { server, problem }.into());
+                };
+                Box::pin(self.store(&newer)).await
+            }
+            stored => stored,
+        }
+    }
+
+    /// Compares the registration with a catalog, and stores other content.
+    async fn store(&self, catalog: &Catalog) -> Result<(Key, bool), RegistrationError> {
+        let Self { gateway, submission, account } = *self;
+        let registration = submission.registration;
+        let reserved = reserved_kind(gateway, registration.agent_id.name());
+        let (server, last) = match registrations::plan(catalog, submission, reserved)? {
+            Planned::Unchanged(server) => return Ok((server, false)),
+            Planned::Version { server, last } => (server, last),
+        };
+        let change = (&server, last.as_ref());
+        if gateway.settings().data_agents.registration == SelfRegistration::Review {
+            let wanted = wanted(account.clone(), registration, &server);
+            let reviewed = Reviewed { gateway, submission, catalog, change };
+            Box::pin(reviewed.store(wanted)).await?;
+        } else {
+            Box::pin(gateway.registrations().store(submission, catalog, change)).await?;
+        }
+        Ok((server, true))
+    }
 }
 
 /// The kind of the gateway itself or of a configured target with this name.
