@@ -9,7 +9,10 @@ mod local;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, PoisonError, Weak},
+};
 
 use agent_rpc::registration::Registration;
 use gateway_upstream::RegisteredAgents;
@@ -19,7 +22,7 @@ use registry_core::{
 };
 use registry_follow::{RegistrationBatch, RegistrationClient, RegistrationError};
 use serde_json::{Map, Value};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use self::content::documents;
 pub(crate) use self::content::{digest_of, functions};
@@ -69,8 +72,8 @@ fn origin_of(url: &str) -> Option<String> {
 #[derive(Debug)]
 pub struct Registrations {
     store: Store,
-    /// Serializes registrations.
-    turn: Mutex<()>,
+    /// The agents that are being registered.
+    in_progress: std::sync::Mutex<HashMap<Name, Weak<Mutex<()>>>>,
 }
 
 #[derive(Debug)]
@@ -93,6 +96,9 @@ pub(crate) enum NotRegistered {
         "the account has {AGENTS_PER_ACCOUNT} data agents; retire one of them, or use another account"
     )]
     TooMany,
+    /// The gateway does not follow the entities.
+    #[error("`{0}` is outside of the scope of this gateway; add the root `{0}` to registry.scope")]
+    OutsideScope(String),
     /// The rules of the registry reject the entities.
     #[error("the registry rejects the registration: {0}")]
     Invalid(String),
@@ -146,12 +152,21 @@ impl Registrations {
     }
 
     fn with(store: Store) -> Self {
-        Self { store, turn: Mutex::default() }
+        Self { store, in_progress: std::sync::Mutex::default() }
     }
 
-    /// Waits until no other registration is compared or stored.
-    pub(crate) async fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().await
+    /// Waits until no other registration of this agent is in progress.
+    pub(crate) async fn lock(&self, agent: &Name) -> OwnedMutexGuard<()> {
+        self.lock_of(agent).lock_owned().await
+    }
+
+    /// The lock of an agent. It exists as long as registrations hold it or wait for it.
+    fn lock_of(&self, agent: &Name) -> Arc<Mutex<()>> {
+        let mut locks = self.in_progress.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.retain(|_, lock| lock.strong_count() > 0);
+        let lock = locks.get(agent).and_then(Weak::upgrade).unwrap_or_default();
+        locks.insert(agent.clone(), Arc::downgrade(&lock));
+        lock
     }
 
     /// Stores a new version.
@@ -196,6 +211,9 @@ pub(crate) fn plan(
 ) -> Result<Planned, NotRegistered> {
     let Submission { registration, owner, .. } = submission;
     let name = registration.agent_id.name();
+    if !catalog.scope().has_all_versions(Kind::Server, name) {
+        return Err(NotRegistered::OutsideScope(format!("{}/{name}@*", Kind::Server)));
+    }
     let taken = |kind: Kind, name: &Name| NotRegistered::Taken { kind, name: name.clone() };
     for function in &registration.functions {
         let is_foreign = |(_, record): (&Key, &Arc<Record>)| {

@@ -155,9 +155,8 @@ fn outcome(error: &RegistrationError) -> CallOutcome {
             NotRegistered::Taken { .. } | NotRegistered::Retired(_) | NotRegistered::TooMany,
         ) => CallOutcome::Denied,
         RegistrationError::Rejected(NotRegistered::Invalid(_)) => CallOutcome::InvalidInput,
-        RegistrationError::Rejected(NotRegistered::NoStore) | RegistrationError::NotVisible(_) => {
-            CallOutcome::Misconfigured
-        }
+        RegistrationError::Rejected(NotRegistered::NoStore | NotRegistered::OutsideScope(_))
+        | RegistrationError::NotVisible(_) => CallOutcome::Misconfigured,
         RegistrationError::NoCatalog
         | RegistrationError::Rejected(
             NotRegistered::Unavailable(_) | NotRegistered::Conflict { .. },
@@ -185,7 +184,10 @@ fn refused(error: RegistrationError) -> Refused {
             Failure::invalid_params("", message)
         }
         RegistrationError::Rejected(
-            NotRegistered::NoStore | NotRegistered::Unavailable(_) | NotRegistered::Conflict { .. },
+            NotRegistered::NoStore
+            | NotRegistered::OutsideScope(_)
+            | NotRegistered::Unavailable(_)
+            | NotRegistered::Conflict { .. },
         )
         | RegistrationError::NotVisible(_) => Failure::new(Reason::Internal, message),
     })

@@ -13,7 +13,7 @@ use approval::{
 use policy::{Finding, Reason};
 use registry_core::{Catalog, Digest, Key, Kind, Name, Version, entity::policy::Approval};
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::{sync::OwnedMutexGuard, time::timeout};
 
 use super::{
     Gateway, PolicyDenial, approval::reason, message::NO_CATALOG, moment::check_scopes_of,
@@ -74,6 +74,8 @@ pub(crate) struct RegisteredAgent {
     pub(crate) version: Version,
     /// Whether this registration created the version.
     pub(crate) is_new: bool,
+    /// Other registrations of the agent wait, so that the last one is attached last.
+    _lock: OwnedMutexGuard<()>,
 }
 
 /// Registers a data agent. Registered content is not stored again.
@@ -93,7 +95,7 @@ pub(crate) async fn register_data_agent(
     if !gateway.views().now().has_catalog() {
         return Err(RegistrationError::NoCatalog);
     }
-    let _turn = gateway.registrations().turn().await;
+    let lock = gateway.registrations().lock(registration.agent_id.name()).await;
     let account = registering_account(&caller.claim);
     let owner = account.key().to_string();
     let name = format!("{} {}", account.issuer, account.subject);
@@ -102,7 +104,7 @@ pub(crate) async fn register_data_agent(
     let (server, is_new) = Box::pin(registering.run()).await?;
     let catalog = Box::pin(visible(gateway, &server)).await?;
     serve_data_agents(gateway, &catalog, settings);
-    Ok(RegisteredAgent { version: server.version, is_new })
+    Ok(RegisteredAgent { version: server.version, is_new, _lock: lock })
 }
 
 /// A registration that is compared with catalogs.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use agent_rpc::registration::{Endpoint, EndpointProtocol, Registration};
+use futures_util::FutureExt as _;
 use gateway_upstream::DataAgentTransport;
+use registry_core::scope::Scope;
 use serde_json::{Value, json, value::RawValue};
 
 use super::*;
@@ -206,4 +208,29 @@ async fn local_registrations_survive_a_restart() {
     assert_eq!(agents[name].tools[0]["name"], "extractor.extract");
     std::fs::write(&file, "[").unwrap();
     assert!(LocalRegistrations::open(file).is_err());
+}
+
+#[tokio::test]
+async fn registrations_of_other_agents_do_not_wait() {
+    let registrations = Registrations::none();
+    let [a, b] = ["a", "b"].map(|name| Name::parse(Kind::Server, name).unwrap());
+    let first = registrations.lock(&a).await;
+    let _other = registrations.lock(&b).await;
+    let mut second = std::pin::pin!(registrations.lock(&a));
+    assert!(second.as_mut().now_or_never().is_none(), "the agent is being registered");
+    drop(first);
+    let _second = second.await;
+}
+
+#[test]
+fn agents_outside_of_the_scope_are_not_stored() {
+    let scoped = |root: &str| {
+        let scope = Scope::from_roots(&[root]).unwrap();
+        Catalog::clone(&catalog(1, Vec::new())).with_scope(Arc::new(scope))
+    };
+    let extractor = extractor();
+    let planned = |root: &str| plan(&scoped(root), submission(&extractor, "o"), None);
+    let outside = NotRegistered::OutsideScope("server/extractor@*".to_owned());
+    assert_eq!(planned("server/other@*"), Err(outside));
+    assert!(matches!(planned("server/extractor@*"), Ok(Planned::Version { .. })));
 }

@@ -6,8 +6,13 @@ use super::*;
 
 /// A gateway of a registry.
 async fn gateway_of(registry: &Registry) -> Gateway {
+    gateway_at(format!("grpc://{}", registry.address)).await
+}
+
+/// A gateway with this source.
+async fn gateway_at(source: String) -> Gateway {
     let gateway = Gateway::start(&GatewayOptions {
-        source: format!("grpc://{}", registry.address),
+        source,
         targets: String::new(),
         runtime: None,
         more: "agents: { selfRegistration: accept }\n".to_owned(),
@@ -92,4 +97,17 @@ async fn agent_registers_at_two_gateways_at_once() {
         let expected = [("registered", "1.0.0"), ("unchanged", "1.0.0")];
         assert_eq!(both, expected, "{at_first} {at_second}");
     }
+}
+
+#[tokio::test]
+async fn agent_outside_of_the_scope_is_not_committed() {
+    let registry = Registry::start();
+    let scope = "scope: [\"server/allowed@*\"]";
+    let gateway = gateway_at(format!("grpc://{}\n  {scope}", registry.address)).await;
+    let mut owner = socket(&gateway, "owner").await;
+    let answer = owner.asked(&registration("extractor")).await;
+    assert_eq!(error(&answer), (-32603, "INTERNAL"), "{answer}");
+    assert_eq!(registry.revision().await, 0);
+    let answer = owner.asked(&registration("allowed")).await;
+    assert_eq!(registered(&answer), ("registered", "1.0.0"), "{answer}");
 }
