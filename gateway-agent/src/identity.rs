@@ -6,6 +6,7 @@
 //! callers. A failed claim never falls back to a weaker one.
 
 mod accepted;
+pub(crate) mod account;
 pub(crate) mod agent_urls;
 mod audit_events;
 pub mod authenticator;
@@ -144,6 +145,31 @@ impl Caller {
         let is_only_said =
             matches!(claim, CallerIdentity::Asserted { .. }) && self.agent().is_none();
         if is_only_said { None } else { claim.quota_key() }
+    }
+
+    /// The caller without a data agent of another account. `raw`: the claim of the request.
+    pub(crate) fn without_agents_of_others(
+        self,
+        catalog: &Catalog,
+        raw: &CallerIdentity,
+        named: &CallerIdentity,
+    ) -> Self {
+        if self.identity == Identity::Unknown {
+            return self;
+        }
+        let claimed = match named {
+            CallerIdentity::Asserted { name, .. }
+            | CallerIdentity::Verified { agent: Some(AgentReference { name, .. }), .. } => {
+                Some(&**name)
+            }
+            _ => None,
+        };
+        let agent = claimed.or_else(|| self.client.as_ref().map(|client| &*client.name));
+        if agent.is_none_or(|agent| account::is_agent_of(catalog, agent, raw)) {
+            return self;
+        }
+        let claimed = claimed.map(|name| shortened(name).into());
+        Self { identity: Identity::Unknown, claimed, ..self }
     }
 
     /// The self-description of the client.

@@ -10,26 +10,25 @@ mod local;
 mod tests;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, PoisonError, Weak},
 };
 
 use agent_rpc::registration::Registration;
-use gateway_upstream::DataAgentTransport;
+use gateway_upstream::RegisteredAgents;
 use registry_core::{
     Catalog, Document, Entity, Key, Kind, LifecycleState, Name, Record, Version,
     version::ReleaseChange,
 };
 use registry_follow::{RegistrationBatch, RegistrationClient, RegistrationError};
 use serde_json::{Map, Value};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use self::content::documents;
 pub(crate) use self::content::{digest_of, functions};
 pub use self::local::{LocalAgents, LocalRegistrations};
+use crate::identity::account::DATA_AGENT_METADATA;
 
-/// The member of `metadata` of a data agent's server.
-const MARKER: &str = "dataAgent";
 /// Maximum data agents of one account.
 const AGENTS_PER_ACCOUNT: usize = 100;
 
@@ -73,8 +72,8 @@ fn origin_of(url: &str) -> Option<String> {
 #[derive(Debug)]
 pub struct Registrations {
     store: Store,
-    /// Serializes registrations.
-    turn: Mutex<()>,
+    /// The agents that are being registered.
+    in_progress: std::sync::Mutex<HashMap<Name, Weak<Mutex<()>>>>,
 }
 
 #[derive(Debug)]
@@ -88,7 +87,7 @@ enum Store {
 /// Why a registration is rejected or not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotRegistered {
-    /// Another account or an owner of the registry has the name.
+    /// Another account, an owner of the registry or a configured target has the name.
     #[error("the {kind} name `{name}` is taken by another owner; use another agent_id")]
     Taken { kind: Kind, name: Name },
     #[error("the registration of `{0}` was retired; ask its owner in the registry to restore it")]
@@ -97,11 +96,19 @@ pub(crate) enum NotRegistered {
         "the account has {AGENTS_PER_ACCOUNT} data agents; retire one of them, or use another account"
     )]
     TooMany,
+    /// The gateway does not follow the entities.
+    #[error("`{0}` is outside of the scope of this gateway; add the root `{0}` to registry.scope")]
+    OutsideScope(String),
     /// The rules of the registry reject the entities.
     #[error("the registry rejects the registration: {0}")]
     Invalid(String),
     #[error("the registration cannot be stored now: {0}; register again later")]
     Unavailable(String),
+    /// Another commit was first. Nothing was stored.
+    #[error(
+        "{server} was not registered, because another commit was first: {problem}; register again"
+    )]
+    Conflict { server: Key, problem: String },
     #[error(
         "the source of the catalog takes no registrations; follow a registry (grpc://), or start with \
          --mcp-servers"
@@ -145,12 +152,21 @@ impl Registrations {
     }
 
     fn with(store: Store) -> Self {
-        Self { store, turn: Mutex::default() }
+        Self { store, in_progress: std::sync::Mutex::default() }
     }
 
-    /// Waits until no other registration is compared or stored.
-    pub(crate) async fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().await
+    /// Waits until no other registration of this agent is in progress.
+    pub(crate) async fn lock(&self, agent: &Name) -> OwnedMutexGuard<()> {
+        self.lock_of(agent).lock_owned().await
+    }
+
+    /// The lock of an agent. It exists as long as registrations hold it or wait for it.
+    fn lock_of(&self, agent: &Name) -> Arc<Mutex<()>> {
+        let mut locks = self.in_progress.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.retain(|_, lock| lock.strong_count() > 0);
+        let lock = locks.get(agent).and_then(Weak::upgrade).unwrap_or_default();
+        locks.insert(agent.clone(), Arc::downgrade(&lock));
+        lock
     }
 
     /// Stores a new version.
@@ -176,6 +192,9 @@ impl Registrations {
                 };
                 client.apply(batch).await.map_err(|failure| match failure {
                     RegistrationError::Rejected(why) => NotRegistered::Invalid(why),
+                    RegistrationError::Conflict(problem) => {
+                        NotRegistered::Conflict { server: server.clone(), problem }
+                    }
                     RegistrationError::Unavailable(why) => NotRegistered::Unavailable(why),
                 })
             }
@@ -183,13 +202,18 @@ impl Registrations {
     }
 }
 
-/// Compares a registration with the catalog.
+/// Compares a registration with the catalog. `reserved`: the kind of the gateway itself or of a
+/// configured target with the agent's name.
 pub(crate) fn plan(
     catalog: &Catalog,
     submission: Submission<'_>,
+    reserved: Option<Kind>,
 ) -> Result<Planned, NotRegistered> {
     let Submission { registration, owner, .. } = submission;
     let name = registration.agent_id.name();
+    if !catalog.scope().has_all_versions(Kind::Server, name) {
+        return Err(NotRegistered::OutsideScope(format!("{}/{name}@*", Kind::Server)));
+    }
     let taken = |kind: Kind, name: &Name| NotRegistered::Taken { kind, name: name.clone() };
     for function in &registration.functions {
         let is_foreign = |(_, record): (&Key, &Arc<Record>)| {
@@ -204,6 +228,9 @@ pub(crate) fn plan(
     let Some((last, record)) = catalog.versions(Kind::Server, name).last() else {
         if catalog.versions(Kind::Agent, name).next().is_some() {
             return Err(taken(Kind::Agent, name));
+        }
+        if let Some(kind) = reserved {
+            return Err(taken(kind, name));
         }
         if agents_of(catalog, owner) >= AGENTS_PER_ACCOUNT {
             return Err(NotRegistered::TooMany);
@@ -237,25 +264,18 @@ pub(crate) fn is_owner(catalog: &Catalog, agent: &Name, owner: &str) -> bool {
     marker.is_some_and(|marker| marker.get("owner").and_then(Value::as_str) == Some(owner))
 }
 
-/// The registered data agents that the gateway may call.
-pub(crate) fn data_agents(
-    catalog: &Catalog,
-    settings: &DataAgentSettings,
-) -> BTreeMap<Name, DataAgentTransport> {
-    let mut agents = BTreeMap::new();
-    if settings.registration == SelfRegistration::Off {
-        return agents;
-    }
+/// The registered data agents, with the transports that the settings allow.
+pub(crate) fn data_agents(catalog: &Catalog, settings: &DataAgentSettings) -> RegisteredAgents {
+    let is_off = settings.registration == SelfRegistration::Off;
+    let mut agents = RegisteredAgents::new();
     for (key, record) in catalog.of_kind(Kind::Server).filter(|(_, it)| it.is_usable()) {
         let (Some(marker), Entity::Server(server)) = (marker(record), record.document.entity())
         else {
             continue;
         };
+        let transport = content::transport(catalog, (server, marker), settings);
         // A later version may have another endpoint, or none.
-        match content::transport(catalog, (server, marker), settings) {
-            Some(transport) => agents.insert(key.name.clone(), transport),
-            None => agents.remove(&key.name),
-        };
+        agents.insert(key.name.clone(), transport.filter(|_| !is_off));
     }
     agents
 }
@@ -287,5 +307,5 @@ fn removed_tools(catalog: &Catalog, last: Option<&Key>, new: &[Document]) -> Vec
 
 fn marker(record: &Record) -> Option<&Map<String, Value>> {
     let Entity::Server(server) = record.document.entity() else { return None };
-    server.metadata.as_ref()?.get(MARKER)?.as_object()
+    server.metadata.as_ref()?.get(DATA_AGENT_METADATA)?.as_object()
 }

@@ -2,6 +2,7 @@
 //! returns; hostile ones harm no other.
 
 mod hostile;
+mod registry;
 mod scopes;
 
 use std::{
@@ -212,6 +213,19 @@ async fn agent_connects_again_after_kill_of_gateway() {
     agents.restart();
     eventually("the agent is back", || agents.is_available()).await;
     assert_eq!(agents.execute().await["result"], json!({ "features": [4.0, 2.0] }));
+}
+
+#[tokio::test]
+async fn later_server_with_name_of_agent_is_served() {
+    let mut agents = Agents::start();
+    let answer = agents.socket("owner").await.asked(&registration("late")).await;
+    assert_eq!(answer["result"]["status"], "registered", "{answer}");
+    let server = json!({ "command": binary("demo-backend"), "args": ["--stdio", "time-server"] });
+    let servers = json!({ "mcpServers": { "late": server } }).to_string();
+    fs::write(agents.dir.path().join("servers.json"), servers).expect("written");
+    agents.restart();
+    let is_served = || async { agents.client().tool_names().await == ["get_current_time"] };
+    eventually("the server is served instead of the agent", is_served).await;
 }
 
 #[tokio::test]

@@ -51,6 +51,9 @@ pub enum DataAgentTransport {
     Endpoint(Arc<AgentEndpoint>),
 }
 
+/// The registered data agents. `None`: the gateway may not call the agent.
+pub type RegisteredAgents = BTreeMap<Name, Option<DataAgentTransport>>;
+
 /// The endpoint of a data agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentEndpoint {
@@ -160,9 +163,9 @@ impl DataAgents {
 
     /// Removes the sessions of agents that are no longer called at an endpoint. Those of connections end
     /// with them.
-    pub(super) fn keep_registered(&self, agents: &BTreeMap<Name, DataAgentTransport>) {
+    pub(super) fn keep_registered(&self, agents: &RegisteredAgents) {
         let has_endpoint =
-            |name: &Name| matches!(agents.get(name), Some(DataAgentTransport::Endpoint(_)));
+            |name: &Name| matches!(agents.get(name), Some(Some(DataAgentTransport::Endpoint(_))));
         self.lock().retain(|name, session| session.connection.is_some() || has_endpoint(name));
     }
 
@@ -176,17 +179,25 @@ pub(super) fn target_id(name: &Name) -> TargetId {
     TargetId { kind: Kind::Server, name: name.clone(), version: None }
 }
 
-/// The configured targets, and those of the data agents that have no configured one.
+/// The targets of the data agents, and the configured ones of other names.
+///
+/// The calls of a data agent never use a configured target: its credentials are not for functions that
+/// the agent has chosen.
 pub(super) fn with_agents(
     targets: &[TargetConfig],
-    agents: &BTreeMap<Name, DataAgentTransport>,
+    agents: &RegisteredAgents,
 ) -> Vec<TargetConfig> {
-    let is_configured = |name: &Name| {
-        let of_server = |id: &TargetId| id.kind == Kind::Server && id.name == *name;
-        targets.iter().any(|target| of_server(&target.server))
-    };
-    let own = agents.iter().filter(|(name, _)| !is_configured(name));
-    let own = own.map(|(name, transport)| TargetConfig {
+    let is_agent = |target: &&TargetConfig| agents.contains_key(&target.server.name);
+    for target in targets.iter().filter(is_agent) {
+        tracing::warn!(
+            target.server = %target.server,
+            "the configured target gets no calls: a data agent has its name; rename the target, or \
+             retire the registration of the agent"
+        );
+    }
+    let others = targets.iter().filter(|target| !is_agent(target));
+    let called = agents.iter().filter_map(|(name, transport)| Some((name, transport.as_ref()?)));
+    let own = called.map(|(name, transport)| TargetConfig {
         server: target_id(name),
         prefix: Prefix::of_server(name.as_str()),
         exposes: None,
@@ -201,7 +212,7 @@ pub(super) fn with_agents(
         timeout: None,
         auto_start: true,
     });
-    targets.iter().cloned().chain(own).collect()
+    others.cloned().chain(own).collect()
 }
 
 /// The transport of an endpoint.

@@ -36,11 +36,11 @@ mod tests;
 mod timing;
 mod workers;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use gateway_policy::{Permit, QuotaKey};
 use gateway_protocol::{mcp::RawResult, naming::Prefix};
-use registry_core::{Key, Name, entity::Exposure};
+use registry_core::{Key, Kind, Name, entity::Exposure};
 use serde_json::Value;
 use tokio::{
     sync::{broadcast, watch},
@@ -57,6 +57,7 @@ pub use self::{
     concurrency::{LimitReached, Load},
     data_agent::{
         AgentConnection, AgentDescription, AgentEndpoint, AgentSession, DataAgentTransport,
+        RegisteredAgents,
     },
     definitions::{Definitions, Lists, Tools, interfaces_in},
     error::{
@@ -175,9 +176,14 @@ impl Upstreams {
         }
     }
 
-    /// Replaces the registered data agents. Each has a target, also while it is not connected. Must be
-    /// called inside a Tokio runtime.
-    pub fn set_data_agents(&self, agents: BTreeMap<Name, DataAgentTransport>) {
+    /// The kind of a configured target with this name, in any version.
+    pub fn configured_kind(&self, name: &Name) -> Option<Kind> {
+        self.targets.configured_kind(name)
+    }
+
+    /// Replaces the registered data agents. Each one that may be called has a target, also while it is
+    /// not connected. Must be called inside a Tokio runtime.
+    pub fn set_data_agents(&self, agents: RegisteredAgents) {
         self.targets.set_data_agents(agents);
     }
 

@@ -5,21 +5,21 @@
 //! restart: the gateway starts every target.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
 use foldhash::HashMap;
-use registry_core::{Key, Name};
+use registry_core::{Key, Kind, Name};
 use tokio::{runtime::Handle, sync::watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Error, TargetHealth, TargetState,
     concurrency::Load,
-    data_agent::{self, DataAgentTransport, DataAgents},
+    data_agent::{self, DataAgents, RegisteredAgents},
     definitions::Definitions,
     events::EventBus,
     http::Client,
@@ -56,7 +56,7 @@ pub(super) struct TargetSet {
 struct WantedTargets {
     configured: Vec<TargetConfig>,
     limits: UpstreamLimits,
-    data_agents: BTreeMap<Name, DataAgentTransport>,
+    data_agents: RegisteredAgents,
 }
 
 type Entries = HashMap<TargetId, Entry>;
@@ -206,8 +206,15 @@ impl TargetSet {
         self.start_wanted(&wanted);
     }
 
+    /// The kind of a configured target with this name, in any version.
+    pub(super) fn configured_kind(&self, name: &Name) -> Option<Kind> {
+        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = wanted.configured.iter().map(|target| &target.server);
+        servers.find(|server| server.name == *name).map(|server| server.kind)
+    }
+
     /// Replaces the data agents.
-    pub(super) fn set_data_agents(&self, agents: BTreeMap<Name, DataAgentTransport>) {
+    pub(super) fn set_data_agents(&self, agents: RegisteredAgents) {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         if wanted.data_agents != agents {
             self.agents.keep_registered(&agents);

@@ -37,7 +37,9 @@ pub struct RegistrationBatch<'a> {
 pub enum RegistrationError {
     /// The registry rejects the batch.
     Rejected(String),
-    /// The registry did not answer, or another commit was first. The outcome may be unknown.
+    /// Another commit was first. Nothing was committed.
+    Conflict(String),
+    /// The registry did not answer. The outcome may be unknown.
     Unavailable(String),
 }
 
@@ -82,7 +84,7 @@ impl RegistrationClient {
                 Code::PermissionDenied | Code::AlreadyExists | Code::OutOfRange => {
                     Err(RegistrationError::Rejected(said_by(&status)))
                 }
-                Code::Aborted => Err(RegistrationError::Unavailable(said_by(&status))),
+                Code::Aborted => Err(RegistrationError::Conflict(said_by(&status))),
                 _ => Err(of_connection(self.connection.fail(&status).await)),
             },
         }

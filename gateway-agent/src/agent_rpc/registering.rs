@@ -155,11 +155,12 @@ fn outcome(error: &RegistrationError) -> CallOutcome {
             NotRegistered::Taken { .. } | NotRegistered::Retired(_) | NotRegistered::TooMany,
         ) => CallOutcome::Denied,
         RegistrationError::Rejected(NotRegistered::Invalid(_)) => CallOutcome::InvalidInput,
-        RegistrationError::Rejected(NotRegistered::NoStore) | RegistrationError::NotVisible(_) => {
-            CallOutcome::Misconfigured
-        }
+        RegistrationError::Rejected(NotRegistered::NoStore | NotRegistered::OutsideScope(_))
+        | RegistrationError::NotVisible(_) => CallOutcome::Misconfigured,
         RegistrationError::NoCatalog
-        | RegistrationError::Rejected(NotRegistered::Unavailable(_)) => CallOutcome::UpstreamFailed,
+        | RegistrationError::Rejected(
+            NotRegistered::Unavailable(_) | NotRegistered::Conflict { .. },
+        ) => CallOutcome::UpstreamFailed,
     }
 }
 
@@ -182,7 +183,12 @@ fn refused(error: RegistrationError) -> Refused {
         RegistrationError::Rejected(NotRegistered::Invalid(_)) => {
             Failure::invalid_params("", message)
         }
-        RegistrationError::Rejected(NotRegistered::NoStore | NotRegistered::Unavailable(_))
+        RegistrationError::Rejected(
+            NotRegistered::NoStore
+            | NotRegistered::OutsideScope(_)
+            | NotRegistered::Unavailable(_)
+            | NotRegistered::Conflict { .. },
+        )
         | RegistrationError::NotVisible(_) => Failure::new(Reason::Internal, message),
     })
 }

@@ -5,6 +5,8 @@ use std::{borrow::Cow, collections::HashMap};
 use gateway_policy::CallerIdentity;
 use registry_core::{Catalog, Entity, Kind, Name};
 
+use super::account::registered_by;
+
 /// The paths of cards below the URL of an agent.
 const CARDS: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
 
@@ -18,6 +20,10 @@ impl AgentUrls {
         let mut names = HashMap::<Box<str>, Option<Name>>::new();
         for (key, record) in catalog.of_kind(Kind::Agent) {
             let Entity::Agent(agent) = record.document.entity() else { continue };
+            // A data agent has no card, and its URL is the choice of the account that registered it.
+            if registered_by(agent).is_some() {
+                continue;
+            }
             let name = names.entry(base(&agent.url).into());
             let name = name.or_insert_with(|| Some(key.name.clone()));
             if name.as_ref() != Some(&key.name) {
@@ -67,6 +73,11 @@ mod tests {
             agent.document["url"] = url.into();
             agent
         };
+        let data_agent = |name: &str, url: &str| {
+            let mut agent = with_url(name, "1.0.0", url);
+            agent.document["metadata"] = serde_json::json!({ "dataAgent": { "owner": "o" } });
+            agent
+        };
         let urls = AgentUrls::new(&catalog(
             1,
             vec![
@@ -74,6 +85,7 @@ mod tests {
                 with_url("team/a", "2.0.0", "https://a.example/a2a"),
                 with_url("b", "1.0.0", "https://shared.example"),
                 with_url("c", "1.0.0", "https://shared.example/"),
+                data_agent("d", "https://a.example/a2a"),
             ],
         ));
         for url in [

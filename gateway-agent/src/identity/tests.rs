@@ -5,7 +5,7 @@ use registry_core::{Catalog, Digest, scope::Scope, scoped_catalog::ScopedCatalog
 use serde_json::json;
 
 use super::*;
-use crate::testing::{agent, catalog};
+use crate::testing::{agent, agent_with, catalog};
 
 const TRUSTING: IdentityConfig =
     IdentityConfig { trust_headers: true, scope_by_client_info: false };
@@ -215,4 +215,27 @@ fn principal_is_agent_else_subject_else_certificate() {
     };
     assert_eq!(asserted(Some("1.0.0")), asserted(None));
     assert_eq!(CallerIdentity::Anonymous.principal(|_| true), None);
+}
+
+#[test]
+fn data_agent_is_identity_of_its_account_only() {
+    let asserted = |name: &str| CallerIdentity::Asserted { name: name.into(), version: None };
+    let owner = account::registering_account(&asserted("planner")).key().to_string();
+    let registered_by = |owner: &str| {
+        catalog(
+            1,
+            vec![agent_with("planner", json!({ "metadata": { "dataAgent": { "owner": owner } } }))],
+        )
+    };
+    let found = |catalog: &Catalog| {
+        let claim = asserted("planner");
+        let caller = identify(TRUSTING, catalog, &claim, None);
+        let caller = caller.without_agents_of_others(catalog, &claim, &claim);
+        let is_own = account::is_agent_of(catalog, "planner", &claim);
+        assert_eq!(is_own, caller.agent().is_some());
+        (caller.identity().clone(), caller.claimed().map(str::to_owned))
+    };
+    assert_eq!(found(&registered_by(&owner)), (an_agent("planner", "1.0.0"), None));
+    let unknown = (Identity::Unknown, Some("planner".to_owned()));
+    assert_eq!(found(&registered_by("another account")), unknown);
 }

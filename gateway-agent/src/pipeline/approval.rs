@@ -10,29 +10,26 @@ mod rounds;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use approval::{ArgumentsKey, Binding, Demand, Principal, RequestId, RequestStatus, State, Wanted};
-use gateway_policy::{CallerIdentity, CredentialOrigin, Principal as Owner};
+use gateway_policy::CallerIdentity;
 use gateway_protocol::content;
 use policy::{ApprovalRule, DeniedApproval, Finding, MissingApproval, Reason};
 use registry_core::{Key, Kind};
 
 use self::preview::{ApprovedArguments, describe};
 pub(super) use self::rounds::{ContinuedRound, bound, opened, sealed};
-use super::{
-    Error, Gateway, admit::OperationData, arguments::Arguments, inspect::Inspecting, task,
-};
+use super::{Error, Gateway, admit::OperationData, arguments::Arguments, inspect::Inspecting};
 use crate::{
     approvals::{ApprovedRound, NoApproval},
-    identity::authenticator::Authentication,
+    identity::{
+        account::{account_of, is_agent_of, known_account},
+        authenticator::Authentication,
+    },
     random::random_bits,
     view::ServedTool,
 };
 
 /// Maximum time for the outcome of an approved call. A crash shows as `unknown` after it.
 const OUTCOME_WITHIN: Duration = Duration::from_hours(1);
-/// The issuers of callers without a token.
-const AGENT: &str = "gateway-agent";
-const CERTIFICATE: &str = "gateway-certificate";
-const UNAUTHENTICATED: &str = "gateway";
 
 /// An approved call.
 pub(super) struct Approved {
@@ -221,55 +218,14 @@ pub(super) fn reason(status: RequestStatus) -> Reason {
     }
 }
 
-/// The account of a caller: the subject of its token, else its agent, else the holder of its
-/// certificate. Callers without an identity share one account.
+/// The account of a caller.
 fn account(gateway: &Gateway, claim: &CallerIdentity) -> Principal {
     let snapshot = gateway.views().now();
-    let is_registered = |agent: &str| task::is_registered(&snapshot.catalog, agent);
-    account_of(&snapshot.named(claim), is_registered)
-}
-
-/// The account of a caller, by the agents that count as its identity.
-pub(super) fn account_of(
-    claim: &CallerIdentity,
-    is_registered: impl Fn(&str) -> bool,
-) -> Principal {
-    let unknown = || account_at(UNAUTHENTICATED, "(unauthenticated)", None);
-    known_account(claim, is_registered).unwrap_or_else(unknown)
+    account_of(&snapshot.named(claim), |agent| is_agent_of(&snapshot.catalog, agent, claim))
 }
 
 /// The account of a caller's traces. It does not depend on the catalog, so that it is the same at all
 /// gateways. `None`: the caller cannot be distinguished from others.
 pub(crate) fn trace_owner(caller: &Authentication) -> Option<Principal> {
     known_account(&caller.claim, |_| true)
-}
-
-fn account_at(issuer: &str, subject: &str, person: Option<&str>) -> Principal {
-    Principal {
-        issuer: issuer.to_owned(),
-        subject: subject.to_owned(),
-        person: person.map(str::to_owned),
-    }
-}
-
-fn known_account(
-    claim: &CallerIdentity,
-    is_registered: impl Fn(&str) -> bool,
-) -> Option<Principal> {
-    if let CallerIdentity::Verified { credentials, .. } = claim {
-        let token = credentials.iter().find_map(|credential| match &credential.origin {
-            CredentialOrigin::Token { issuer, subject, person } if !subject.is_empty() => {
-                Some(account_at(issuer, subject, person.as_deref()))
-            }
-            _ => None,
-        });
-        if token.is_some() {
-            return token;
-        }
-    }
-    Some(match claim.principal(is_registered)? {
-        Owner::Subject { issuer, subject } => account_at(issuer, subject, None),
-        Owner::Agent(agent) => account_at(AGENT, agent, None),
-        Owner::Certificate(name) => account_at(CERTIFICATE, name, None),
-    })
 }

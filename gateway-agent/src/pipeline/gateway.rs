@@ -303,7 +303,9 @@ impl Gateway {
         claim: &CallerIdentity,
         client: Option<Arc<ClientInfo>>,
     ) -> Caller {
-        identify(self.settings.identity, &snapshot.catalog, &snapshot.named(claim), client)
+        let named = snapshot.named(claim);
+        let caller = identify(self.settings.identity, &snapshot.catalog, &named, client);
+        caller.without_agents_of_others(&snapshot.catalog, claim, &named)
     }
 
     /// The quota key of a caller.

@@ -13,17 +13,17 @@ use approval::{
 use policy::{Finding, Reason};
 use registry_core::{Catalog, Digest, Key, Kind, Name, Version, entity::policy::Approval};
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::{sync::OwnedMutexGuard, time::timeout};
 
 use super::{
-    Gateway, PolicyDenial,
-    approval::{account_of, reason},
-    message::NO_CATALOG,
-    moment::check_scopes_of,
+    Gateway, PolicyDenial, approval::reason, message::NO_CATALOG, moment::check_scopes_of,
 };
 use crate::{
     approvals::{ApprovedRound, NoApproval},
-    identity::{authenticator::Authentication, challenge::AuthenticationError},
+    graphs::GATEWAY,
+    identity::{
+        account::registering_account, authenticator::Authentication, challenge::AuthenticationError,
+    },
     random::random_bits,
     registrations::{
         self, DataAgentSettings, NotRegistered, Planned, SelfRegistration, Submission,
@@ -74,6 +74,8 @@ pub(crate) struct RegisteredAgent {
     pub(crate) version: Version,
     /// Whether this registration created the version.
     pub(crate) is_new: bool,
+    /// Other registrations of the agent wait, so that the last one is attached last.
+    _lock: OwnedMutexGuard<()>,
 }
 
 /// Registers a data agent. Registered content is not stored again.
@@ -93,41 +95,73 @@ pub(crate) async fn register_data_agent(
     if !gateway.views().now().has_catalog() {
         return Err(RegistrationError::NoCatalog);
     }
-    let _turn = gateway.registrations().turn().await;
-    let account = account(caller);
+    let lock = gateway.registrations().lock(registration.agent_id.name()).await;
+    let account = registering_account(&caller.claim);
     let owner = account.key().to_string();
     let name = format!("{} {}", account.issuer, account.subject);
     let submission = Submission { registration, owner: &owner, account: &name };
-    let catalog = Arc::clone(&gateway.views().now().catalog);
-    let (server, is_new) = match registrations::plan(&catalog, submission)? {
-        Planned::Unchanged(server) => (server, false),
-        Planned::Version { server, last } => {
-            let change = (&server, last.as_ref());
-            match settings.registration {
-                SelfRegistration::Review => {
-                    let wanted = wanted(account, registration, &server);
-                    let reviewed = Reviewed { gateway, submission, catalog: &catalog, change };
-                    Box::pin(reviewed.store(wanted)).await?;
-                }
-                _ => gateway.registrations().store(submission, &catalog, change).await?,
-            }
-            (server, true)
-        }
-    };
+    let registering = Registering { gateway, submission, account: &account };
+    let (server, is_new) = Box::pin(registering.run()).await?;
     let catalog = Box::pin(visible(gateway, &server)).await?;
     serve_data_agents(gateway, &catalog, settings);
-    Ok(RegisteredAgent { version: server.version, is_new })
+    Ok(RegisteredAgent { version: server.version, is_new, _lock: lock })
 }
 
-/// The account of a caller. It does not depend on the catalog, because a registration changes the
-/// catalog.
-fn account(caller: &Authentication) -> Principal {
-    account_of(&caller.claim, |_| true)
+/// A registration that is compared with catalogs.
+struct Registering<'a> {
+    gateway: &'a Arc<Gateway>,
+    submission: Submission<'a>,
+    account: &'a Principal,
+}
+
+impl Registering<'_> {
+    /// Registers new content. Returns the server, and whether this registration created it.
+    ///
+    /// An agent may register at several gateways at the same time. If the commit of another one was
+    /// first, the registration is compared with it.
+    async fn run(&self) -> Result<(Key, bool), RegistrationError> {
+        let first = Arc::clone(&self.gateway.views().now().catalog);
+        match Box::pin(self.store(&first)).await {
+            Err(RegistrationError::Rejected(NotRegistered::Conflict { server, problem })) => {
+                let Ok(newer) = Box::pin(visible(self.gateway, &server)).await else {
+                    return Err(NotRegistered::Conflict { server, problem }.into());
+                };
+                Box::pin(self.store(&newer)).await
+            }
+            stored => stored,
+        }
+    }
+
+    /// Compares the registration with a catalog, and stores other content.
+    async fn store(&self, catalog: &Catalog) -> Result<(Key, bool), RegistrationError> {
+        let Self { gateway, submission, account } = *self;
+        let registration = submission.registration;
+        let reserved = reserved_kind(gateway, registration.agent_id.name());
+        let (server, last) = match registrations::plan(catalog, submission, reserved)? {
+            Planned::Unchanged(server) => return Ok((server, false)),
+            Planned::Version { server, last } => (server, last),
+        };
+        let change = (&server, last.as_ref());
+        if gateway.settings().data_agents.registration == SelfRegistration::Review {
+            let wanted = wanted(account.clone(), registration, &server);
+            let reviewed = Reviewed { gateway, submission, catalog, change };
+            Box::pin(reviewed.store(wanted)).await?;
+        } else {
+            Box::pin(gateway.registrations().store(submission, catalog, change)).await?;
+        }
+        Ok((server, true))
+    }
+}
+
+/// The kind of the gateway itself or of a configured target with this name.
+fn reserved_kind(gateway: &Gateway, name: &Name) -> Option<Kind> {
+    let configured = || gateway.upstreams().configured_kind(name);
+    if name.as_str() == GATEWAY { Some(Kind::Agent) } else { configured() }
 }
 
 /// Whether a caller registered a data agent.
 pub(crate) fn owns_data_agent(gateway: &Gateway, caller: &Authentication, agent: &Name) -> bool {
-    let owner = account(caller).key().to_string();
+    let owner = registering_account(&caller.claim).key().to_string();
     registrations::is_owner(&gateway.views().now().catalog, agent, &owner)
 }
 

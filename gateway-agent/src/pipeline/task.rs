@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     audit::CallRecord,
+    identity::account::is_agent_of,
     seal::Sealer,
     view::{ServedTool, TaskSupport},
 };
@@ -36,8 +37,9 @@ impl TaskOwner {
     /// The owner of a caller's tasks. `None`: the caller cannot be distinguished from others.
     pub(crate) fn of(gateway: &Gateway, caller: &CallerIdentity) -> Option<Self> {
         let snapshot = gateway.views().now();
-        let caller = snapshot.named(caller);
-        caller.principal(|agent| is_registered(&snapshot.catalog, agent)).map(Self::from)
+        let named = snapshot.named(caller);
+        let is_own = |agent: &str| is_agent_of(&snapshot.catalog, agent, caller);
+        named.principal(is_own).map(Self::from)
     }
 }
 
@@ -48,7 +50,7 @@ impl From<Principal<'_>> for TaskOwner {
     }
 }
 
-/// Whether the agent has any version, also a retired one: its tasks remain its own.
+/// Whether the agent has any version, also a retired one.
 pub(super) fn is_registered(catalog: &Catalog, agent: &str) -> bool {
     let name = Name::parse(Kind::Agent, agent);
     name.is_ok_and(|name| catalog.versions(Kind::Agent, &name).next().is_some())

@@ -10,9 +10,9 @@ use registry_core::{Catalog, Digest, Document, Key, Kind, Version, entity::Serve
 use registry_import::Draft;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use super::{DataAgentSettings, MARKER, NotRegistered, Submission};
+use super::{DATA_AGENT_METADATA, DataAgentSettings, NotRegistered, Submission};
 
-/// The members of [`MARKER`] with the URL and the protocol of an endpoint.
+/// The members of [`DATA_AGENT_METADATA`] with the URL and the protocol of an endpoint.
 const ENDPOINT: &str = "endpoint";
 const PROTOCOL: &str = "endpointProtocol";
 /// The members of a registered tool that the definition of its function has.
@@ -66,7 +66,7 @@ pub(super) fn documents(submission: Submission<'_>, version: &Version) -> Docume
     let provides: Vec<_> =
         provides.map(|it| json!({ "tool": it.tool.as_str(), "version": version })).collect();
     let mut server = json!({
-        "name": name, "version": version, "provides": provides, "metadata": { MARKER: marker },
+        "name": name, "version": version, "provides": provides, "metadata": { DATA_AGENT_METADATA: marker },
     });
     let mut agent = json!({
         "name": name, "version": version, "url": url(registration), "protocolVersion": "0.3.0",
@@ -74,7 +74,7 @@ pub(super) fn documents(submission: Submission<'_>, version: &Version) -> Docume
         "defaultInputModes": ["application/json"], "defaultOutputModes": ["application/json"],
         "capabilities": {}, "skills": registration.functions.iter().map(skill).collect::<Vec<_>>(),
     });
-    agent["metadata"] = json!({ MARKER: { "owner": owner } });
+    agent["metadata"] = json!({ DATA_AGENT_METADATA: { "owner": owner } });
     if let Some(description) = &registration.description {
         server["description"] = description.as_str().into();
     }

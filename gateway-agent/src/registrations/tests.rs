@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use agent_rpc::registration::{Endpoint, EndpointProtocol, Registration};
+use futures_util::FutureExt as _;
+use gateway_upstream::DataAgentTransport;
+use registry_core::scope::Scope;
 use serde_json::{Value, json, value::RawValue};
 
 use super::*;
@@ -40,7 +43,7 @@ fn entities(registration: &Registration, owner: &str, version: &str) -> Vec<Regi
 #[test]
 fn first_registration_has_valid_entities() {
     let extractor = extractor();
-    let planned = plan(&catalog(1, Vec::new()), submission(&extractor, "o")).unwrap();
+    let planned = plan(&catalog(1, Vec::new()), submission(&extractor, "o"), None).unwrap();
     let Planned::Version { server, last: None } = planned else { panic!("{planned:?}") };
     assert_eq!(server.to_string(), "server/extractor@1.0.0");
     let documents = documents(submission(&extractor, "o"), &server.version);
@@ -52,7 +55,7 @@ fn first_registration_has_valid_entities() {
     );
     let tool = &documents.0.tools[0];
     assert_eq!(tool["inputSchema"]["properties"], json!({ "symbol": { "type": "string" } }));
-    let kept = &documents.0.servers[0]["metadata"][MARKER];
+    let kept = &documents.0.servers[0]["metadata"][DATA_AGENT_METADATA];
     assert_eq!(
         (&kept["constraints"]["memory"], &kept["resources"]),
         (&json!("128MB"), &json!(["ohlcv"]))
@@ -63,12 +66,12 @@ fn first_registration_has_valid_entities() {
 fn equal_content_is_unchanged_and_other_is_next_patch() {
     let extractor = extractor();
     let catalog = catalog(1, entities(&extractor, "o", "1.0.0"));
-    let unchanged = plan(&catalog, submission(&extractor, "o")).unwrap();
+    let unchanged = plan(&catalog, submission(&extractor, "o"), None).unwrap();
     assert_eq!(unchanged, Planned::Unchanged("server/extractor@1.0.0".parse().unwrap()));
 
     let other = json!({ "input": { "symbol": "string", "interval": "optional[string]" } });
     let other = registration("extractor", &json!({ "extract": other }));
-    let planned = plan(&catalog, submission(&other, "o")).unwrap();
+    let planned = plan(&catalog, submission(&other, "o"), None).unwrap();
     let (server, last) = ("server/extractor@1.0.1".parse().unwrap(), unchanged_key());
     assert_eq!(planned, Planned::Version { server, last: Some(last) });
 }
@@ -81,7 +84,7 @@ fn unchanged_key() -> Key {
 fn names_of_other_owners_are_taken() {
     let extractor = extractor();
     let own = catalog(1, entities(&extractor, "o", "1.0.0"));
-    let refused = plan(&own, submission(&extractor, "another")).unwrap_err();
+    let refused = plan(&own, submission(&extractor, "another"), None).unwrap_err();
     assert!(matches!(refused, NotRegistered::Taken { kind: Kind::Server, .. }), "{refused}");
 
     let by_hand = catalog(
@@ -92,11 +95,11 @@ fn names_of_other_owners_are_taken() {
         "name": "extractor", "version": "1.0.0", "provides": [] }),
         )],
     );
-    let refused = plan(&by_hand, submission(&extractor, "o")).unwrap_err();
+    let refused = plan(&by_hand, submission(&extractor, "o"), None).unwrap_err();
     assert!(matches!(refused, NotRegistered::Taken { kind: Kind::Server, .. }), "{refused}");
 
     let tool = catalog(1, vec![tool("extractor.extract", "1.0.0", json!({}))]);
-    let refused = plan(&tool, submission(&extractor, "o")).unwrap_err();
+    let refused = plan(&tool, submission(&extractor, "o"), None).unwrap_err();
     assert!(matches!(refused, NotRegistered::Taken { kind: Kind::Tool, .. }), "{refused}");
 }
 
@@ -105,11 +108,32 @@ fn retired_registration_is_not_restored() {
     let extractor = extractor();
     let retired = entities(&extractor, "o", "1.0.0").into_iter().map(Registered::retired);
     let catalog = catalog(1, retired.collect());
-    let refused = plan(&catalog, submission(&extractor, "o")).unwrap_err();
+    let refused = plan(&catalog, submission(&extractor, "o"), None).unwrap_err();
     assert!(matches!(refused, NotRegistered::Retired(_)), "{refused}");
     let settings =
         DataAgentSettings { registration: SelfRegistration::Accept, endpoints: Vec::new() };
     assert!(data_agents(&catalog, &settings).is_empty());
+}
+
+#[test]
+fn names_of_configured_targets_are_taken() {
+    let extractor = extractor();
+    for kind in [Kind::Server, Kind::Agent] {
+        let refused = plan(&catalog(1, Vec::new()), submission(&extractor, "o"), Some(kind));
+        let taken = NotRegistered::Taken { kind, name: extractor.agent_id.name().clone() };
+        assert_eq!(refused, Err(taken));
+    }
+    let own = catalog(1, entities(&extractor, "o", "1.0.0"));
+    let later = plan(&own, submission(&extractor, "o"), Some(Kind::Server));
+    assert_eq!(later, Ok(Planned::Unchanged(unchanged_key())));
+}
+
+#[test]
+fn agents_without_allowed_transport_keep_their_names() {
+    let extractor = extractor();
+    let catalog = catalog(1, entities(&extractor, "o", "1.0.0"));
+    let agents = data_agents(&catalog, &DataAgentSettings::default());
+    assert_eq!(agents, [(extractor.agent_id.name().clone(), None)].into());
 }
 
 #[test]
@@ -125,14 +149,15 @@ fn agent_with_endpoint_has_the_registered_functions() {
     };
     let agents = data_agents(&catalog, &settings);
     let transport = &agents[extractor.agent_id.name()];
-    let DataAgentTransport::Endpoint(endpoint) = transport else { panic!("{transport:?}") };
+    let Some(DataAgentTransport::Endpoint(endpoint)) = transport else { panic!("{transport:?}") };
     assert_eq!((&endpoint.url, endpoint.call_timeout), (&url, Some(Duration::from_secs(5))));
     let functions = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     let own = content::functions(&extractor).unwrap();
     assert_eq!(functions(&endpoint.functions), functions(own.get()));
 
     settings.endpoints.clear();
-    assert!(data_agents(&catalog, &settings).is_empty(), "the origin is not allowed");
+    let agents = data_agents(&catalog, &settings);
+    assert_eq!(agents[extractor.agent_id.name()], None, "the origin is not allowed");
 }
 
 #[test]
@@ -183,4 +208,29 @@ async fn local_registrations_survive_a_restart() {
     assert_eq!(agents[name].tools[0]["name"], "extractor.extract");
     std::fs::write(&file, "[").unwrap();
     assert!(LocalRegistrations::open(file).is_err());
+}
+
+#[tokio::test]
+async fn registrations_of_other_agents_do_not_wait() {
+    let registrations = Registrations::none();
+    let [a, b] = ["a", "b"].map(|name| Name::parse(Kind::Server, name).unwrap());
+    let first = registrations.lock(&a).await;
+    let _other = registrations.lock(&b).await;
+    let mut second = std::pin::pin!(registrations.lock(&a));
+    assert!(second.as_mut().now_or_never().is_none(), "the agent is being registered");
+    drop(first);
+    let _second = second.await;
+}
+
+#[test]
+fn agents_outside_of_the_scope_are_not_stored() {
+    let scoped = |root: &str| {
+        let scope = Scope::from_roots(&[root]).unwrap();
+        Catalog::clone(&catalog(1, Vec::new())).with_scope(Arc::new(scope))
+    };
+    let extractor = extractor();
+    let planned = |root: &str| plan(&scoped(root), submission(&extractor, "o"), None);
+    let outside = NotRegistered::OutsideScope("server/extractor@*".to_owned());
+    assert_eq!(planned("server/other@*"), Err(outside));
+    assert!(matches!(planned("server/extractor@*"), Ok(Planned::Version { .. })));
 }

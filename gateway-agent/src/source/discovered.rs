@@ -108,6 +108,8 @@ pub struct Discovery {
     listing: HashMap<TargetId, ListingConnection>,
     /// The logged conflicts.
     reported: BTreeSet<Conflict>,
+    /// The data agents that are left out.
+    skipped_agents: BTreeSet<Name>,
     /// The input of the last registration.
     seen: Option<(Arc<Definitions>, Arc<DiscoveryConfig>, LocalAgents)>,
     written: Option<Vec<u8>>,
@@ -148,6 +150,7 @@ impl Discovery {
             known: HashMap::new(),
             listing: HashMap::new(),
             reported: BTreeSet::new(),
+            skipped_agents: BTreeSet::new(),
             seen: None,
             written: None,
             has_write_failed: false,
@@ -295,7 +298,9 @@ impl Discovery {
             conflicts.extend(all.add(&server.id.name, draft));
         }
         for (name, draft) in agents.iter() {
-            conflicts.extend(all.add(name, draft.clone()));
+            if self.is_served(name, draft, config) {
+                conflicts.extend(all.add(name, draft.clone()));
+            }
         }
         conflicts.retain(|conflict| self.reported.insert(conflict.clone()));
         if let Some(summary) = summary(&conflicts) {
@@ -303,6 +308,24 @@ impl Discovery {
         }
         all.draft.set_manager(MANAGER);
         all.draft
+    }
+
+    /// Whether a data agent is served beside the servers of the file. One invalid agent would prevent
+    /// the registration of all servers.
+    fn is_served(&mut self, name: &Name, draft: &Draft, config: &DiscoveryConfig) -> bool {
+        let problem = if config.servers.iter().any(|server| server.id.name == *name) {
+            Some("a server of the servers file has its name; rename one of them".to_owned())
+        } else {
+            errors(draft).first().map(ToString::to_string)
+        };
+        let Some(problem) = problem else {
+            self.skipped_agents.remove(name);
+            return true;
+        };
+        if self.skipped_agents.insert(name.clone()) {
+            tracing::warn!(agent.name = %name, "data agent skipped: {problem}");
+        }
+        false
     }
 
     /// The registration of a server's lists.
@@ -504,6 +527,34 @@ mod tests {
         };
         assert_eq!(registered_tools("http://127.0.0.1:1/old"), 1);
         assert_eq!(registered_tools("http://127.0.0.1:1/new"), 0);
+    }
+
+    #[tokio::test]
+    async fn data_agents_that_cannot_be_served_are_left_out() {
+        let agent = |(name, version): (&str, &str)| {
+            let server = json!({ "name": name, "version": version, "provides": [] });
+            let draft = Draft { servers: vec![server], ..Draft::default() };
+            (Name::parse(Kind::Server, name).unwrap(), draft)
+        };
+        let agents = [("late", "1.0.0"), ("broken", "none"), ("extractor", "1.0.0")].map(agent);
+        let agents: LocalAgents = Arc::new(BTreeMap::from(agents));
+        let server = DiscoveredServer {
+            id: "server/late@*".parse().unwrap(),
+            transport: transport("http://127.0.0.1:1/mcp"),
+        };
+        let (_sender, configured) = watch::channel(Arc::default());
+        let upstreams = Upstreams::start(&[], UpstreamLimits::default());
+        let registered = watch::channel(Arc::clone(&agents)).1;
+        let mut discovery = Discovery::new(configured, registered, upstreams, PathBuf::new());
+        let mut served = |servers: Vec<DiscoveredServer>| {
+            let config = DiscoveryConfig { servers, ..DiscoveryConfig::default() };
+            let catalog = Catalog::empty(RegistryId::new(PLAIN_REGISTRY));
+            let draft = discovery.draft((&Definitions::default(), &config), &agents, &catalog);
+            let names = draft.servers.iter().filter_map(|server| server["name"].as_str());
+            names.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(served(vec![server]), ["extractor"], "the server is not listed yet");
+        assert_eq!(served(Vec::new()), ["extractor", "late"]);
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Agent {
 
 fn started() -> Arc<Upstreams> {
     let upstreams = Upstreams::start_with(&[], limits(), TIMING);
-    upstreams.set_data_agents([(key().name, DataAgentTransport::Connection)].into());
+    upstreams.set_data_agents([(key().name, Some(DataAgentTransport::Connection))].into());
     upstreams
 }
 
@@ -177,12 +177,45 @@ async fn two_missed_heartbeats_are_unavailable() {
     assert!(session.beat(None), "the agent was unavailable");
 }
 
-#[tokio::test]
-async fn configured_target_precedes_the_agent() {
-    let server = modern_server(|seen| seen.result(&json!({ "content": [] }))).await;
-    let upstreams = start(transport(&server), limits(), TIMING);
-    upstreams.set_data_agents([(key().name, DataAgentTransport::Connection)].into());
+/// The transport of the only target, which calls of any version use.
+fn only_transport(upstreams: &Upstreams) -> TransportConfig {
     assert_eq!(upstreams.health().len(), 1);
+    upstreams.targets.config(&key()).unwrap().transport.clone()
+}
+
+#[tokio::test]
+async fn configured_target_gets_no_calls_of_data_agent() {
+    let server = modern_server(|seen| seen.result(&json!({ "content": [] }))).await;
+    let agent = || RegisteredAgents::from([(key().name, Some(DataAgentTransport::Connection))]);
+    let upstreams = start(transport(&server), limits(), TIMING);
+    assert_eq!(upstreams.configured_kind(&key().name), Some(Kind::Server));
+    upstreams.set_data_agents(agent());
+    assert_eq!(only_transport(&upstreams), TransportConfig::DataAgent(None), "target first");
+    upstreams.shutdown().await;
+
+    let configured = [target_of(key(), transport(&server))];
+    let upstreams = Upstreams::start_with(&[], limits(), TIMING);
+    upstreams.set_data_agents(agent());
+    assert_eq!(upstreams.configured_kind(&key().name), None);
+    upstreams.configure(&configured, limits());
+    assert_eq!(only_transport(&upstreams), TransportConfig::DataAgent(None), "agent first");
+
+    upstreams.set_data_agents([(key().name, None)].into());
+    assert!(upstreams.health().is_empty(), "an agent that may not be called");
+    upstreams.set_data_agents(BTreeMap::new());
+    assert_eq!(only_transport(&upstreams), transport(&server));
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn configured_agent_gets_no_calls_of_data_agent() {
+    let server = modern_server(|seen| seen.result(&json!({ "content": [] }))).await;
+    let mut configured = target_of(key(), transport(&server));
+    configured.server = TargetId { kind: Kind::Agent, ..configured.server };
+    let upstreams = Upstreams::start_with(&[configured], limits(), TIMING);
+    assert_eq!(upstreams.configured_kind(&key().name), Some(Kind::Agent));
+    upstreams.set_data_agents([(key().name, Some(DataAgentTransport::Connection))].into());
+    assert_eq!(only_transport(&upstreams), TransportConfig::DataAgent(None));
     upstreams.shutdown().await;
 }
 
@@ -202,7 +235,7 @@ async fn at_endpoint(server: &Server, call_timeout: Option<Duration>) -> Arc<Ups
     let functions = format!(r#"{{"tools":{TOOLS}}}"#);
     let endpoint = AgentEndpoint { url: server.url(), functions, call_timeout };
     let transport = DataAgentTransport::Endpoint(Arc::new(endpoint));
-    upstreams.set_data_agents([(key().name, transport)].into());
+    upstreams.set_data_agents([(key().name, Some(transport))].into());
     upstreams.until_up().await;
     upstreams
 }

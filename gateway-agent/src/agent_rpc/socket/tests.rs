@@ -288,6 +288,22 @@ async fn agent_id_of_another_principal_is_taken() {
 }
 
 #[tokio::test]
+async fn registration_takes_no_identity_of_another_caller() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut owner = world.registered("owner").await;
+    let answer = owner.asked(&registration("planner")).await;
+    assert_eq!(answer["result"]["status"], "registered", "{answer}");
+    let listed = world.bench.modern("planner", "tools/list", json!({})).await.result();
+    assert_eq!(listed["tools"].as_array().map(Vec::len), Some(2), "{listed}");
+    let call = world.bench.call("planner", "extractor.extract", json!({ "symbol": "AAPL" }));
+    let (got, _) = tokio::join!(call, owner.echo());
+    assert_eq!(got.result()["structuredContent"]["features"], json!([1.5]));
+
+    let reserved = owner.asked(&registration("gateway")).await;
+    assert_eq!(error(&reserved), (-32003, "AGENT_ID_TAKEN"), "the gateway is an agent itself");
+}
+
+#[tokio::test]
 async fn endpoints_of_other_origins_are_rejected() {
     let world = World::start(SelfRegistration::Accept).await;
     for endpoint in [Value::Null, json!("http://169.254.169.254/mcp"), json!("http://127.0.0.1:2/")]
