@@ -180,15 +180,15 @@ fn of_upstream(error: &gateway_upstream::Error) -> Reason {
         Upstream::Rpc { code: code::METHOD_NOT_FOUND, .. } => Reason::FunctionNotFound,
         Upstream::Rpc { code: code::INVALID_PARAMS, .. } => Reason::InvalidParams,
         Upstream::Rpc { code, .. } if *code == Reason::Timeout.code() => Reason::Timeout,
+        // The call was not sent.
         Upstream::NotConfigured { .. }
         | Upstream::Stopped { .. }
-        | Upstream::Unavailable { .. }
-        | Upstream::Ended { .. }
         | Upstream::Refused { .. }
         | Upstream::CircuitOpen(_)
         | Upstream::LimitReached(_)
         | Upstream::ChildLimitReached(_)
         | Upstream::CallNotStarted(_) => Reason::Unreachable,
+        error if error.is_about_reach() => Reason::Unreachable,
         _ => Reason::ToolError,
     }
 }

@@ -29,6 +29,8 @@ async fn failures_have_codes_and_reasons() {
     for (function, input, code, reason) in [
         ("fails", "{}", -32000, "TOOL_ERROR"),
         ("slow", "{}", -32001, "TIMEOUT"),
+        ("closes", "{}", -32001, "UNREACHABLE"),
+        ("down", "{}", -32001, "UNREACHABLE"),
         ("echo", r#"{"n":"x"}"#, -32602, "INVALID_PARAMS"),
         ("hidden", "{}", -32601, "FUNCTION_NOT_FOUND"),
         ("absent", "{}", -32601, "FUNCTION_NOT_FOUND"),
