@@ -3,6 +3,7 @@
 use agent_rpc::{Failure, Reason, envelope::Reply, execute::Execute};
 use axum::{extract::ws::rejection::WebSocketUpgradeRejection, response::Response};
 use bytes::Bytes;
+use gateway_compose::Effects;
 use gateway_policy::Denial;
 use gateway_protocol::{
     content,
@@ -130,7 +131,7 @@ pub(super) fn of_call(
         return Failure::agent_not_found(agent_id);
     }
     // Denials have the data of `tools/call`.
-    if failure.data.is_empty() { failure.with("agent_id", agent_id) } else { failure }
+    if matches!(error, Error::Policy(_)) { failure } else { failure.with("agent_id", agent_id) }
 }
 
 /// The error of a call of a tool. `input` is the pointer of its arguments in the request.
@@ -154,7 +155,9 @@ pub(super) fn of_tool(tool: &str, error: &Error, input: &str) -> Failure {
         Error::Upstream(error) => of_upstream(error),
         _ => Reason::ToolError,
     };
-    Failure::new(reason, message)
+    let failure = Failure::new(reason, message);
+    let has_answer = !matches!(reason, Reason::Timeout | Reason::Unreachable);
+    if has_answer || error.effects() == Effects::None { failure } else { failure.after_effects() }
 }
 
 /// The failure that a result reports, or a question that the method cannot forward.

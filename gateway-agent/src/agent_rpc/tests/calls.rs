@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::harness::{called, execute, sent, start};
+use super::harness::{called, execute, executed, sent, start};
 
 #[tokio::test]
 async fn function_is_called_through_pipeline() {
@@ -50,6 +50,25 @@ async fn failures_have_codes_and_reasons() {
     let answer: Value = serde_json::from_str(&text).unwrap();
     let expected = json!({ "agent_id": "other", "reason": "AGENT_NOT_FOUND" });
     assert_eq!((&answer["error"]["code"], &answer["error"]["data"]), (&json!(-32000), &expected));
+}
+
+#[tokio::test]
+async fn lost_call_may_have_run() {
+    let bench = start([]).await;
+    for (function, reason) in
+        [("slow", "TIMEOUT"), ("closes", "UNREACHABLE"), ("down", "UNREACHABLE")]
+    {
+        let answer = called(&bench, function, "{}").await;
+        let expected = json!({ "agent_id": "helper", "may_have_run": true, "reason": reason });
+        assert_eq!(answer["error"]["data"], expected, "{answer}");
+    }
+    let body = json!({ "tool": "helper.closes", "params": {} });
+    let answer = executed(&bench, &body.to_string()).await;
+    assert_eq!(
+        (&answer["code"], &answer["reason"], &answer["details"]),
+        (&json!("TOOL_EXECUTION_FAILED"), &json!("UNREACHABLE"), &json!({ "may_have_run": true })),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
