@@ -122,7 +122,7 @@ impl Reason {
 }
 
 /// An error of a request.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
     /// The code of JSON-RPC.

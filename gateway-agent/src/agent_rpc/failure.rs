@@ -122,13 +122,10 @@ pub(super) fn of_call(
     error: &Error,
 ) -> Failure {
     let (agent_id, function) = (call.agent_id.as_str(), &*call.function);
-    let failure = of_tool(&format!("{agent_id}.{function}"), error, "/input");
+    let failure = of_tool(&call.tool(), error, "/input");
     // A function that the caller may not use has the error of an unknown one.
     if matches!(error, Error::Denied(_)) && failure.is(Reason::FunctionNotFound) {
-        if Directory::of(gateway, caller).has_function_of(agent_id) {
-            return Failure::function_not_found(agent_id, function);
-        }
-        return Failure::agent_not_found(agent_id);
+        return Directory::of(gateway, caller).unknown_function(agent_id, function);
     }
     // Denials have the data of `tools/call`.
     if matches!(error, Error::Policy(_)) { failure } else { failure.with("agent_id", agent_id) }

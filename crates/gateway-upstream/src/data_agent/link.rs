@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_rpc::{Failure, Reason, execute::Execute};
+use agent_rpc::{
+    Failure, Reason,
+    execute::{Execute, TASK_ID},
+};
 use gateway_protocol::{
     jsonrpc::{ObjectWriter, read_string},
     mcp::{Era, Method, RpcError},
@@ -24,9 +27,6 @@ use crate::{
     reply::Reply,
     request::Request,
 };
-
-/// The member of `meta` with the id of the caller's task.
-const TASK_ID: &str = "task_id";
 
 /// The link to a data agent.
 #[derive(Debug)]
