@@ -222,8 +222,12 @@ async fn agent_registers_and_is_called_on_its_connection() {
     assert_eq!(request["params"]["meta"]["task_id"], "t-1");
 
     let call = world.bench.call("", "extractor.extract", json!({ "symbol": "AAPL" }));
-    let (got, _) = tokio::join!(call, agent.echo());
+    let (got, request) = tokio::join!(call, agent.echo());
     assert_eq!(got.result()["structuredContent"]["features"], json!([1.5]));
+    let meta = &request["params"]["meta"];
+    let parent = meta["traceparent"].as_str().unwrap();
+    let [_, trace, span, _] = <[&str; 4]>::try_from(parent.split('-').collect::<Vec<_>>()).unwrap();
+    assert_eq!(meta["task_id"], format!("call-{trace}-{span}"), "{request}");
 }
 
 #[tokio::test]

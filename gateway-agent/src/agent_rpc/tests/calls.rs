@@ -4,6 +4,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::harness::{called, execute, executed, sent, start};
+use crate::mcp::tests::audit::Log;
 
 #[tokio::test]
 async fn function_is_called_through_pipeline() {
@@ -50,6 +51,21 @@ async fn failures_have_codes_and_reasons() {
     let answer: Value = serde_json::from_str(&text).unwrap();
     let expected = json!({ "agent_id": "other", "reason": "AGENT_NOT_FOUND" });
     assert_eq!((&answer["error"]["code"], &answer["error"]["data"]), (&json!(-32000), &expected));
+}
+
+#[tokio::test]
+async fn task_is_audited_in_each_spelling() {
+    let bench = start([]).await;
+    let (log, _guard) = Log::start();
+    called(&bench, "echo", "{}").await;
+    let task = json!({ "task_id": "t-2" });
+    let arguments = json!({ "agent_id": "helper", "function": "echo", "input": {}, "meta": task });
+    bench.call("a", "agent.execute", arguments).await.result();
+    let params = json!({ "name": "helper.echo", "arguments": {}, "_meta": { "task_id": "t-3" } });
+    bench.modern("a", "tools/call", params).await.result();
+    bench.call("a", "helper.echo", json!({})).await.result();
+    let tasks: Vec<_> = log.events().iter().map(|event| event["task_id"].clone()).collect();
+    assert_eq!(tasks, [json!("t-1"), json!("t-2"), json!("t-3"), Value::Null]);
 }
 
 #[tokio::test]
