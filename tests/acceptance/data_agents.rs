@@ -2,6 +2,7 @@
 //! returns; hostile ones harm no other.
 
 mod hostile;
+mod registry_scope;
 mod scopes;
 
 use std::{
