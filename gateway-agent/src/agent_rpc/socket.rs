@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{future::pending, io, sync::Arc, time::Duration};
 
 use agent_rpc::{
     Failure, Reason, Request as Rpc,
@@ -25,6 +25,7 @@ use futures_util::{
     Sink, SinkExt as _, StreamExt as _,
     stream::{FuturesUnordered, SplitStream},
 };
+use gateway_policy::QuotaExceeded;
 use gateway_protocol::jsonrpc::Limits;
 use gateway_upstream::AgentConnection;
 use http::request::Parts;
@@ -32,12 +33,14 @@ use tokio::{
     sync::mpsc,
     time::{Instant, interval_at, sleep, timeout, timeout_at},
 };
+use tokio_tungstenite::tungstenite::Error as StreamError;
 
 use super::{AgentRpc, Answer, Received, Refusal, peer::Peer};
 use crate::{
     audit,
     ingress::{
-        EnteredRequest, HeldConnection, IngressError, UpgradeSlot, authentication, check_origin,
+        EnteredRequest, HeldConnection, IngressError, ReceivedBytes, UpgradeSlot, authentication,
+        check_origin,
     },
     pipeline::{EventStreamPlace, Gateway},
 };
@@ -50,6 +53,8 @@ const REQUESTS: usize = 32;
 const CLOSE: Duration = Duration::from_secs(1);
 /// Polling interval of the calls in progress at a stop.
 const DRAIN_POLL: Duration = Duration::from_millis(50);
+/// Size of the head of a control frame of a client (RFC 6455, section 5.2).
+const CONTROL_HEAD: usize = 6;
 /// Maximum length of the reason in a close frame, in bytes (RFC 6455, section 5.5).
 const REASON_BYTES: usize = 123;
 
@@ -85,6 +90,8 @@ enum End {
     Binary,
     /// The peer violated the protocol or the limit of messages.
     Invalid(String),
+    /// The memory for messages of the caller is used up.
+    OutOfMemory,
     /// The peer sent nothing, not even answers to pings.
     Silent,
     /// The peer does not read.
@@ -92,6 +99,18 @@ enum End {
 }
 
 impl End {
+    /// The end by an error of the stream.
+    fn of_error(error: axum::Error) -> Self {
+        let error = match error.into_inner().downcast::<StreamError>() {
+            Ok(error) => *error,
+            Err(other) => return Self::Invalid(other.to_string()),
+        };
+        match error {
+            StreamError::Io(error) if is_quota(&error) => Self::OutOfMemory,
+            other => Self::Invalid(other.to_string()),
+        }
+    }
+
     /// The close frame (RFC 6455, section 7.4.1).
     fn frame(&self) -> CloseFrame {
         let (code, reason) = match self {
@@ -99,12 +118,20 @@ impl End {
             Self::Stopping => (1001, "the gateway is stopping or was reconfigured; connect again"),
             Self::Binary => (1003, "binary messages are not supported; send text"),
             Self::Invalid(problem) => (1009, problem.as_str()),
+            Self::OutOfMemory => {
+                (1013, "the memory for messages is used up; retry later with fewer connections")
+            }
             Self::Silent => (1008, "no message or answer to a ping arrived in time"),
             Self::NotReading => (1008, "messages were not read in time"),
         };
         let end = reason.floor_char_boundary(REASON_BYTES);
         CloseFrame { code, reason: Utf8Bytes::from(&reason[..end]) }
     }
+}
+
+/// Whether the quota of the caller was used up.
+fn is_quota(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|cause| cause.is::<QuotaExceeded>())
 }
 
 /// Opens a WebSocket.
@@ -132,7 +159,8 @@ async fn upgrade(surface: &AgentRpc, request: Request) -> Result<Response, Refus
     }
     let held = parts.extensions.remove::<UpgradeSlot>().and_then(UpgradeSlot::hold);
     let most_bytes = gateway.settings().request_bytes;
-    let socket = Socket { parts, pace: surface.pace, place, held };
+    let received = held.as_ref().map(|held| held.received.clone()).unwrap_or_default();
+    let socket = Socket { parts, pace: surface.pace, place, held, received };
     let upgrade = upgrade.read_buffer_size(READ_BUFFER).write_buffer_size(0);
     let upgrade = upgrade.max_message_size(most_bytes).max_frame_size(most_bytes);
     Ok(upgrade.on_upgrade(move |stream| Box::pin(socket.serve(stream, gateway))))
@@ -146,11 +174,14 @@ struct Socket {
     place: EventStreamPlace,
     /// The place in the limits of connections. `None`: the listener has none.
     held: Option<HeldConnection>,
+    /// The memory of an incomplete message.
+    received: ReceivedBytes,
 }
 
 impl Socket {
     /// Serves until either side ends the connection.
     async fn serve(self, socket: WebSocket, gateway: Arc<Gateway>) {
+        self.received.begin(gateway.open_buffer(&authentication(&self.parts)));
         let (connection, queue) = AgentConnection::new();
         let upstreams = Arc::clone(gateway.upstreams());
         let peer = Arc::new(Peer::new(connection));
@@ -187,11 +218,16 @@ impl Socket {
                     let text = match received {
                         Err(_) => return End::Silent,
                         Ok(None | Some(Ok(Message::Close(_)))) => return End::Left,
-                        Ok(Some(Err(error))) => return End::Invalid(error.to_string()),
+                        Ok(Some(Err(error))) => return End::of_error(error),
                         Ok(Some(Ok(Message::Binary(_)))) => return End::Binary,
-                        Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => continue,
+                        Ok(Some(Ok(Message::Ping(payload) | Message::Pong(payload)))) => {
+                            self.received.release(CONTROL_HEAD + payload.len());
+                            continue;
+                        }
                         Ok(Some(Ok(Message::Text(text)))) => Bytes::from(text),
                     };
+                    // A request reserves its own memory.
+                    self.received.release(usize::MAX);
                     let has_room = requests.len() < REQUESTS && !is_stopping;
                     match Self::sort(&gateway, peer, text, has_room) {
                         Sorted::Done => {}
