@@ -33,7 +33,7 @@ use tokio::{
     sync::mpsc,
     time::{Instant, interval_at, sleep, timeout, timeout_at},
 };
-use tokio_tungstenite::tungstenite::Error as StreamError;
+use tokio_tungstenite::tungstenite::{Error as StreamError, error::ProtocolError};
 
 use super::{AgentRpc, Answer, Received, Refusal, peer::Peer};
 use crate::{
@@ -88,8 +88,12 @@ enum End {
     Stopping,
     /// The peer sent a binary message.
     Binary,
-    /// The peer violated the protocol or the limit of messages.
-    Invalid(String),
+    /// The peer sent a message beyond the limit.
+    TooLarge(String),
+    /// The peer violated the protocol.
+    Protocol(String),
+    /// The peer sent a text that is not UTF-8.
+    NotUtf8,
     /// The memory for messages of the caller is used up.
     OutOfMemory,
     /// The peer sent nothing, not even answers to pings.
@@ -101,13 +105,14 @@ enum End {
 impl End {
     /// The end by an error of the stream.
     fn of_error(error: axum::Error) -> Self {
-        let error = match error.into_inner().downcast::<StreamError>() {
-            Ok(error) => *error,
-            Err(other) => return Self::Invalid(other.to_string()),
-        };
-        match error {
+        let Ok(error) = error.into_inner().downcast::<StreamError>() else { return Self::Left };
+        match *error {
             StreamError::Io(error) if is_quota(&error) => Self::OutOfMemory,
-            other => Self::Invalid(other.to_string()),
+            StreamError::Capacity(problem) => Self::TooLarge(problem.to_string()),
+            StreamError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Self::Left,
+            StreamError::Protocol(problem) => Self::Protocol(problem.to_string()),
+            StreamError::Utf8(_) => Self::NotUtf8,
+            _ => Self::Left,
         }
     }
 
@@ -117,7 +122,9 @@ impl End {
             Self::Left => (1000, ""),
             Self::Stopping => (1001, "the gateway is stopping or was reconfigured; connect again"),
             Self::Binary => (1003, "binary messages are not supported; send text"),
-            Self::Invalid(problem) => (1009, problem.as_str()),
+            Self::Protocol(problem) => (1002, problem.as_str()),
+            Self::NotUtf8 => (1007, "the text is not UTF-8"),
+            Self::TooLarge(problem) => (1009, problem.as_str()),
             Self::OutOfMemory => {
                 (1013, "the memory for messages is used up; retry later with fewer connections")
             }

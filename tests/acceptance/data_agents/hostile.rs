@@ -38,7 +38,8 @@ fn heartbeat(agent_id: &str) -> Value {
 async fn unfinished_messages_count_for_buffered_bytes() {
     // A caller may use a quarter of the memory: 2 MiB.
     let config = "identity: { trustHeaders: true }\n\
-                  limits: { requestBytes: 1048576, responseBytes: 1048576, bufferedBytes: 8388608 }\n";
+                  limits: { requestBytes: 1048576, responseBytes: 1048576, \
+                  bufferedBytes: 8388608 }\n";
     let agents = Agents::start_with(config, &json!({}));
     let mut open = Vec::new();
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Registrations in a registry of which the gateway follows a part.
+//! Registrations in a registry at a gateway that follows a part of it.
 
 use acceptance::Registry;
 

@@ -534,6 +534,22 @@ async fn binary_message_closes_the_connection() {
 }
 
 #[tokio::test]
+async fn invalid_frames_have_their_close_codes() {
+    use tokio::io::AsyncWriteExt as _;
+    let world = World::start(SelfRegistration::Accept).await;
+    for (frame, code) in [
+        // A text frame without a mask, a reserved opcode, and a text that is not UTF-8.
+        (&[0x81, 1, b'x'][..], 1002),
+        (&[0x83, 0x80, 0, 0, 0, 0], 1002),
+        (&[0x81, 0x81, 0, 0, 0, 0, 0xff], 1007),
+    ] {
+        let mut agent = world.connect("owner").await;
+        agent.0.get_mut().write_all(frame).await.unwrap();
+        assert_eq!(agent.closed().await, code, "{frame:?}");
+    }
+}
+
+#[tokio::test]
 async fn silent_peer_is_disconnected() {
     let short = Duration::from_millis(50);
     let pace = Pace { silence: short, ..PATIENT };
