@@ -33,8 +33,8 @@ use axum::{
 use bytes::Bytes;
 use gateway_protocol::{
     content,
-    jsonrpc::{Id, Limits, Object, read_object},
-    mcp::{Era, Param, RawResult},
+    jsonrpc::{Id, Limits, Object},
+    mcp::{Era, RawResult},
 };
 use http::{
     HeaderValue, Method,
@@ -42,8 +42,6 @@ use http::{
     request::Parts,
 };
 use registry_core::{Amount, Kind};
-use serde::Deserialize;
-use serde_json::value::{RawValue, to_raw_value};
 
 use self::{
     aio::{AioRequest, AioState},
@@ -65,19 +63,6 @@ use crate::{
 };
 
 const PATH: &str = "/rpc";
-/// The member of `_meta` with the id of the caller's task.
-const TASK_ID: &str = "task_id";
-/// The member with the time of the caller's request.
-const TIMESTAMP: &str = "timestamp";
-/// The member of `_meta` and of the metadata of messages with the caller's id of the trace.
-const TRACE_ID: &str = "trace_id";
-
-/// The other members of `meta` for agents.
-#[derive(Deserialize)]
-struct Meta<'a> {
-    #[serde(borrow, default)]
-    timestamp: Option<&'a RawValue>,
-}
 
 /// The surface. Clones share its state.
 #[derive(Debug, Clone)]
@@ -209,7 +194,7 @@ impl Received<'_> {
     /// Calls the tool of a function.
     async fn execute(&self, call: Execute<'_>) -> Result<Answer, Refusal> {
         let started = Instant::now();
-        let tool = format!("{}.{}", call.agent_id, call.function);
+        let tool = call.tool();
         let mut invocation = self.invocation(&call, &tool);
         let mut trace = self.trace_id.map(|id| self.gateway.trace_of(&invocation.caller, Some(id)));
         let Ok(running) = self.begin_in_graph(trace.as_mut(), &call) else {
@@ -274,14 +259,7 @@ impl Received<'_> {
 
     fn invocation(&self, call: &Execute<'_>, tool: &str) -> Invocation {
         let mut context = request_context(self.parts);
-        // A string always serializes.
-        let task_id = to_raw_value(&*call.task_id).ok();
-        let timestamp = read_object(call.meta).and_then(|Meta { timestamp }| timestamp);
-        let timestamp = timestamp.map(RawValue::to_owned);
-        let trace_id = self.trace_id.and_then(|id| to_raw_value(id).ok());
-        let members = [(TASK_ID, task_id), (TIMESTAMP, timestamp), (TRACE_ID, trace_id)];
-        let members = members.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        context.meta.extend(members.map(|(name, value)| Param { name: name.into(), value }));
+        call.set_meta(&mut context.meta, self.trace_id);
         Invocation {
             caller: authentication(self.parts),
             target: Target::Tool(ToolCall {
