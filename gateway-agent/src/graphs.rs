@@ -15,10 +15,13 @@ use std::{
     time::Duration,
 };
 
-use agent_rpc::graph::{Call, Graph, Status, summary};
+use agent_rpc::{
+    graph::{Call, Graph, Status, summary},
+    help::AgentType,
+};
 use approval::Principal;
 use gateway_protocol::{jsonrpc::Id, trace_context::TraceId};
-use registry_core::{Amount, Digest};
+use registry_core::{Amount, Catalog, Digest, Kind, Name};
 use registry_follow::TraceClient;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -116,7 +119,8 @@ pub(crate) struct RequestTrace {
 pub(crate) struct StartedCall<'a> {
     pub(crate) agent: &'a str,
     pub(crate) method: &'a str,
-    pub(crate) kind: &'static str,
+    /// `None`: the caller does not know the agent.
+    pub(crate) kind: Option<AgentType>,
     pub(crate) protocol: &'static str,
     /// The parameters as JSON text.
     pub(crate) input: &'a str,
@@ -159,6 +163,13 @@ pub(crate) struct EndedCall<'a> {
     /// The result or the error as JSON text.
     pub(crate) output: Option<&'a str>,
     pub(crate) cost: Option<Amount>,
+}
+
+/// How an agent is called.
+pub(crate) fn agent_type(catalog: &Catalog, agent: &str) -> AgentType {
+    let is_agent = Name::parse(Kind::Agent, agent)
+        .is_ok_and(|name| !catalog.preferred_versions(Kind::Agent, &name).is_empty());
+    if is_agent { AgentType::Http } else { AgentType::Mcp }
 }
 
 impl RequestTrace {
@@ -324,7 +335,7 @@ impl Stored {
             agent: call.agent.to_owned(),
             method: call.method.to_owned(),
             protocol: Some(call.protocol.to_owned()),
-            kind: Some(call.kind.to_owned()),
+            kind: call.kind.map(|kind| kind.as_str().to_owned()),
             input,
             output: None,
             status: Some(Status::Pending),
