@@ -41,7 +41,7 @@ use http::{
     header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
     request::Parts,
 };
-use registry_core::{Amount, Kind};
+use registry_core::Amount;
 
 use self::{
     aio::{AioRequest, AioState},
@@ -52,13 +52,15 @@ use self::{
 use crate::{
     audit::{self, CallRecord, REQUEST_ID},
     buffers,
-    graphs::{EndedCall, IdInUse, RequestTrace, RunningCall, StartedCall},
+    graphs::{EndedCall, IdInUse, RequestTrace, RunningCall, StartedCall, agent_type},
+    identity::authenticator::Authentication,
     ingress::{
         self, CompleteRequest, EnteredRequest, authentication, check_origin, request_context,
         sends_json,
     },
     pipeline::{
-        self, Error, Gateway, GatewayHandle, InputHandling, Invocation, Output, Target, ToolCall,
+        self, Directory, Error, Gateway, GatewayHandle, InputHandling, Invocation, Output, Target,
+        ToolCall,
     },
 };
 
@@ -197,7 +199,8 @@ impl Received<'_> {
         let tool = call.tool();
         let mut invocation = self.invocation(&call, &tool);
         let mut trace = self.trace_id.map(|id| self.gateway.trace_of(&invocation.caller, Some(id)));
-        let Ok(running) = self.begin_in_graph(trace.as_mut(), &call) else {
+        let begun = self.begin_in_graph(trace.as_mut(), &invocation.caller, &call);
+        let Ok(running) = begun else {
             audit::count_rejection("id-in-use");
             let id = self.id.map_or("null", Id::as_raw);
             let failure = Failure::id_in_use(self.trace_id.unwrap_or_default(), id);
@@ -236,15 +239,17 @@ impl Received<'_> {
     fn begin_in_graph(
         &self,
         trace: Option<&mut RequestTrace>,
+        caller: &Authentication,
         call: &Execute<'_>,
     ) -> Result<Option<RunningCall>, IdInUse> {
         let Some(trace) = trace else { return Ok(None) };
+        let agent = call.agent_id.as_str();
+        let is_known = Directory::of(self.gateway, caller).has_function_of(agent);
         let snapshot = self.gateway.views().now();
-        let is_agent = snapshot.catalog.versions(Kind::Agent, &call.agent_id).next().is_some();
         let started = StartedCall {
-            agent: call.agent_id.as_str(),
+            agent,
             method: &call.function,
-            kind: if is_agent { "http" } else { "mcp" },
+            kind: is_known.then(|| agent_type(&snapshot.catalog, agent)),
             protocol: METHOD,
             input: call.input.get(),
         };

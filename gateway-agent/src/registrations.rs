@@ -10,8 +10,9 @@ mod local;
 mod tests;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     sync::{Arc, PoisonError, Weak},
+    time::Duration,
 };
 
 use agent_rpc::registration::Registration;
@@ -22,7 +23,10 @@ use registry_core::{
 };
 use registry_follow::{RegistrationBatch, RegistrationClient, RegistrationError};
 use serde_json::{Map, Value};
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::{
+    sync::{Mutex, OwnedMutexGuard},
+    time::Instant,
+};
 
 use self::content::documents;
 pub(crate) use self::content::{digest_of, functions};
@@ -31,6 +35,13 @@ use crate::identity::account::DATA_AGENT_METADATA;
 
 /// Maximum data agents of one account.
 const AGENTS_PER_ACCOUNT: usize = 100;
+/// Maximum size of the definitions of an agent, in bytes of JSON.
+const AGENT_BYTES: usize = 1024 * 1024;
+/// Maximum size of the registered agents of one account, in bytes of JSON.
+const ACCOUNT_BYTES: usize = 8 * 1024 * 1024;
+/// Maximum registrations of new content of one account in [`PERIOD`].
+const REGISTRATIONS: u32 = 20;
+const PERIOD: Duration = Duration::from_mins(1);
 
 /// `agents.selfRegistration`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,12 +85,21 @@ pub struct Registrations {
     store: Store,
     /// The agents that are being registered.
     in_progress: std::sync::Mutex<HashMap<Name, Weak<Mutex<()>>>>,
+    /// The registrations of new content in the last period, by the owner.
+    rates: std::sync::Mutex<HashMap<String, Rate>>,
+}
+
+/// The registrations of an account in one period.
+#[derive(Debug)]
+struct Rate {
+    start: Instant,
+    registrations: u32,
 }
 
 #[derive(Debug)]
 enum Store {
     Registry(Box<RegistrationClient>),
-    Local(LocalRegistrations),
+    Local(Arc<LocalRegistrations>),
     /// The source of the catalog takes no registrations.
     None,
 }
@@ -96,6 +116,17 @@ pub(crate) enum NotRegistered {
         "the account has {AGENTS_PER_ACCOUNT} data agents; retire one of them, or use another account"
     )]
     TooMany,
+    /// The account registers too much.
+    #[error(
+        "the definitions of an agent have at most {AGENT_BYTES} bytes, and those of an account \
+         {ACCOUNT_BYTES}; register fewer or smaller functions"
+    )]
+    TooLarge,
+    #[error(
+        "the account registers new content more than {REGISTRATIONS} times per minute; register again \
+         later"
+    )]
+    TooFast,
     /// The gateway does not follow the entities.
     #[error("`{0}` is outside of the scope of this gateway; add the root `{0}` to registry.scope")]
     OutsideScope(String),
@@ -143,7 +174,7 @@ impl Registrations {
 
     /// Stores registrations in a file.
     pub fn local(store: LocalRegistrations) -> Self {
-        Self::with(Store::Local(store))
+        Self::with(Store::Local(Arc::new(store)))
     }
 
     /// Rejects registrations.
@@ -152,7 +183,7 @@ impl Registrations {
     }
 
     fn with(store: Store) -> Self {
-        Self { store, in_progress: std::sync::Mutex::default() }
+        Self { store, in_progress: std::sync::Mutex::default(), rates: std::sync::Mutex::default() }
     }
 
     /// Waits until no other registration of this agent is in progress.
@@ -167,6 +198,16 @@ impl Registrations {
         let lock = locks.get(agent).and_then(Weak::upgrade).unwrap_or_default();
         locks.insert(agent.clone(), Arc::downgrade(&lock));
         lock
+    }
+
+    /// Counts a registration of new content.
+    pub(crate) fn check_rate(&self, owner: &str) -> Result<(), NotRegistered> {
+        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        rates.retain(|_, rate| rate.start.elapsed() < PERIOD);
+        let rate = rates.entry(owner.to_owned());
+        let rate = rate.or_insert_with(|| Rate { start: Instant::now(), registrations: 0 });
+        rate.registrations = rate.registrations.saturating_add(1);
+        if rate.registrations > REGISTRATIONS { Err(NotRegistered::TooFast) } else { Ok(()) }
     }
 
     /// Stores a new version.
@@ -214,6 +255,7 @@ pub(crate) fn plan(
     if !catalog.scope().has_all_versions(Kind::Server, name) {
         return Err(NotRegistered::OutsideScope(format!("{}/{name}@*", Kind::Server)));
     }
+    let bytes = content::size_of(registration).ok_or(NotRegistered::TooLarge)?;
     let taken = |kind: Kind, name: &Name| NotRegistered::Taken { kind, name: name.clone() };
     for function in &registration.functions {
         let is_foreign = |(_, record): (&Key, &Arc<Record>)| {
@@ -232,9 +274,11 @@ pub(crate) fn plan(
         if let Some(kind) = reserved {
             return Err(taken(kind, name));
         }
-        if agents_of(catalog, owner) >= AGENTS_PER_ACCOUNT {
+        let used = used_by(catalog, owner, name);
+        if used.agents >= AGENTS_PER_ACCOUNT {
             return Err(NotRegistered::TooMany);
         }
+        used.check_room(bytes)?;
         let version = Version::parse("1.0.0").map_err(|e| NotRegistered::Invalid(e.to_string()))?;
         let server = Key::new(Kind::Server, name.clone(), version);
         return Ok(Planned::Version { server, last: None });
@@ -250,6 +294,7 @@ pub(crate) fn plan(
     if marker.get("content").and_then(Value::as_str) == Some(&content) {
         return Ok(Planned::Unchanged(last.clone()));
     }
+    used_by(catalog, owner, name).check_room(bytes)?;
     let version = last.version.next(ReleaseChange::Editorial);
     let version =
         version.ok_or_else(|| NotRegistered::Invalid("no higher version exists".to_owned()))?;
@@ -280,14 +325,29 @@ pub(crate) fn data_agents(catalog: &Catalog, settings: &DataAgentSettings) -> Re
     agents
 }
 
-/// The number of data agents that an account registered.
-fn agents_of(catalog: &Catalog, owner: &str) -> usize {
-    let servers = catalog.of_kind(Kind::Server);
-    let own = servers.filter(|(_, record)| {
+/// The other data agents of an account, each in its last version.
+struct UsedQuota {
+    agents: usize,
+    bytes: usize,
+}
+
+impl UsedQuota {
+    /// Whether an agent of this size can be added.
+    fn check_room(&self, bytes: usize) -> Result<(), NotRegistered> {
+        let is_full = self.bytes.saturating_add(bytes) > ACCOUNT_BYTES;
+        if is_full { Err(NotRegistered::TooLarge) } else { Ok(()) }
+    }
+}
+
+fn used_by(catalog: &Catalog, owner: &str, except: &Name) -> UsedQuota {
+    let mut sizes = BTreeMap::new();
+    for (key, record) in catalog.of_kind(Kind::Server).filter(|(key, _)| key.name != *except) {
         let member = marker(record).and_then(|marker| marker.get("owner"));
-        member.and_then(Value::as_str) == Some(owner)
-    });
-    own.map(|(key, _)| &key.name).collect::<BTreeSet<_>>().len()
+        if member.and_then(Value::as_str) == Some(owner) {
+            sizes.insert(&key.name, content::registered_size(catalog, record));
+        }
+    }
+    UsedQuota { agents: sizes.len(), bytes: sizes.values().sum() }
 }
 
 /// The tools of the last version that a new one does not have.

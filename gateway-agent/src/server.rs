@@ -50,7 +50,7 @@ use crate::{
     health::{self, Health},
     identity::authenticator::Authenticator,
     pipeline::{Gateway, GatewayHandle, GatewayParts, recover_sagas, serve_data_agents},
-    registrations::{LocalAgents, LocalRegistrations, Registrations},
+    registrations::{LocalAgents, LocalRegistrations, Registrations, SelfRegistration},
     seal::{KeyFile, Sealer},
     source::{self, ContentRejected, Discovery, Source},
     spending::{LocalLedger, Reporter, Spending, SpendingClock},
@@ -519,8 +519,15 @@ fn open_registrations(
         return Ok((Registrations::none(), none));
     }
     let path = config.args.data().join(DATA_AGENTS);
-    let local = LocalRegistrations::open(path.clone());
-    let local = local.map_err(|source| Error::DataAgents { path, source })?;
+    let local = match LocalRegistrations::open(path.clone()) {
+        Err(error) if config.data_agents.registration == SelfRegistration::Off => {
+            let file = path.display();
+            tracing::warn!(%file, %error, "data agents are not listed: their registrations cannot be opened; correct the file, or delete it");
+            let (_, none) = watch::channel(LocalAgents::default());
+            return Ok((Registrations::none(), none));
+        }
+        opened => opened.map_err(|source| Error::DataAgents { path, source })?,
+    };
     let agents = local.subscribe();
     Ok((Registrations::local(local), agents))
 }

@@ -230,6 +230,18 @@ async fn later_server_with_name_of_agent_is_served() {
 }
 
 #[tokio::test]
+async fn unreadable_registrations_stop_no_gateway_without_registration() {
+    let mut agents = Agents::start();
+    let dir = agents.dir.path();
+    fs::write(dir.join("gateway.yaml"), "identity: { trustHeaders: true }\n").expect("written");
+    fs::create_dir_all(dir.join("data")).expect("a directory");
+    fs::write(dir.join("data/agents.json"), "[").expect("written");
+    agents.restart();
+    let warned = agents.gateway.logged(&[" WARN gateway_agent::server: ", "agents.json"]);
+    assert_eq!(warned.len(), 1, "{warned:?}");
+}
+
+#[tokio::test]
 async fn lost_connection_ends_its_call_at_once() {
     let agents = Agents::start();
     let mut extractor = agents.extractor().await;

@@ -116,7 +116,7 @@ pub(super) async fn serve(state: &AioState, request: AioRequest<'_>, call: Call<
     let started = StartedCall {
         agent: call.agent.as_str(),
         method: call.operation.name(),
-        kind: agent.kind_name(),
+        kind: agent.is_known().then(|| agent.kind()),
         protocol: PROTOCOL,
         input: call.params.map_or("{}", RawValue::get),
     };

@@ -27,7 +27,7 @@ use crate::{
 
 /// Maximum wait until callers see the tools of a connected agent.
 const LISTED_WITHIN: Duration = Duration::from_secs(2);
-/// The reason of a request beyond the rate of its connection.
+/// The reason of a request beyond the rate of its connection or account.
 const RATE_LIMITED: &str = "RATE_LIMITED";
 
 impl Received<'_> {
@@ -139,7 +139,10 @@ impl Received<'_> {
 }
 
 fn too_fast() -> Failure {
-    let message = "the connection sends too many heartbeats and registrations; wait 1 s";
+    rate_limited("the connection sends too many heartbeats and registrations; wait 1 s")
+}
+
+fn rate_limited(message: impl Into<Box<str>>) -> Failure {
     let mut failure = Failure::new(Reason::InvalidRequest, message);
     failure.reason = RATE_LIMITED.into();
     failure
@@ -154,7 +157,9 @@ fn outcome(error: &RegistrationError) -> CallOutcome {
         | RegistrationError::Rejected(
             NotRegistered::Taken { .. } | NotRegistered::Retired(_) | NotRegistered::TooMany,
         ) => CallOutcome::Denied,
-        RegistrationError::Rejected(NotRegistered::Invalid(_)) => CallOutcome::InvalidInput,
+        RegistrationError::Rejected(
+            NotRegistered::Invalid(_) | NotRegistered::TooLarge | NotRegistered::TooFast,
+        ) => CallOutcome::InvalidInput,
         RegistrationError::Rejected(NotRegistered::NoStore | NotRegistered::OutsideScope(_))
         | RegistrationError::NotVisible(_) => CallOutcome::Misconfigured,
         RegistrationError::NoCatalog
@@ -183,6 +188,10 @@ fn refused(error: RegistrationError) -> Refused {
         RegistrationError::Rejected(NotRegistered::Invalid(_)) => {
             Failure::invalid_params("", message)
         }
+        RegistrationError::Rejected(NotRegistered::TooLarge) => {
+            Failure::new(Reason::TooLarge, message)
+        }
+        RegistrationError::Rejected(NotRegistered::TooFast) => rate_limited(message),
         RegistrationError::Rejected(
             NotRegistered::NoStore
             | NotRegistered::OutsideScope(_)

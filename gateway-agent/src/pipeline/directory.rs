@@ -85,12 +85,9 @@ impl<'a> Directory<'a> {
         Failure::agent_not_found(agent_id)
     }
 
-    fn has_function_of(&self, agent_id: &str) -> bool {
-        let is_function = |served: &Arc<ServedTool>| {
-            let rest = served.name().as_str().strip_prefix(agent_id);
-            rest.is_some_and(|rest| rest.starts_with('.'))
-        };
-        self.view().listed().any(is_function)
+    /// Whether the caller's list of tools has a function of this data agent.
+    pub(crate) fn has_function_of(&self, agent_id: &str) -> bool {
+        self.view().listed().any(|served| served.function_of(agent_id).is_some())
     }
 
     /// The policies that apply to calls of a tool.

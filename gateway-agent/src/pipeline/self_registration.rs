@@ -147,6 +147,7 @@ impl Registering<'_> {
             let reviewed = Reviewed { gateway, submission, catalog, change };
             Box::pin(reviewed.store(wanted)).await?;
         } else {
+            gateway.registrations().check_rate(submission.owner)?;
             Box::pin(gateway.registrations().store(submission, catalog, change)).await?;
         }
         Ok((server, true))

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use agent_rpc::registration::{EndpointProtocol, Function, Registration, call_timeout};
 use gateway_upstream::{AgentEndpoint, DataAgentTransport};
-use registry_core::{Catalog, Digest, Document, Key, Kind, Version, entity::Server};
+use registry_core::{
+    Catalog, Digest, Document, Entity, Key, Kind, Record, Version, entity::Server,
+};
 use registry_import::Draft;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use super::{DATA_AGENT_METADATA, DataAgentSettings, NotRegistered, Submission};
+use super::{AGENT_BYTES, DATA_AGENT_METADATA, DataAgentSettings, NotRegistered, Submission};
 
 /// The members of [`DATA_AGENT_METADATA`] with the URL and the protocol of an endpoint.
 const ENDPOINT: &str = "endpoint";
@@ -37,6 +39,27 @@ impl Documents {
         });
         parsed.collect()
     }
+}
+
+/// The size of the definitions, in bytes of JSON. `None`: they are too large.
+pub(super) fn size_of(registration: &Registration) -> Option<usize> {
+    let description = registration.description.as_ref().map_or(0, String::len);
+    let first = description + Value::from(marker(registration)).to_string().len();
+    // One schema at a time: types are smaller than the schemas that they become.
+    let sizes = registration.functions.iter().map(|it| function(it).to_string().len());
+    std::iter::once(first).chain(sizes).try_fold(0, |total: usize, size| {
+        total.checked_add(size).filter(|total| *total <= AGENT_BYTES)
+    })
+}
+
+/// The size of a registered server with its tools, in bytes of JSON.
+pub(super) fn registered_size(catalog: &Catalog, record: &Record) -> usize {
+    let Entity::Server(server) = record.document.entity() else { return 0 };
+    let tools = server.provides.iter().filter_map(|provided| {
+        let key = Key::new(Kind::Tool, provided.tool.clone(), provided.version.clone());
+        Some(catalog.find(&key)?.document.bytes().len())
+    });
+    record.document.bytes().len() + tools.sum::<usize>()
 }
 
 /// The digest of the content. The owner and the version do not count.

@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     io::{self, ErrorKind},
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use atomic_file::{Access, parent_directory};
@@ -28,6 +28,8 @@ pub type LocalAgents = Arc<BTreeMap<Name, Draft>>;
 pub struct LocalRegistrations {
     file: PathBuf,
     agents: watch::Sender<LocalAgents>,
+    /// Serializes writes.
+    writing: Mutex<()>,
 }
 
 impl LocalRegistrations {
@@ -38,7 +40,7 @@ impl LocalRegistrations {
             Err(e) if e.kind() == ErrorKind::NotFound => BTreeMap::new(),
             Err(e) => return Err(e),
         };
-        Ok(Self { file, agents: watch::channel(Arc::new(agents)).0 })
+        Ok(Self { file, agents: watch::channel(Arc::new(agents)).0, writing: Mutex::new(()) })
     }
 
     /// Subscribes to the registrations.
@@ -47,17 +49,31 @@ impl LocalRegistrations {
     }
 
     /// Replaces the documents of an agent. They are on disk before the catalog has them.
-    pub(super) async fn put(&self, name: &Name, documents: Documents) -> Result<(), NotRegistered> {
+    ///
+    /// The write is not stopped if its caller disconnects: a later one must not start without it.
+    pub(super) async fn put(
+        self: &Arc<Self>,
+        name: &Name,
+        documents: Documents,
+    ) -> Result<(), NotRegistered> {
         documents.parse()?;
-        let mut agents = BTreeMap::clone(&self.agents.borrow());
-        agents.insert(name.clone(), documents.0);
-        let (file, bytes) = (self.file.clone(), write(&agents));
-        let writing = tokio::task::spawn_blocking(move || {
-            std::fs::create_dir_all(parent_directory(&file))?;
-            atomic_file::replace(&file, &bytes, Access::Default)
-        });
+        let (this, name) = (Arc::clone(self), name.clone());
+        let writing = tokio::task::spawn_blocking(move || this.replace(name, documents.0));
         let written = writing.await.unwrap_or_else(|e| Err(io::Error::other(e)));
-        written.map_err(|e| NotRegistered::Unavailable(format!("{}: {e}", self.file.display())))?;
+        written.map_err(|e| NotRegistered::Unavailable(format!("{}: {e}", self.file.display())))
+    }
+
+    fn replace(&self, name: Name, documents: Draft) -> io::Result<()> {
+        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut agents = BTreeMap::clone(&self.agents.borrow());
+        agents.insert(name, documents);
+        let bytes = write(&agents);
+        if bytes.len() as u64 > FILE_BYTES {
+            let problem = format!("the maximum is {FILE_BYTES} bytes; remove agents from the file");
+            return Err(io::Error::other(problem));
+        }
+        std::fs::create_dir_all(parent_directory(&self.file))?;
+        atomic_file::replace(&self.file, &bytes, Access::Default)?;
         self.agents.send_replace(Arc::new(agents));
         Ok(())
     }

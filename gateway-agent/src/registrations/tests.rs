@@ -199,7 +199,7 @@ async fn local_registrations_survive_a_restart() {
     let file = dir.path().join("agents.json");
     let extractor = extractor();
     let documents = documents(submission(&extractor, "o"), &Version::parse("1.0.0").unwrap());
-    let store = LocalRegistrations::open(file.clone()).unwrap();
+    let store = Arc::new(LocalRegistrations::open(file.clone()).unwrap());
     let name = extractor.agent_id.name();
     store.put(name, documents.clone()).await.unwrap();
     let opened = LocalRegistrations::open(file.clone()).unwrap();
@@ -233,4 +233,55 @@ fn agents_outside_of_the_scope_are_not_stored() {
     let outside = NotRegistered::OutsideScope("server/extractor@*".to_owned());
     assert_eq!(planned("server/other@*"), Err(outside));
     assert!(matches!(planned("server/extractor@*"), Ok(Planned::Version { .. })));
+}
+
+#[tokio::test]
+async fn write_of_disconnected_caller_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("agents.json");
+    let store = Arc::new(LocalRegistrations::open(file.clone()).unwrap());
+    let [a, b] =
+        ["a", "b"].map(|agent_id| registration(agent_id, &json!({ "f": { "input": {} } })));
+    let version = Version::parse("1.0.0").unwrap();
+    let documents = |registration| documents(submission(registration, "o"), &version);
+    let first = store.put(a.agent_id.name(), documents(&a));
+    // The write has begun, and its caller is gone.
+    let _ = first.now_or_never();
+    store.put(b.agent_id.name(), documents(&b)).await.unwrap();
+    let mut agents = store.subscribe();
+    let both = agents.wait_for(|agents| agents.len() == 2);
+    tokio::time::timeout(Duration::from_secs(10), both).await.unwrap().unwrap();
+    let opened = LocalRegistrations::open(file).unwrap();
+    assert_eq!(opened.subscribe().borrow().len(), 2);
+}
+
+#[test]
+fn sizes_of_agents_and_accounts_are_limited() {
+    let members: Map<_, _> = (0..900).map(|i| (format!("m{i}"), json!("string"))).collect();
+    let functions = (0..60).map(|i| (format!("f{i}"), json!({ "input": members })));
+    let large = registration("large", &Value::Object(functions.collect()));
+    let empty = catalog(1, Vec::new());
+    assert_eq!(plan(&empty, submission(&large, "o"), None), Err(NotRegistered::TooLarge));
+
+    let extractor = extractor();
+    let own = catalog(1, entities(&extractor, "o", "1.0.0"));
+    let other = Name::parse(Kind::Server, "other").unwrap();
+    let used = used_by(&own, "o", &other);
+    assert!(used.agents == 1 && used.bytes > content::size_of(&extractor).unwrap());
+    assert_eq!(used.check_room(ACCOUNT_BYTES - used.bytes), Ok(()));
+    assert_eq!(used.check_room(ACCOUNT_BYTES), Err(NotRegistered::TooLarge));
+    assert_eq!(used_by(&own, "o", extractor.agent_id.name()).agents, 0, "it is replaced");
+    assert_eq!(used_by(&own, "another", &other).agents, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_content_of_an_account_has_a_rate() {
+    let registrations = Registrations::none();
+    for _ in 0..REGISTRATIONS {
+        registrations.check_rate("o").unwrap();
+    }
+    assert_eq!(registrations.check_rate("o"), Err(NotRegistered::TooFast));
+    registrations.check_rate("another").unwrap();
+    tokio::time::advance(PERIOD).await;
+    registrations.check_rate("o").unwrap();
 }
