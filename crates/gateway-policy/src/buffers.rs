@@ -105,7 +105,8 @@ impl BufferReservation {
 
 impl Drop for BufferReservation {
     fn drop(&mut self) {
-        self.give_back(*self.bytes.get_mut());
+        let bytes = *self.bytes.get_mut();
+        self.give_back(bytes);
     }
 }
 

@@ -138,7 +138,7 @@ impl End {
 
 /// Whether the quota of the caller was used up.
 fn is_quota(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|cause| cause.is::<QuotaExceeded>())
+    matches!(error.get_ref(), Some(cause) if cause.is::<QuotaExceeded>())
 }
 
 /// Opens a WebSocket.

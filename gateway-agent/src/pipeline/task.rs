@@ -9,7 +9,7 @@ use gateway_protocol::{
     mcp::{Method, Param, RawResult, ResultType, TASK_PARAM},
 };
 use gateway_upstream::RequestContext;
-use registry_core::{Catalog, Digest, Key, Kind, Name};
+use registry_core::{Digest, Key};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -48,12 +48,6 @@ impl From<Principal<'_>> for TaskOwner {
         // A principal consists of texts, so serialization cannot fail.
         Self(Digest::compute(&serde_json::to_vec(&principal).unwrap_or_default()))
     }
-}
-
-/// Whether the agent has any version, also a retired one.
-pub(super) fn is_registered(catalog: &Catalog, agent: &str) -> bool {
-    let name = Name::parse(Kind::Agent, agent);
-    name.is_ok_and(|name| catalog.versions(Kind::Agent, &name).next().is_some())
 }
 
 /// A task of one principal.

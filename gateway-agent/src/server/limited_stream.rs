@@ -206,7 +206,7 @@ mod tests {
         stream.read_exact(&mut part).await.unwrap();
         theirs.write_all(&[1; 10]).await.unwrap();
         let full = stream.read_exact(&mut part).await.unwrap_err();
-        assert!(full.get_ref().is_some_and(|full| full.is::<QuotaExceeded>()), "{full}");
+        assert!(matches!(full.get_ref(), Some(cause) if cause.is::<QuotaExceeded>()), "{full}");
     }
 
     #[tokio::test]

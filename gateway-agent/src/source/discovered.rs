@@ -546,15 +546,15 @@ mod tests {
         let upstreams = Upstreams::start(&[], UpstreamLimits::default());
         let registered = watch::channel(Arc::clone(&agents)).1;
         let mut discovery = Discovery::new(configured, registered, upstreams, PathBuf::new());
-        let mut served = |servers: Vec<DiscoveredServer>| {
+        let mut names_with = |servers: Vec<DiscoveredServer>| {
             let config = DiscoveryConfig { servers, ..DiscoveryConfig::default() };
             let catalog = Catalog::empty(RegistryId::new(PLAIN_REGISTRY));
             let draft = discovery.draft((&Definitions::default(), &config), &agents, &catalog);
             let names = draft.servers.iter().filter_map(|server| server["name"].as_str());
             names.map(str::to_owned).collect::<Vec<_>>()
         };
-        assert_eq!(served(vec![server]), ["extractor"], "the server is not listed yet");
-        assert_eq!(served(Vec::new()), ["extractor", "late"]);
+        assert_eq!(names_with(vec![server]), ["extractor"], "the server is not listed yet");
+        assert_eq!(names_with(Vec::new()), ["extractor", "late"]);
     }
 
     #[test]
