@@ -133,6 +133,11 @@ pub(crate) enum NotRegistered {
     /// The rules of the registry reject the entities.
     #[error("the registry rejects the registration: {0}")]
     Invalid(String),
+    /// The credential of the gateway may not register the entities.
+    #[error(
+        "the gateway may not register the agent: {0}; give its token the role `publisher` for this name"
+    )]
+    Forbidden(String),
     #[error("the registration cannot be stored now: {0}; register again later")]
     Unavailable(String),
     /// Another commit was first. Nothing was stored.
@@ -233,6 +238,7 @@ impl Registrations {
                 };
                 client.apply(batch).await.map_err(|failure| match failure {
                     RegistrationError::Rejected(why) => NotRegistered::Invalid(why),
+                    RegistrationError::Forbidden(why) => NotRegistered::Forbidden(why),
                     RegistrationError::Conflict(problem) => {
                         NotRegistered::Conflict { server: server.clone(), problem }
                     }
