@@ -131,6 +131,6 @@ step "The execution graph of the trace"
 show curl -sS "http://$gateway/traces/AIO-TR-20250326-0001" -H 'X-Agent-Name: planner' >"$work/graph"
 sed -n 1p "$work/graph"
 sed 1d "$work/graph" | "$PYTHON" -m json.tool
-[ "$(grep -o '"status": *"ok"' "$work/graph" | wc -l)" -eq 3 ] || { echo "three calls should be ok" >&2; exit 1; }
+[ "$(grep -o '"status": *"ok"' "$work/graph" | wc -l)" -eq 5 ] || { echo "three calls and two steps should be ok" >&2; exit 1; }
 
 printf '\ndemo finished: all steps succeeded\n'

@@ -33,17 +33,15 @@ use axum::{
 use bytes::Bytes;
 use gateway_protocol::{
     content,
-    jsonrpc::{Id, Limits, Object, read_object},
-    mcp::{Era, Param, RawResult},
+    jsonrpc::{Id, Limits, Object},
+    mcp::{Era, RawResult},
 };
 use http::{
     HeaderValue, Method,
     header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
     request::Parts,
 };
-use registry_core::{Amount, Kind};
-use serde::Deserialize;
-use serde_json::value::{RawValue, to_raw_value};
+use registry_core::Amount;
 
 use self::{
     aio::{AioRequest, AioState},
@@ -54,30 +52,19 @@ use self::{
 use crate::{
     audit::{self, CallRecord, REQUEST_ID},
     buffers,
-    graphs::{EndedCall, IdInUse, RequestTrace, RunningCall, StartedCall},
+    graphs::{EndedCall, IdInUse, RequestTrace, RunningCall, StartedCall, agent_type},
+    identity::authenticator::Authentication,
     ingress::{
         self, CompleteRequest, EnteredRequest, authentication, check_origin, request_context,
         sends_json,
     },
     pipeline::{
-        self, Error, Gateway, GatewayHandle, InputHandling, Invocation, Output, Target, ToolCall,
+        self, Directory, Error, Gateway, GatewayHandle, InputHandling, Invocation, Output, Target,
+        ToolCall,
     },
 };
 
 const PATH: &str = "/rpc";
-/// The member of `_meta` with the id of the caller's task.
-const TASK_ID: &str = "task_id";
-/// The member with the time of the caller's request.
-const TIMESTAMP: &str = "timestamp";
-/// The member of `_meta` and of the metadata of messages with the caller's id of the trace.
-const TRACE_ID: &str = "trace_id";
-
-/// The other members of `meta` for agents.
-#[derive(Deserialize)]
-struct Meta<'a> {
-    #[serde(borrow, default)]
-    timestamp: Option<&'a RawValue>,
-}
 
 /// The surface. Clones share its state.
 #[derive(Debug, Clone)]
@@ -209,10 +196,11 @@ impl Received<'_> {
     /// Calls the tool of a function.
     async fn execute(&self, call: Execute<'_>) -> Result<Answer, Refusal> {
         let started = Instant::now();
-        let tool = format!("{}.{}", call.agent_id, call.function);
+        let tool = call.tool();
         let mut invocation = self.invocation(&call, &tool);
         let mut trace = self.trace_id.map(|id| self.gateway.trace_of(&invocation.caller, Some(id)));
-        let Ok(running) = self.begin_in_graph(trace.as_mut(), &call) else {
+        let begun = self.begin_in_graph(trace.as_mut(), &invocation.caller, &call);
+        let Ok(running) = begun else {
             audit::count_rejection("id-in-use");
             let id = self.id.map_or("null", Id::as_raw);
             let failure = Failure::id_in_use(self.trace_id.unwrap_or_default(), id);
@@ -251,15 +239,17 @@ impl Received<'_> {
     fn begin_in_graph(
         &self,
         trace: Option<&mut RequestTrace>,
+        caller: &Authentication,
         call: &Execute<'_>,
     ) -> Result<Option<RunningCall>, IdInUse> {
         let Some(trace) = trace else { return Ok(None) };
+        let agent = call.agent_id.as_str();
+        let is_known = Directory::of(self.gateway, caller).has_function_of(agent);
         let snapshot = self.gateway.views().now();
-        let is_agent = snapshot.catalog.versions(Kind::Agent, &call.agent_id).next().is_some();
         let started = StartedCall {
-            agent: call.agent_id.as_str(),
+            agent,
             method: &call.function,
-            kind: if is_agent { "http" } else { "mcp" },
+            kind: is_known.then(|| agent_type(&snapshot.catalog, agent)),
             protocol: METHOD,
             input: call.input.get(),
         };
@@ -274,14 +264,7 @@ impl Received<'_> {
 
     fn invocation(&self, call: &Execute<'_>, tool: &str) -> Invocation {
         let mut context = request_context(self.parts);
-        // A string always serializes.
-        let task_id = to_raw_value(&*call.task_id).ok();
-        let timestamp = read_object(call.meta).and_then(|Meta { timestamp }| timestamp);
-        let timestamp = timestamp.map(RawValue::to_owned);
-        let trace_id = self.trace_id.and_then(|id| to_raw_value(id).ok());
-        let members = [(TASK_ID, task_id), (TIMESTAMP, timestamp), (TRACE_ID, trace_id)];
-        let members = members.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        context.meta.extend(members.map(|(name, value)| Param { name: name.into(), value }));
+        call.set_meta(&mut context.meta, self.trace_id);
         Invocation {
             caller: authentication(self.parts),
             target: Target::Tool(ToolCall {

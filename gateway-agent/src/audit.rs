@@ -41,7 +41,7 @@ use crate::{
 
 /// The header with the id of an HTTP request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Maximum length of a logged tool name, in bytes.
+/// Maximum length of a logged name of a tool or id of a task, in bytes.
 const KEPT_BYTES: usize = 128;
 
 /// The outcome of a validation.
@@ -77,6 +77,8 @@ pub struct CallRecord {
     span: Span,
     /// The trace with the caller's own id.
     client_trace: Option<RequestTrace>,
+    /// The id of the caller's task.
+    task_id: Option<Box<str>>,
     started: Instant,
     era: Era,
     revision: Revision,
@@ -137,6 +139,7 @@ impl CallRecord {
             request_id: None,
             span,
             client_trace: None,
+            task_id: None,
             started: Instant::now(),
             era,
             revision: Revision::default(),
@@ -184,6 +187,11 @@ impl CallRecord {
     pub(crate) fn of_client_trace(mut self, trace: RequestTrace) -> Self {
         self.client_trace = Some(trace);
         self
+    }
+
+    /// Sets the id of the caller's task.
+    pub(crate) fn set_task(&mut self, id: &str) {
+        self.task_id = Some(kept(id).into());
     }
 
     /// Replaces the name of the called prompt or resource.
@@ -448,6 +456,7 @@ impl CallRecord {
             agent: agent.map(|key| format!("{}@{}", key.name, key.version)),
             server: self.server().map(|key| format!("{}@{}", name_of(key), key.version)),
             client_trace: self.client_trace.as_ref().map(|trace| self.shown(trace.id())),
+            task_id: self.task_id.as_deref().map(|id| self.shown(id)),
             outcome: self.outcome.as_str(),
             is_failure: !matches!(self.outcome, CallOutcome::Ok),
             revision: self.revision.0,
@@ -473,6 +482,7 @@ impl CallRecord {
             client.map(|client| self.shown(&client.name)),
             client.map(|client| self.shown(&client.version)),
         );
+        let task_id = self.task_id.as_deref().map(|id| self.shown(id));
         let tool = self.served.as_ref().map(|served| served.key());
         let server = self.server();
         let context = self.span.context();
@@ -485,6 +495,7 @@ impl CallRecord {
             trace_id = %context.trace,
             span_id = %context.span,
             client_trace = client_trace.as_deref(),
+            task_id = task_id.as_deref(),
             agent = agent.map(|key| tracing::field::display(&key.name)),
             agent_version = agent.map(|key| tracing::field::display(&key.version)),
             claimed_agent = claimed.as_deref(),

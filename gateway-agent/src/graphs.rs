@@ -15,10 +15,13 @@ use std::{
     time::Duration,
 };
 
-use agent_rpc::graph::{Call, Graph, Status, summary};
+use agent_rpc::{
+    graph::{Call, Graph, Status, summary},
+    help::AgentType,
+};
 use approval::Principal;
 use gateway_protocol::{jsonrpc::Id, trace_context::TraceId};
-use registry_core::{Amount, Digest};
+use registry_core::{Amount, Catalog, Digest, Kind, Name};
 use registry_follow::TraceClient;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -116,7 +119,8 @@ pub(crate) struct RequestTrace {
 pub(crate) struct StartedCall<'a> {
     pub(crate) agent: &'a str,
     pub(crate) method: &'a str,
-    pub(crate) kind: &'static str,
+    /// `None`: the caller does not know the agent.
+    pub(crate) kind: Option<AgentType>,
     pub(crate) protocol: &'static str,
     /// The parameters as JSON text.
     pub(crate) input: &'a str,
@@ -128,7 +132,6 @@ struct CallPlace<'a> {
     id: Option<&'a str>,
     /// The id of the call that runs this step.
     parent: Option<&'a str>,
-    has_values: bool,
 }
 
 /// The trace has a call with the id.
@@ -159,6 +162,22 @@ pub(crate) struct EndedCall<'a> {
     /// The result or the error as JSON text.
     pub(crate) output: Option<&'a str>,
     pub(crate) cost: Option<Amount>,
+}
+
+/// The end of a call as the graph has it.
+struct FinishedCall {
+    status: Status,
+    /// The result or the error, or its digest.
+    output: Option<Box<RawValue>>,
+    cost: Option<Amount>,
+    took: Duration,
+}
+
+/// How an agent is called.
+pub(crate) fn agent_type(catalog: &Catalog, agent: &str) -> AgentType {
+    let is_agent = Name::parse(Kind::Agent, agent)
+        .is_ok_and(|name| !catalog.preferred_versions(Kind::Agent, &name).is_empty());
+    if is_agent { AgentType::Http } else { AgentType::Mcp }
 }
 
 impl RequestTrace {
@@ -211,15 +230,13 @@ impl RequestTrace {
     ) -> Result<RunningCall, IdInUse> {
         let id = id.map(Id::as_raw);
         self.call = id.map(Box::from);
-        let has_values = self.has_values;
-        self.add(&CallPlace { id, parent: None, has_values }, call)
+        self.add(&CallPlace { id, parent: None }, call)
     }
 
     /// Adds a running step of a composition that the request called.
     pub(crate) fn begin_step(&self, call: &StartedCall<'_>) -> Option<RunningCall> {
-        let (parent, has_values) = (self.call.as_deref(), self.has_values);
         // A step has no id that could be in use.
-        self.add(&CallPlace { id: None, parent, has_values }, call).ok()
+        self.add(&CallPlace { id: None, parent: self.call.as_deref() }, call).ok()
     }
 
     fn add(&self, place: &CallPlace<'_>, call: &StartedCall<'_>) -> Result<RunningCall, IdInUse> {
@@ -228,7 +245,22 @@ impl RequestTrace {
             return Ok(RunningCall { place: None, started, has_values });
         };
         let key = TraceKey { owner: Arc::clone(owner), id: Arc::clone(&self.id) };
-        let added = self.graphs.lock().begin(&key, place, call, started)?;
+        let pending = Call {
+            id: raw(place.id.unwrap_or("null")),
+            parent: place.parent.map(raw),
+            agent: call.agent.to_owned(),
+            method: call.method.to_owned(),
+            protocol: Some(call.protocol.to_owned()),
+            kind: call.kind.map(|kind| kind.as_str().to_owned()),
+            // A digest takes time, so that it must not wait for the lock.
+            input: shown(has_values, call.input),
+            output: None,
+            status: Some(Status::Pending),
+            cost: None,
+            started: Some(clock::timestamp()),
+            duration_ms: None,
+        };
+        let added = self.graphs.lock().begin(&key, place, pending, started)?;
         let graphs = Arc::clone(&self.graphs);
         let place = added.map(|(number, index)| Place { graphs, key, number, index });
         Ok(RunningCall { place, started, has_values })
@@ -276,8 +308,8 @@ impl Graphs {
         }
     }
 
-    fn finish(&self, place: &Place, call: EndedCall<'_>, has_values: bool, took: Duration) {
-        let finished = self.lock().finish(place, call, has_values, took);
+    fn finish(&self, place: &Place, outcome: FinishedCall) {
+        let finished = self.lock().finish(place, outcome);
         if let (Some(fleet), Some(call)) = (&self.fleet, finished) {
             fleet.add(&place.key, call);
         }
@@ -294,11 +326,11 @@ impl Stored {
         &mut self,
         key: &TraceKey,
         place: &CallPlace<'_>,
-        call: &StartedCall<'_>,
+        call: Call,
         now: Instant,
     ) -> Result<Option<(u64, usize)>, IdInUse> {
         self.expire(now);
-        let CallPlace { id, parent, has_values } = *place;
+        let CallPlace { id, parent } = *place;
         let known = self.traces.get(key);
         if known.is_some_and(|trace| id.is_some_and(|id| trace.ids.contains(id))) {
             return Err(IdInUse);
@@ -307,9 +339,8 @@ impl Stored {
             Some(trace) => (trace.number, trace.calls.len()),
             None => (self.add(key, now), 0),
         };
-        let input = shown(has_values, call.input);
         let id_bytes = 2 * id.map_or(0, str::len) + parent.map_or(0, str::len);
-        let texts = id_bytes + call.agent.len() + call.method.len() + input.get().len();
+        let texts = id_bytes + call.agent.len() + call.method.len() + call.input.get().len();
         let is_full = count >= CALLS || !self.reserve(key, CALL_BYTES + texts);
         let call_number = self.next_number();
         let Some(trace) = self.traces.get_mut(key) else { return Ok(None) };
@@ -318,20 +349,6 @@ impl Stored {
             return Ok(None);
         }
         trace.ids.extend(id.map(Box::from));
-        let call = Call {
-            id: raw(id.unwrap_or("null")),
-            parent: parent.map(raw),
-            agent: call.agent.to_owned(),
-            method: call.method.to_owned(),
-            protocol: Some(call.protocol.to_owned()),
-            kind: Some(call.kind.to_owned()),
-            input,
-            output: None,
-            status: Some(Status::Pending),
-            cost: None,
-            started: Some(clock::timestamp()),
-            duration_ms: None,
-        };
         trace.calls.push(StoredCall { number: call_number, call });
         Ok(Some((number, count)))
     }
@@ -411,18 +428,11 @@ impl Stored {
     }
 
     /// Ends a call and returns it. `None`: its trace was removed.
-    fn finish(
-        &mut self,
-        place: &Place,
-        call: EndedCall<'_>,
-        has_values: bool,
-        took: Duration,
-    ) -> Option<StoredCall> {
-        let EndedCall { status, output, cost } = call;
+    fn finish(&mut self, place: &Place, outcome: FinishedCall) -> Option<StoredCall> {
+        let FinishedCall { status, mut output, cost, took } = outcome;
         if self.traces.get(&place.key).is_none_or(|trace| trace.number != place.number) {
             return None;
         }
-        let mut output = output.map(|output| shown(has_values, output));
         // Digests are part of the memory of a call.
         let value = output.as_ref().filter(|output| output.get().len() > CALL_BYTES);
         if value.is_some_and(|value| !self.reserve(&place.key, value.get().len())) {
@@ -451,8 +461,11 @@ impl RunningCall {
 
     fn end(&mut self, call: EndedCall<'_>) {
         if let Some(place) = self.place.take() {
+            let EndedCall { status, output, cost } = call;
             let took = self.started.elapsed();
-            place.graphs.finish(&place, call, self.has_values, took);
+            // Before the lock, because a digest takes time.
+            let output = output.map(|output| shown(self.has_values, output));
+            place.graphs.finish(&place, FinishedCall { status, output, cost, took });
         }
     }
 }

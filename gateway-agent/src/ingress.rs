@@ -19,7 +19,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 pub use self::error::IngressError;
 pub(crate) use self::{
     error::quota_status,
-    upgrade_slot::{HeldConnection, UpgradeSlot},
+    upgrade_slot::{HeldConnection, ReceivedBytes, UpgradeSlot},
 };
 use crate::{
     identity::authenticator::{Authentication, Authenticator, Credentials},

@@ -96,6 +96,9 @@ async fn run(
     record: &mut CallRecord,
 ) -> Result<Output, Error> {
     call.bind_caller(gateway);
+    if let Some(task_id) = call.context.task_id() {
+        record.set_task(&task_id);
+    }
     let mut rounds = 0;
     loop {
         let moment = Moment::now(gateway, call);

@@ -6,7 +6,7 @@
 mod body;
 mod connections;
 mod layers;
-mod minimum_rate;
+mod limited_stream;
 mod open_requests;
 mod reload;
 mod surfaces;

@@ -50,6 +50,8 @@ pub struct SpanRecord {
     pub(crate) server: Option<Box<str>>,
     /// The caller's own id of the trace.
     pub(crate) client_trace: Option<Box<str>>,
+    /// The id of the caller's task.
+    pub(crate) task_id: Option<Box<str>>,
     pub(crate) start_us: u64,
     pub(crate) duration_us: u64,
     pub(crate) outcome: &'static str,
@@ -70,6 +72,8 @@ pub struct SpanSummary<'a> {
     pub server: Option<String>,
     /// The caller's own id of the trace.
     pub client_trace: Option<Cow<'a, str>>,
+    /// The id of the caller's task.
+    pub task_id: Option<Cow<'a, str>>,
     /// The outcome, as in the audit.
     pub outcome: &'static str,
     /// Whether the outcome is a failure.
@@ -285,6 +289,7 @@ impl Span {
             agent: summary.agent.as_deref().map(Box::from),
             server: summary.server.as_deref().map(Box::from),
             client_trace: summary.client_trace.as_deref().map(Box::from),
+            task_id: summary.task_id.as_deref().map(Box::from),
             start_us: self.tracer.unix_us(started),
             duration_us: whole_us(took),
             outcome: summary.outcome,

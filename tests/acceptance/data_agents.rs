@@ -3,6 +3,7 @@
 
 mod hostile;
 mod registry;
+mod registry_scope;
 mod scopes;
 
 use std::{

@@ -221,7 +221,7 @@ async fn operator_stops_and_starts_target() {
         "{shown}"
     );
     let looked = ctl(&gateway, &["check", "fetch-server@1.2.3"]);
-    assert!(looked.code == 1 && looked.stderr.contains("stopped"), "{looked:?}");
+    assert!(looked.code == 1 && looked.stderr.contains("undrain"), "{looked:?}");
     assert!(ctl(&gateway, &["undrain", "--yes", "fetch-server@1.2.3"]).success());
     eventually("it is up again", || async { state(&gateway, fetching) == "up" }).await;
     assert_eq!(fetch(&gateway, "https://example.com/").await.text(), "fetched");

@@ -11,6 +11,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("trace_id", "trace of the call"),
     ("span_id", "span of the call at the gateway"),
     ("client_trace", "`trace_id` of a call of AIO, also a generated one"),
+    ("task_id", "`task_id` of the caller, from `meta` or `_meta` (at most 128 bytes)"),
     ("agent", "name of the registered agent"),
     ("agent_version", "its version"),
     ("claimed_agent", "agent that the request names, if it cannot be used"),

@@ -3,14 +3,24 @@
 use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
-use gateway_protocol::jsonrpc::{self, Id, ObjectWriter};
+use gateway_protocol::{
+    jsonrpc::{self, Id, Object, ObjectWriter},
+    mcp::Param,
+};
 use registry_core::{Kind, Name};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{failure::Failure, fields::Fields, text::OPAQUE_CHARACTERS};
 
 /// The method.
 pub const METHOD: &str = "agent.execute";
+
+/// The member of `meta` with the id of the caller's task.
+pub const TASK_ID: &str = "task_id";
+/// The member of `meta` with the caller's id of the trace.
+pub const TRACE_ID: &str = "trace_id";
+/// The member of `meta` with the time of the caller's request.
+const TIMESTAMP: &str = "timestamp";
 
 /// Maximum characters of `function`. Ids of skills are the longest.
 const FUNCTION_CHARACTERS: usize = 256;
@@ -39,9 +49,32 @@ impl<'a> Execute<'a> {
         let input = fields.required_object("input")?;
         let meta = fields.required_object("meta")?;
         let members = Fields::open(meta, fields.pointer("meta"))?;
-        let task_id = members.required_printable("task_id", OPAQUE_CHARACTERS)?;
-        members.printable("timestamp", OPAQUE_CHARACTERS)?;
+        let task_id = members.required_printable(TASK_ID, OPAQUE_CHARACTERS)?;
+        members.printable(TIMESTAMP, OPAQUE_CHARACTERS)?;
         Ok(Self { agent_id, function, input, task_id, meta })
+    }
+
+    /// The name of the function's tool.
+    pub fn tool(&self) -> String {
+        format!("{}.{}", self.agent_id, self.function)
+    }
+
+    /// Sets the members of `_meta` that the agent receives in `meta`.
+    pub fn set_meta(&self, meta: &mut Vec<Param>, trace_id: Option<&str>) {
+        // A string always serializes.
+        let task_id = to_raw_value(&*self.task_id).ok();
+        let timestamp = Object::parse(self.meta).unwrap_or_default().find(TIMESTAMP);
+        let trace_id = trace_id.and_then(|id| to_raw_value(id).ok());
+        let members = [
+            (TASK_ID, task_id),
+            (TIMESTAMP, timestamp.map(ToOwned::to_owned)),
+            (TRACE_ID, trace_id),
+        ];
+        for (name, value) in members {
+            let Some(value) = value else { continue };
+            meta.retain(|param| &*param.name != name);
+            meta.push(Param { name: name.into(), value });
+        }
     }
 
     /// Writes a request to a data agent.
@@ -71,11 +104,11 @@ pub struct Execution<'a> {
 
 impl Execution<'_> {
     /// Writes `meta`.
-    pub(crate) fn write(&self, status: &str) -> String {
+    pub fn write(&self, status: &str) -> String {
         let mut meta = ObjectWriter::with_capacity(self.task_id.len() + 96);
         meta.string("status", status);
         meta.raw("execution_time_ms", &self.duration.as_millis().to_string());
-        meta.string("task_id", self.task_id);
+        meta.string(TASK_ID, self.task_id);
         meta.finish_string()
     }
 }

@@ -16,6 +16,9 @@ const NO_ANSWER: i64 = -32_001;
 /// The caller has no right, also to an agent id of another principal.
 const NOT_ALLOWED: i64 = -32_003;
 
+/// The member of `data` that marks calls with possible effects.
+const MAY_HAVE_RUN: &str = "may_have_run";
+
 /// Maximum characters of a caller's text in a message.
 const SHOWN: usize = 64;
 
@@ -119,7 +122,7 @@ impl Reason {
 }
 
 /// An error of a request.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
     /// The code of JSON-RPC.
@@ -198,6 +201,16 @@ impl Failure {
     pub fn with_methods<T: Into<Value>>(self, methods: impl IntoIterator<Item = T>) -> Self {
         let methods: Vec<Value> = methods.into_iter().map(Into::into).collect();
         self.with("available_methods", methods)
+    }
+
+    /// Marks an error without an answer whose call may have had effects.
+    pub fn after_effects(self) -> Self {
+        self.with(MAY_HAVE_RUN, true)
+    }
+
+    /// Whether the call may have had effects although it has no answer.
+    pub fn may_have_run(&self) -> bool {
+        self.data.get(MAY_HAVE_RUN) == Some(&Value::Bool(true))
     }
 
     /// Whether the error has this reason.

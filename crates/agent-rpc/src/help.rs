@@ -41,6 +41,17 @@ pub enum AgentType {
     Mcp,
 }
 
+impl AgentType {
+    /// The value of `type`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdio => "stdio",
+            Self::Http => "http",
+            Self::Mcp => "mcp",
+        }
+    }
+}
+
 /// A tool or a skill.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Method {

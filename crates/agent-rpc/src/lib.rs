@@ -7,7 +7,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`envelope`] | requests and answers: ids, trace ids, members beside the result |
-//! | [`request`] | the methods and their parameters; `tools/call` of the same names |
+//! | [`request`] | the methods and their parameters |
 //! | [`execute`], [`heartbeat`], [`registration`] | the methods of data agents |
 //! | [`loose_type`] | the types of registrations, and their JSON Schemas |
 //! | [`aio`], [`media`] | methods of AIO; multimodal values, and their form in MCP and A2A |

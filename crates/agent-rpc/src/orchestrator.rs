@@ -41,7 +41,7 @@ impl<'a> Execute<'a> {
 pub enum Code {
     /// The agent is unknown to this caller.
     AgentNotFound,
-    /// The agent is known and cannot be called now.
+    /// The agent is known and cannot be called now. Nothing was executed.
     AgentUnavailable,
     /// The tool is unknown to this caller.
     ToolNotFound,
@@ -71,6 +71,10 @@ impl Code {
 
     /// The code of an error of another surface.
     pub fn of_failure(failure: &Failure) -> Self {
+        // Programs repeat calls of unavailable agents.
+        if failure.is(Reason::Unreachable) && failure.may_have_run() {
+            return Self::ToolExecutionFailed;
+        }
         let codes = [
             (Reason::AgentNotFound, Self::AgentNotFound),
             (Reason::FunctionNotFound, Self::ToolNotFound),

@@ -1,4 +1,4 @@
-//! Requests: the methods of data agents and of AIO, over HTTP, a WebSocket or as a tool of MCP.
+//! Requests: the methods of data agents and of AIO, over HTTP or a WebSocket.
 
 use std::borrow::Cow;
 
@@ -13,10 +13,6 @@ use crate::{
     heartbeat::{self, Heartbeat},
     registration::{self, Registration},
 };
-
-/// The methods of data agents. They are also names of tools of MCP, whose arguments are the
-/// parameters.
-pub const TOOLS: [&str; 3] = [registration::METHOD, execute::METHOD, heartbeat::METHOD];
 
 /// A request.
 #[derive(Debug)]
@@ -65,7 +61,7 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Reads a method of data agents, or a tool of MCP with its arguments.
+    /// Reads a method of data agents.
     pub fn read(method: &str, params: Option<&'a RawValue>) -> Result<Self, Failure> {
         match method {
             registration::METHOD => {

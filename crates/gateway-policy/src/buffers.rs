@@ -81,11 +81,15 @@ impl BufferReservation {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
-}
 
-impl Drop for BufferReservation {
-    fn drop(&mut self) {
-        let bytes = *self.bytes.get_mut();
+    /// Releases a part, at most all.
+    pub fn release(&self, bytes: usize) {
+        let remaining = |held: usize| Some(held.saturating_sub(bytes));
+        let before = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, remaining);
+        self.give_back(before.unwrap_or_default().min(bytes));
+    }
+
+    fn give_back(&self, bytes: usize) {
         if bytes == 0 {
             return;
         }
@@ -96,6 +100,12 @@ impl Drop for BufferReservation {
         if *own == 0 {
             held.per_caller.remove(&self.key);
         }
+    }
+}
+
+impl Drop for BufferReservation {
+    fn drop(&mut self) {
+        self.give_back(*self.bytes.get_mut());
     }
 }
 
@@ -127,6 +137,20 @@ mod tests {
         again.reserve(1).unwrap();
         drop((again, other, rest));
         assert!(buffers.total() == 0 && buffers.held().per_caller.is_empty());
+    }
+
+    #[test]
+    fn release_is_bounded_by_reservation() {
+        let buffers = Arc::new(BufferPool::default());
+        let (one, other) = (buffers.open(None, 400), buffers.open(None, 400));
+        one.reserve(60).unwrap();
+        other.reserve(40).unwrap();
+        one.release(50);
+        assert_eq!(buffers.total(), 50);
+        one.release(usize::MAX);
+        assert_eq!(buffers.total(), 40);
+        drop(one);
+        assert_eq!(buffers.total(), 40);
     }
 
     #[test]

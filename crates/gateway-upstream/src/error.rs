@@ -361,7 +361,7 @@ impl Error {
     }
 
     /// Whether the error concerns reaching the upstream, not one call.
-    pub(super) fn is_about_reach(&self) -> bool {
+    pub fn is_about_reach(&self) -> bool {
         matches!(
             self,
             Self::Unavailable { .. }

@@ -1,14 +1,17 @@
 //! The requests of callers, independent of the surface that received them.
 
 use std::{
+    borrow::Cow,
     fmt,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use a2a::extensions::Extensions;
+use agent_rpc::execute::TASK_ID;
 use gateway_policy::{BufferReservation, QuotaExceeded, QuotaKey, SubjectToken};
 use gateway_protocol::{
+    jsonrpc::read_string,
     mcp::{Capabilities, Method, Param, TASK_PARAM, TASKS},
     trace_context::TraceContext,
 };
@@ -157,6 +160,12 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
+    /// The id of the caller's task, for data agents.
+    pub fn task_id(&self) -> Option<Cow<'_, str>> {
+        let param = self.meta.iter().find(|param| &*param.name == TASK_ID)?;
+        read_string(&param.value)
+    }
+
     /// Reserves memory for a part of a result.
     pub fn buffer(&self, bytes: usize) -> Result<(), QuotaExceeded> {
         self.buffered.as_ref().map_or(Ok(()), |buffered| buffered.reserve(bytes))

@@ -42,6 +42,8 @@ struct SpanView<'a> {
     server: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_trace: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_id: Option<&'a str>,
     start_unix_us: u64,
     duration_us: u64,
     outcome: &'static str,
@@ -61,6 +63,7 @@ impl<'a> SpanView<'a> {
             agent: record.agent.as_deref(),
             server: record.server.as_deref(),
             client_trace: record.client_trace.as_deref(),
+            task_id: record.task_id.as_deref(),
             start_unix_us: record.start_us,
             duration_us: record.duration_us,
             outcome: record.outcome,

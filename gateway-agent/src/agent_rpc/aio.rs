@@ -18,6 +18,7 @@ use agent_rpc::{
     Failure, Reason,
     aio::{Call, Operation},
     envelope::Reply,
+    execute::TRACE_ID,
 };
 use axum::response::Response;
 use gateway_policy::{BufferReservation, CallOutcome, Denial, QuotaExceeded};
@@ -31,7 +32,7 @@ use http::request::Parts;
 use serde_json::value::{RawValue, to_raw_value};
 
 use self::{agent::AddressedAgent, sessions::Sessions};
-use super::{TRACE_ID, end_in_graph, failure::Refusal, respond};
+use super::{end_in_graph, failure::Refusal, respond};
 use crate::{
     audit::{self, CallRecord},
     graphs::{RequestTrace, StartedCall},
@@ -115,7 +116,7 @@ pub(super) async fn serve(state: &AioState, request: AioRequest<'_>, call: Call<
     let started = StartedCall {
         agent: call.agent.as_str(),
         method: call.operation.name(),
-        kind: agent.kind_name(),
+        kind: agent.is_known().then(|| agent.kind()),
         protocol: PROTOCOL,
         input: call.params.map_or("{}", RawValue::get),
     };

@@ -3,6 +3,7 @@
 use agent_rpc::{Failure, Reason, envelope::Reply, execute::Execute};
 use axum::{extract::ws::rejection::WebSocketUpgradeRejection, response::Response};
 use bytes::Bytes;
+use gateway_compose::Effects;
 use gateway_policy::Denial;
 use gateway_protocol::{
     content,
@@ -121,16 +122,13 @@ pub(super) fn of_call(
     error: &Error,
 ) -> Failure {
     let (agent_id, function) = (call.agent_id.as_str(), &*call.function);
-    let failure = of_tool(&format!("{agent_id}.{function}"), error, "/input");
+    let failure = of_tool(&call.tool(), error, "/input");
     // A function that the caller may not use has the error of an unknown one.
     if matches!(error, Error::Denied(_)) && failure.is(Reason::FunctionNotFound) {
-        if Directory::of(gateway, caller).has_function_of(agent_id) {
-            return Failure::function_not_found(agent_id, function);
-        }
-        return Failure::agent_not_found(agent_id);
+        return Directory::of(gateway, caller).unknown_function(agent_id, function);
     }
     // Denials have the data of `tools/call`.
-    if failure.data.is_empty() { failure.with("agent_id", agent_id) } else { failure }
+    if matches!(error, Error::Policy(_)) { failure } else { failure.with("agent_id", agent_id) }
 }
 
 /// The error of a call of a tool. `input` is the pointer of its arguments in the request.
@@ -154,7 +152,9 @@ pub(super) fn of_tool(tool: &str, error: &Error, input: &str) -> Failure {
         Error::Upstream(error) => of_upstream(error),
         _ => Reason::ToolError,
     };
-    Failure::new(reason, message)
+    let failure = Failure::new(reason, message);
+    let has_answer = !matches!(reason, Reason::Timeout | Reason::Unreachable);
+    if has_answer || error.effects() == Effects::None { failure } else { failure.after_effects() }
 }
 
 /// The failure that a result reports, or a question that the method cannot forward.
@@ -180,15 +180,15 @@ fn of_upstream(error: &gateway_upstream::Error) -> Reason {
         Upstream::Rpc { code: code::METHOD_NOT_FOUND, .. } => Reason::FunctionNotFound,
         Upstream::Rpc { code: code::INVALID_PARAMS, .. } => Reason::InvalidParams,
         Upstream::Rpc { code, .. } if *code == Reason::Timeout.code() => Reason::Timeout,
+        // The call was not sent.
         Upstream::NotConfigured { .. }
         | Upstream::Stopped { .. }
-        | Upstream::Unavailable { .. }
-        | Upstream::Ended { .. }
         | Upstream::Refused { .. }
         | Upstream::CircuitOpen(_)
         | Upstream::LimitReached(_)
         | Upstream::ChildLimitReached(_)
         | Upstream::CallNotStarted(_) => Reason::Unreachable,
+        error if error.is_about_reach() => Reason::Unreachable,
         _ => Reason::ToolError,
     }
 }

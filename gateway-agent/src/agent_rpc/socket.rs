@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{future::pending, io, sync::Arc, time::Duration};
 
 use agent_rpc::{
     Failure, Reason, Request as Rpc,
@@ -25,6 +25,7 @@ use futures_util::{
     Sink, SinkExt as _, StreamExt as _,
     stream::{FuturesUnordered, SplitStream},
 };
+use gateway_policy::QuotaExceeded;
 use gateway_protocol::jsonrpc::Limits;
 use gateway_upstream::AgentConnection;
 use http::request::Parts;
@@ -32,12 +33,14 @@ use tokio::{
     sync::mpsc,
     time::{Instant, interval_at, sleep, timeout, timeout_at},
 };
+use tokio_tungstenite::tungstenite::{Error as StreamError, error::ProtocolError};
 
 use super::{AgentRpc, Answer, Received, Refusal, peer::Peer};
 use crate::{
     audit,
     ingress::{
-        EnteredRequest, HeldConnection, IngressError, UpgradeSlot, authentication, check_origin,
+        EnteredRequest, HeldConnection, IngressError, ReceivedBytes, UpgradeSlot, authentication,
+        check_origin,
     },
     pipeline::{EventStreamPlace, Gateway},
 };
@@ -50,6 +53,8 @@ const REQUESTS: usize = 32;
 const CLOSE: Duration = Duration::from_secs(1);
 /// Polling interval of the calls in progress at a stop.
 const DRAIN_POLL: Duration = Duration::from_millis(50);
+/// Size of the head of a control frame of a client (RFC 6455, section 5.2).
+const CONTROL_HEAD: usize = 6;
 /// Maximum length of the reason in a close frame, in bytes (RFC 6455, section 5.5).
 const REASON_BYTES: usize = 123;
 
@@ -83,8 +88,14 @@ enum End {
     Stopping,
     /// The peer sent a binary message.
     Binary,
-    /// The peer violated the protocol or the limit of messages.
-    Invalid(String),
+    /// The peer sent a message beyond the limit.
+    TooLarge(String),
+    /// The peer violated the protocol.
+    Protocol(String),
+    /// The peer sent a text that is not UTF-8.
+    NotUtf8,
+    /// The memory for messages of the caller is used up.
+    OutOfMemory,
     /// The peer sent nothing, not even answers to pings.
     Silent,
     /// The peer does not read.
@@ -92,19 +103,42 @@ enum End {
 }
 
 impl End {
+    /// The end by an error of the stream.
+    fn of_error(error: axum::Error) -> Self {
+        let Ok(error) = error.into_inner().downcast::<StreamError>() else { return Self::Left };
+        match *error {
+            StreamError::Io(error) if is_quota(&error) => Self::OutOfMemory,
+            StreamError::Capacity(problem) => Self::TooLarge(problem.to_string()),
+            StreamError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Self::Left,
+            StreamError::Protocol(problem) => Self::Protocol(problem.to_string()),
+            StreamError::Utf8(_) => Self::NotUtf8,
+            _ => Self::Left,
+        }
+    }
+
     /// The close frame (RFC 6455, section 7.4.1).
     fn frame(&self) -> CloseFrame {
         let (code, reason) = match self {
             Self::Left => (1000, ""),
             Self::Stopping => (1001, "the gateway is stopping or was reconfigured; connect again"),
             Self::Binary => (1003, "binary messages are not supported; send text"),
-            Self::Invalid(problem) => (1009, problem.as_str()),
+            Self::Protocol(problem) => (1002, problem.as_str()),
+            Self::NotUtf8 => (1007, "the text is not UTF-8"),
+            Self::TooLarge(problem) => (1009, problem.as_str()),
+            Self::OutOfMemory => {
+                (1013, "the memory for messages is used up; retry later with fewer connections")
+            }
             Self::Silent => (1008, "no message or answer to a ping arrived in time"),
             Self::NotReading => (1008, "messages were not read in time"),
         };
         let end = reason.floor_char_boundary(REASON_BYTES);
         CloseFrame { code, reason: Utf8Bytes::from(&reason[..end]) }
     }
+}
+
+/// Whether the quota of the caller was used up.
+fn is_quota(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|cause| cause.is::<QuotaExceeded>())
 }
 
 /// Opens a WebSocket.
@@ -132,7 +166,8 @@ async fn upgrade(surface: &AgentRpc, request: Request) -> Result<Response, Refus
     }
     let held = parts.extensions.remove::<UpgradeSlot>().and_then(UpgradeSlot::hold);
     let most_bytes = gateway.settings().request_bytes;
-    let socket = Socket { parts, pace: surface.pace, place, held };
+    let received = held.as_ref().map(|held| held.received.clone()).unwrap_or_default();
+    let socket = Socket { parts, pace: surface.pace, place, held, received };
     let upgrade = upgrade.read_buffer_size(READ_BUFFER).write_buffer_size(0);
     let upgrade = upgrade.max_message_size(most_bytes).max_frame_size(most_bytes);
     Ok(upgrade.on_upgrade(move |stream| Box::pin(socket.serve(stream, gateway))))
@@ -146,11 +181,14 @@ struct Socket {
     place: EventStreamPlace,
     /// The place in the limits of connections. `None`: the listener has none.
     held: Option<HeldConnection>,
+    /// The memory of an incomplete message.
+    received: ReceivedBytes,
 }
 
 impl Socket {
     /// Serves until either side ends the connection.
     async fn serve(self, socket: WebSocket, gateway: Arc<Gateway>) {
+        self.received.begin(gateway.open_buffer(&authentication(&self.parts)));
         let (connection, queue) = AgentConnection::new();
         let upstreams = Arc::clone(gateway.upstreams());
         let peer = Arc::new(Peer::new(connection));
@@ -187,11 +225,16 @@ impl Socket {
                     let text = match received {
                         Err(_) => return End::Silent,
                         Ok(None | Some(Ok(Message::Close(_)))) => return End::Left,
-                        Ok(Some(Err(error))) => return End::Invalid(error.to_string()),
+                        Ok(Some(Err(error))) => return End::of_error(error),
                         Ok(Some(Ok(Message::Binary(_)))) => return End::Binary,
-                        Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => continue,
+                        Ok(Some(Ok(Message::Ping(payload) | Message::Pong(payload)))) => {
+                            self.received.release(CONTROL_HEAD + payload.len());
+                            continue;
+                        }
                         Ok(Some(Ok(Message::Text(text)))) => Bytes::from(text),
                     };
+                    // A request reserves its own memory.
+                    self.received.release(usize::MAX);
                     let has_room = requests.len() < REQUESTS && !is_stopping;
                     match Self::sort(&gateway, peer, text, has_room) {
                         Sorted::Done => {}

@@ -15,8 +15,8 @@ fn trace(graphs: &Arc<Graphs>, name: &str, id: &str) -> RequestTrace {
 }
 
 fn call(input: &str) -> StartedCall<'_> {
-    let (agent, method, kind, protocol) = ("reader", "resources.list", "mcp", "aio");
-    StartedCall { agent, method, kind, protocol, input }
+    let (agent, method, protocol) = ("reader", "resources.list", "aio");
+    StartedCall { agent, method, kind: Some(AgentType::Mcp), protocol, input }
 }
 
 /// Begins a call.

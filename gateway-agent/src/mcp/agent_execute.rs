@@ -2,43 +2,73 @@
 //!
 //! It is the call of the tool `{agent_id}.{function}`, unless a tool has the name `agent.execute`.
 
-use agent_rpc::execute::{Execute, METHOD};
-use gateway_protocol::mcp::Param;
+use std::time::Instant;
+
+use agent_rpc::{
+    Failure,
+    execute::{Execute, Execution, METHOD},
+};
+use gateway_policy::Denial;
 use registry_core::{Kind, Name};
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 use super::Rejection;
-use crate::pipeline::Gateway;
+use crate::{
+    identity::authenticator::Authentication,
+    pipeline::{Directory, Error, Gateway},
+};
 
-/// The call of a function.
+/// A running call of a function.
 pub(super) struct FunctionCall {
-    pub(super) tool: String,
-    pub(super) input: Box<RawValue>,
-    /// The id of the caller's task.
-    pub(super) task_id: Param,
+    agent_id: Name,
+    function: Box<str>,
+    task_id: Box<str>,
+    started: Instant,
+}
+
+impl FunctionCall {
+    /// Starts a call.
+    pub(super) fn begin(call: &Execute<'_>) -> Self {
+        Self {
+            agent_id: call.agent_id.clone(),
+            function: call.function.as_ref().into(),
+            task_id: call.task_id.as_ref().into(),
+            started: Instant::now(),
+        }
+    }
+
+    /// The execution, for `_meta` of the result.
+    pub(super) fn execution(&self, is_error: bool) -> String {
+        let execution = Execution { task_id: &self.task_id, duration: self.started.elapsed() };
+        execution.write(if is_error { "error" } else { "success" })
+    }
+
+    /// The error of a function that the caller may not use. `None`: the call has another error.
+    pub(super) fn unknown(
+        &self,
+        gateway: &Gateway,
+        caller: &Authentication,
+        error: &Error,
+    ) -> Option<Failure> {
+        let Error::Denied(denial) = error else { return None };
+        if matches!(denial, Denial::Quarantined | Denial::Stale(_)) {
+            return None;
+        }
+        let directory = Directory::of(gateway, caller);
+        Some(directory.unknown_function(self.agent_id.as_str(), &self.function))
+    }
 }
 
 /// Reads the function of a call. `None`: it is the call of another tool.
-pub(super) fn read(
+pub(super) fn read<'a>(
     gateway: &Gateway,
     tool: &str,
-    arguments: Option<&RawValue>,
-) -> Result<Option<FunctionCall>, Rejection> {
+    arguments: Option<&'a RawValue>,
+) -> Result<Option<Execute<'a>>, Rejection> {
     if tool != METHOD || has_tool(gateway) {
         return Ok(None);
     }
-    let invalid = Rejection::Params {
-        what: "the arguments of agent.execute must be agent_id, function, input, and meta with task_id",
-    };
-    let Ok(Execute { agent_id, function, input, task_id, .. }) = Execute::read(arguments) else {
-        return Err(invalid);
-    };
-    let Ok(task_id) = to_raw_value(&*task_id) else { return Err(invalid) };
-    Ok(Some(FunctionCall {
-        tool: format!("{agent_id}.{function}"),
-        input: input.to_owned(),
-        task_id: Param { name: "task_id".into(), value: task_id },
-    }))
+    Ok(Some(Execute::read(arguments).map_err(Box::new)?))
 }
 
 fn has_tool(gateway: &Gateway) -> bool {

@@ -37,11 +37,13 @@ pub(super) async fn serve(
         pipeline::check_call_scopes(&endpoint.gateway, &requester.caller, &tool)?;
         return Ok(inputs::resume(endpoint, incoming, (response_context, &handle)).respond().await);
     }
-    let function = agent_execute::read(&endpoint.gateway, &tool, incoming.param("arguments"))?;
-    let (tool, called) = if let Some(FunctionCall { tool, input, task_id }) = function {
-        context.meta.push(task_id);
+    let execute = agent_execute::read(&endpoint.gateway, &tool, incoming.param("arguments"))?;
+    let function = execute.as_ref().map(FunctionCall::begin);
+    let (tool, called) = if let Some(execute) = execute {
+        execute.set_meta(&mut context.meta, None);
+        let tool = execute.tool();
         let name = tool.as_str().into();
-        let arguments = Some(input);
+        let arguments = Some(execute.input.to_owned());
         let called = ToolCall { name, arguments, mcp_headers: None, takes_tasks: false };
         (Cow::Owned(tool), called)
     } else {
@@ -65,7 +67,8 @@ pub(super) async fn serve(
     let span = endpoint.gateway.tracer().begin(&call.context.trace);
     let record = CallRecord::begin("tools/call", requester.era, &tool, incoming.bytes, span)
         .of_request(incoming.headers());
-    let request = run(endpoint.clone(), (call, tool.as_ref().into()), record, requester);
+    let call = PendingToolCall { call, tool: tool.as_ref().into(), function };
+    let request = run(endpoint.clone(), call, record, requester);
     let running = requester::cancellable(running, request);
     let pending = PendingCall { running, meanwhile };
     Ok(Exchange::new(endpoint, incoming.id, response_context, pending).respond().await)
@@ -75,9 +78,16 @@ fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
     incoming.param("arguments").filter(|raw| raw.get() != "null").map(ToOwned::to_owned)
 }
 
+/// A call, and its tool or function for the response.
+struct PendingToolCall {
+    call: Invocation,
+    tool: Box<str>,
+    function: Option<FunctionCall>,
+}
+
 async fn run(
     endpoint: Arc<Endpoint>,
-    (mut call, tool): (Invocation, Box<str>),
+    PendingToolCall { mut call, tool, function }: PendingToolCall,
     mut record: CallRecord,
     Requester { era, session, .. }: Requester,
 ) -> RenderResponse {
@@ -92,9 +102,22 @@ async fn run(
     }
     let form = endpoint.gateway.settings().denials;
     Box::new(move |id| {
+        let function = function.as_ref();
         let answer = match &outcome {
-            Ok(outcome) => render::result::tool(id, era, outcome),
-            Err(error) => render::call_error(id, era, (&tool, form), error),
+            Ok(outcome) => {
+                let is_error = outcome.result.is_error;
+                let execution = function.map(|function| function.execution(is_error));
+                render::result::tool(id, era, outcome, execution)
+            }
+            Err(error) => {
+                let unknown = |function: &FunctionCall| {
+                    function.unknown(&endpoint.gateway, &call.caller, error)
+                };
+                match function.and_then(unknown) {
+                    Some(failure) => render::failure(id, &failure),
+                    None => render::call_error(id, era, (&tool, form), error),
+                }
+            }
         };
         record.answered(answer.bytes);
         answer

@@ -1,5 +1,6 @@
 //! Why a request is rejected before routing.
 
+use agent_rpc::Failure;
 use gateway_policy::QuotaExceeded;
 use gateway_protocol::{
     jsonrpc::{InvalidMessage, InvalidObject},
@@ -38,6 +39,9 @@ pub enum Rejection {
         /// The problem.
         what: &'static str,
     },
+    /// The arguments of `agent.execute` are invalid.
+    #[error(transparent)]
+    Function(#[from] Box<Failure>),
     /// Required metadata of a stateless request is missing.
     #[error("_meta must have {name} ({kind})")]
     MissingMeta {
@@ -128,7 +132,7 @@ impl Rejection {
             Self::MediaType => "content-type",
             Self::Invalid(_) => "invalid-message",
             Self::ClientResponse => "client-response",
-            Self::Params { .. } => "invalid-params",
+            Self::Params { .. } | Self::Function(_) => "invalid-params",
             Self::MissingMeta { .. } => "missing-meta",
             Self::MissingExtension { .. } => "missing-extension",
             Self::Header(_) => "header-mismatch",

@@ -16,6 +16,7 @@ mod tests;
 use std::borrow::Cow;
 
 use ::http::StatusCode;
+use agent_rpc::Failure;
 use gateway_policy::Denial;
 use gateway_protocol::{
     jsonrpc::{self, ErrorObject, Id, InvalidMessage, code},
@@ -41,6 +42,7 @@ pub(crate) fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> SizedRespo
         Rejection::Ingress(error) => {
             error.data().and_then(|data| serde_json::value::to_raw_value(&data).ok())
         }
+        Rejection::Function(failure) => failure_data(failure),
         _ => None,
     };
     let error = ErrorObject { code, message: public(rejection), data: data.as_deref() };
@@ -75,7 +77,7 @@ fn classify(rejection: &Rejection) -> (StatusCode, i64) {
         | Rejection::EventUnknown
         | Rejection::IdInUse
         | Rejection::SessionRequired => (StatusCode::BAD_REQUEST, code::INVALID_REQUEST),
-        Rejection::Params { .. } | Rejection::MissingMeta { .. } => {
+        Rejection::Params { .. } | Rejection::Function(_) | Rejection::MissingMeta { .. } => {
             (StatusCode::BAD_REQUEST, code::INVALID_PARAMS)
         }
         Rejection::MissingExtension { .. } => {
@@ -147,6 +149,18 @@ pub(crate) fn call_error(
             error(status, Some(id), &ErrorObject { code, message, data: data.as_deref() })
         }
     }
+}
+
+/// The response to a call of an unknown function of a data agent.
+pub(crate) fn failure(id: Id<'_>, failure: &Failure) -> SizedResponse {
+    let (message, data) = (Cow::Borrowed(&*failure.message), failure_data(failure));
+    let object = ErrorObject { code: failure.code, message, data: data.as_deref() };
+    error(StatusCode::OK, Some(id), &object)
+}
+
+/// The reason of an error of data agents, and its other data.
+fn failure_data(failure: &Failure) -> Option<Box<RawValue>> {
+    serde_json::value::to_raw_value(&failure.to_value()["data"]).ok()
 }
 
 /// The response to another failed request. Only tools have results with `isError`.

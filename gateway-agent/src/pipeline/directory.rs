@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use agent_rpc::Failure;
 use gateway_policy::check_standing;
 use policy::ApplicablePolicies;
 use registry_core::{
@@ -76,13 +77,17 @@ impl<'a> Directory<'a> {
         self.view().find(name).filter(|served| served.composed().is_some()).cloned()
     }
 
+    /// The error of a function that the caller's list of tools does not have.
+    pub(crate) fn unknown_function(&self, agent_id: &str, function: &str) -> Failure {
+        if self.has_function_of(agent_id) {
+            return Failure::function_not_found(agent_id, function);
+        }
+        Failure::agent_not_found(agent_id)
+    }
+
     /// Whether the caller's list of tools has a function of this data agent.
     pub(crate) fn has_function_of(&self, agent_id: &str) -> bool {
-        let is_function = |served: &Arc<ServedTool>| {
-            let rest = served.name().as_str().strip_prefix(agent_id);
-            rest.is_some_and(|rest| rest.starts_with('.'))
-        };
-        self.view().listed().any(is_function)
+        self.view().listed().any(|served| served.function_of(agent_id).is_some())
     }
 
     /// The policies that apply to calls of a tool.

@@ -15,11 +15,11 @@ use serde_json::value::RawValue;
 
 use super::{
     Error, Gateway, InputHandling, Invocation, OperationResult, Output, StepCall, Target,
-    admit::purpose, arguments::Arguments, invoke, send::ForwardedCall, task::is_registered,
+    admit::purpose, arguments::Arguments, invoke, send::ForwardedCall,
 };
 use crate::{
     audit::{AuditParent, CallRecord},
-    graphs::{EndedCall, GATEWAY, RunningCall, StartedCall},
+    graphs::{EndedCall, GATEWAY, RunningCall, StartedCall, agent_type},
     identity::authenticator::Authentication,
     view::{Composed, ServedTool},
 };
@@ -132,14 +132,12 @@ impl Runner {
         let (agent, method) = match (served.skill(), served.server()) {
             (Some((agent, skill)), _) => (agent.name.as_str(), skill),
             (None, Some(provider)) => {
-                let (agent, tool) = (provider.name.as_str(), served.key().name.as_str());
-                let own = tool.strip_prefix(agent).and_then(|rest| rest.strip_prefix('.'));
-                (agent, own.unwrap_or(tool))
+                let agent = provider.name.as_str();
+                (agent, served.function_of(agent).unwrap_or(served.name().as_str()))
             }
             (None, None) => (GATEWAY, served.key().name.as_str()),
         };
-        let is_agent = is_registered(&self.gateway.views().now().catalog, agent);
-        let kind = if is_agent { "http" } else { "mcp" };
+        let kind = Some(agent_type(&self.gateway.views().now().catalog, agent));
         let input = arguments.get();
         trace.begin_step(&StartedCall { agent, method, kind, protocol: PROTOCOL, input })
     }

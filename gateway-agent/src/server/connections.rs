@@ -32,10 +32,14 @@ use tower::{ServiceExt as _, service_fn};
 
 use super::{
     body::DeadlineBody,
-    minimum_rate::{MinimumRate, MinimumRateStream},
+    limited_stream::{LimitedStream, MinimumRate},
     open_requests::{CountedBody, OpenRequests},
 };
-use crate::{capacity, health, identity::credential::PeerCertificate, ingress::UpgradeSlot};
+use crate::{
+    capacity, health,
+    identity::credential::PeerCertificate,
+    ingress::{ReceivedBytes, UpgradeSlot},
+};
 
 /// Timeout of a request head, and so the idle timeout of a connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -182,7 +186,8 @@ impl Connection {
         let Self { router, peer, stop, abort, slot, .. } = self;
         // An upgraded connection keeps its place when this function returns.
         let place: Arc<dyn Any + Send + Sync> = Arc::new(slot);
-        let upgrade_slot = UpgradeSlot::new(&place, abort.clone());
+        let received = ReceivedBytes::default();
+        let upgrade_slot = UpgradeSlot::new(&place, abort.clone(), received.clone());
         let service = router.map_request(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
             request.extensions_mut().insert(upgrade_slot.clone());
@@ -191,7 +196,7 @@ impl Connection {
             }
             request.map(DeadlineBody::new)
         });
-        let stream = TokioIo::new(MinimumRateStream::new(stream, MINIMUM_RATE));
+        let stream = TokioIo::new(LimitedStream::new(stream, MINIMUM_RATE, received));
         let served = if is_http2 {
             let open = OpenRequests::default();
             let counted = open.clone();

@@ -37,6 +37,7 @@ fn span(record: &SpanRecord) -> Value {
     attributes.extend(record.server.as_deref().map(|server| text("gateway.server", server)));
     let client_trace = record.client_trace.as_deref();
     attributes.extend(client_trace.map(|trace| text("gateway.client_trace", trace)));
+    attributes.extend(record.task_id.as_deref().map(|task| text("gateway.task_id", task)));
     let mut span = json!({
         "traceId": record.context.trace,
         "spanId": record.context.span,

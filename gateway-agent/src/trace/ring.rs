@@ -86,8 +86,8 @@ impl Ring {
 
 impl SpanRecord {
     fn bytes(&self) -> usize {
-        let Self { name, agent, server, client_trace, .. } = self;
-        let texts = [Some(name), agent.as_ref(), server.as_ref(), client_trace.as_ref()];
-        size_of::<Self>() + texts.into_iter().flatten().map(|text| text.len()).sum::<usize>()
+        let Self { name, agent, server, client_trace, task_id, .. } = self;
+        let texts = [agent, server, client_trace, task_id].into_iter().flatten();
+        size_of::<Self>() + name.len() + texts.map(|text| text.len()).sum::<usize>()
     }
 }

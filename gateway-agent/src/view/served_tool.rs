@@ -224,6 +224,11 @@ impl ServedTool {
         self.skill_name.as_ref().unwrap_or(self.name())
     }
 
+    /// The name after the name of a data agent and a dot. `None`: the tool is no function of the agent.
+    pub fn function_of(&self, agent: &str) -> Option<&str> {
+        self.name().as_str().strip_prefix(agent)?.strip_prefix('.')
+    }
+
     /// The name of a skill as a tool, if it can be one.
     pub(super) fn skill_name(&self) -> Option<&Name> {
         self.skill_name.as_ref()

@@ -1,10 +1,14 @@
 //! Agents that send too much, read nothing, or use the ids of others.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use reqwest::StatusCode;
 use serde_json::Map;
-use tokio::{io::AsyncWriteExt as _, net::TcpSocket, time::timeout};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpSocket,
+    time::timeout,
+};
 
 use super::*;
 
@@ -28,6 +32,47 @@ async fn assert_served(agents: &Agents, extractor: &mut WebSocket) {
 fn heartbeat(agent_id: &str) -> Value {
     json!({ "id": 2, "method": "agent.heartbeat",
         "params": { "agent_id": agent_id, "status": "active" } })
+}
+
+#[tokio::test]
+async fn unfinished_messages_count_for_buffered_bytes() {
+    // A caller may use a quarter of the memory: 2 MiB.
+    let config = "identity: { trustHeaders: true }\n\
+                  limits: { requestBytes: 1048576, responseBytes: 1048576, \
+                  bufferedBytes: 8388608 }\n";
+    let agents = Agents::start_with(config, &json!({}));
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        let mut socket = agents.socket("hostile").await;
+        fragment(&mut socket, 900 << 10).await.expect("the fragment is sent");
+        // The gateway reads in order, so that its answer to a ping follows the fragment.
+        socket.stream().write_all(&[0x89, 0x80, 0, 0, 0, 0]).await.expect("the ping is sent");
+        let mut pong = [0; 2];
+        socket.stream().read_exact(&mut pong).await.expect("a pong");
+        assert_eq!(pong, [0x8a, 0]);
+        open.push(socket);
+    }
+    let mut rejected = agents.socket("hostile").await;
+    // The connection can end while the client sends.
+    let _ = fragment(&mut rejected, 900 << 10).await;
+    let code = timeout(PATIENCE, rejected.close_code()).await.expect("the connection ends");
+    // Unread bytes can reset the connection before the close frame arrives.
+    assert!(code.is_none_or(|code| code == 1013), "{code:?}");
+    drop(open);
+    let whole = format!("{{\"x\":\"{}\"}}", "x".repeat(900 << 10));
+    eventually("the memory is free again", || async {
+        let mut socket = agents.socket("hostile").await;
+        socket.send(whole.clone()).await && socket.text().await.is_some()
+    })
+    .await;
+}
+
+/// Sends a text frame that begins a message without its end.
+async fn fragment(socket: &mut WebSocket, bytes: u32) -> io::Result<()> {
+    let length = u64::from(bytes).to_be_bytes();
+    let head = [&[0x01, 0xff][..], &length, &[0; 4]].concat();
+    socket.stream().write_all(&head).await?;
+    socket.stream().write_all(&vec![b'x'; bytes as usize]).await
 }
 
 #[tokio::test]
@@ -92,6 +137,7 @@ async fn ten_thousand_functions_are_rejected_whole() {
     let agents = Agents::start();
     let mut extractor = agents.extractor().await;
     let before = agents.gateway.resident_bytes();
+    let tools = agents.client().tool_names().await;
     let names: Vec<_> = (0..10_000).map(|number| format!("f{number}")).collect();
     let types = json!({ "input": { "symbol": "string" } });
     let mut many = registration("many");
@@ -100,7 +146,7 @@ async fn ten_thousand_functions_are_rejected_whole() {
     many["params"]["tools"] = names.into();
     let answer = agents.socket("hostile").await.asked(&many).await;
     assert_eq!(error(&answer), (-32602, "INVALID_PARAMS"), "{answer}");
-    assert_eq!(agents.client().tool_names().await, ["extractor.extract"]);
+    assert_eq!(agents.client().tool_names().await, tools);
     let grown = agents.gateway.peak_bytes().saturating_sub(before) / MEBIBYTE;
     assert!(grown < 64, "{grown} MiB");
     assert_served(&agents, &mut extractor).await;
@@ -133,6 +179,7 @@ async fn hostile_schemas_are_rejected() {
     let agents = Agents::start();
     let mut extractor = agents.extractor().await;
     let before = agents.gateway.resident_bytes();
+    let tools = agents.client().tool_names().await;
     let mut hostile = agents.socket("hostile").await;
     for (number, kind) in hostile_types().into_iter().enumerate() {
         let mut schema = registration("hostile");
@@ -142,7 +189,7 @@ async fn hostile_schemas_are_rejected() {
         assert!([-32602, -32600].contains(&code), "type {number}: {code} {reason}");
         assert!(answer.to_string().len() < 4096, "type {number}: a long answer");
     }
-    assert_eq!(agents.client().tool_names().await, ["extractor.extract"]);
+    assert_eq!(agents.client().tool_names().await, tools);
     let grown = agents.gateway.peak_bytes().saturating_sub(before) / MEBIBYTE;
     assert!(grown < 96, "{grown} MiB");
     assert_served(&agents, &mut extractor).await;

@@ -2,10 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_rpc::{Failure, Reason, execute::Execute};
+use agent_rpc::{
+    Failure, Reason,
+    execute::{Execute, TASK_ID},
+};
 use gateway_protocol::{
-    jsonrpc::{ObjectWriter, read_string},
+    jsonrpc::ObjectWriter,
     mcp::{Era, Method, RpcError},
+    trace_context::Parent,
 };
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::timeout;
@@ -24,9 +28,6 @@ use crate::{
     reply::Reply,
     request::Request,
 };
-
-/// The member of `meta` with the id of the caller's task.
-const TASK_ID: &str = "task_id";
 
 /// The link to a data agent.
 #[derive(Debug)]
@@ -151,9 +152,8 @@ impl ReachedAgent<'_> {
 /// The id of the task and `meta`. Calls of other protocols than `agent.execute` get an id.
 fn meta(request: &Request<'_>) -> Result<(String, Box<RawValue>), Error> {
     let context = request.context;
-    let given = context.meta.iter().find(|param| &*param.name == TASK_ID);
-    let given = given.and_then(|param| read_string(&param.value)).map(String::from);
-    let task_id = given.unwrap_or_else(|| format!("call-{}", Uuid::new_v4()));
+    let task_id = context.task_id().map(String::from);
+    let task_id = task_id.unwrap_or_else(|| generated_task_id(request.trace.parent.as_deref()));
     let mut meta = ObjectWriter::with_capacity(256);
     meta.string(TASK_ID, &task_id);
     for param in context.meta.iter().filter(|param| &*param.name != TASK_ID) {
@@ -164,6 +164,14 @@ fn meta(request: &Request<'_>) -> Result<(String, Box<RawValue>), Error> {
     }
     let meta = RawValue::from_string(meta.finish_string()).map_err(|_| malformed())?;
     Ok((task_id, meta))
+}
+
+/// The id of a call without a task. It has the id of the trace, which the audit event has, too.
+fn generated_task_id(parent: Option<&str>) -> String {
+    match parent.and_then(Parent::parse) {
+        Some(Parent { trace, span, .. }) => format!("call-{trace}-{span}"),
+        None => format!("call-{}", Uuid::new_v4()),
+    }
 }
 
 /// The answer of an agent as the response to `tools/call`.

@@ -20,7 +20,7 @@ use serde_json::{
 };
 
 use crate::{
-    graphs::GATEWAY,
+    graphs::{GATEWAY, agent_type},
     identity::authenticator::Authentication,
     pipeline::{Directory, Gateway},
     view::{
@@ -51,8 +51,8 @@ pub(super) struct AddressedAgent<'a> {
     reachable: Option<Agent>,
     /// The same with the skills in the caller's lists.
     skilled: Option<Agent>,
-    /// Whether an agent is registered under the name.
-    is_agent: bool,
+    /// How the agent is called.
+    kind: AgentType,
 }
 
 impl<'a> AddressedAgent<'a> {
@@ -79,7 +79,7 @@ impl<'a> AddressedAgent<'a> {
             server: server.cloned(),
             reachable: reachable.and_then(|agent| agent.agent()),
             skilled: skilled.and_then(|agent| agent.agent()),
-            is_agent: !snapshot.catalog.preferred_versions(Kind::Agent, name).is_empty(),
+            kind: agent_type(&snapshot.catalog, name.as_str()),
             view,
             snapshot,
         }
@@ -92,16 +92,7 @@ impl<'a> AddressedAgent<'a> {
 
     /// How the agent is called.
     pub(super) fn kind(&self) -> AgentType {
-        if self.is_agent { AgentType::Http } else { AgentType::Mcp }
-    }
-
-    /// The kind in graphs.
-    pub(super) fn kind_name(&self) -> &'static str {
-        match self.kind() {
-            AgentType::Stdio => "stdio",
-            AgentType::Http => "http",
-            AgentType::Mcp => "mcp",
-        }
+        self.kind
     }
 
     pub(super) fn modules(&self) -> Modules {
@@ -125,7 +116,7 @@ impl<'a> AddressedAgent<'a> {
 
     /// The tools of an agent that is not `mcp`.
     pub(super) fn functions(&self) -> &[Arc<ServedTool>] {
-        if self.is_agent { &self.tools } else { &[] }
+        if self.kind == AgentType::Http { &self.tools } else { &[] }
     }
 
     /// Finds a tool by its registered name, with or without the name of the agent before a dot. Tools
@@ -144,9 +135,7 @@ impl<'a> AddressedAgent<'a> {
 
     /// The name of a tool after `agent::`.
     fn method_name<'t>(&self, served: &'t ServedTool) -> &'t str {
-        let name = served.listed_name().as_str();
-        let rest = name.strip_prefix(self.name.as_str()).and_then(|rest| rest.strip_prefix('.'));
-        rest.unwrap_or(name)
+        served.function_of(self.name.as_str()).unwrap_or(served.listed_name().as_str())
     }
 
     /// A skill, and whether it takes text instead of data.
@@ -269,8 +258,7 @@ fn is_of(served: &ServedTool, agent: &Name) -> bool {
     let Some(provider) = served.server().filter(|key| key.kind == Kind::Server) else {
         return false;
     };
-    let rest = served.name().as_str().strip_prefix(agent.as_str());
-    provider.name == *agent || rest.is_some_and(|rest| rest.starts_with('.'))
+    provider.name == *agent || served.function_of(agent.as_str()).is_some()
 }
 
 /// The media types that a skill accepts.

@@ -150,14 +150,11 @@ pub(super) async fn of_agent(
 /// The manifest of a server, a data agent or an agent of A2A, with the tools that the caller's list
 /// has. `None`: the caller can see nothing of it.
 fn agent_manifest(directory: &Directory<'_>, id: &str) -> Option<AgentManifest> {
-    let is_function = |served: &ServedTool| {
-        let rest = served.name().as_str().strip_prefix(id);
-        rest.is_some_and(|rest| rest.starts_with('.'))
-    };
     let is_served_by =
         |served: &ServedTool| served.server().is_some_and(|server| server.name.as_str() == id);
     let view = directory.view();
-    let is_own = |served: &&Arc<ServedTool>| is_function(served) || is_served_by(served);
+    let is_own =
+        |served: &&Arc<ServedTool>| served.function_of(id).is_some() || is_served_by(served);
     let tools: Vec<_> = view.listed().filter(is_own).collect();
     let agent = Name::parse(Kind::Agent, id).ok();
     let agent = agent.and_then(|name| directory.find(&name, None));

@@ -222,23 +222,64 @@ async fn agent_registers_and_is_called_on_its_connection() {
     assert_eq!(request["params"]["meta"]["task_id"], "t-1");
 
     let call = world.bench.call("", "extractor.extract", json!({ "symbol": "AAPL" }));
-    let (got, _) = tokio::join!(call, agent.echo());
+    let (got, request) = tokio::join!(call, agent.echo());
     assert_eq!(got.result()["structuredContent"]["features"], json!([1.5]));
+    let meta = &request["params"]["meta"];
+    let parent = meta["traceparent"].as_str().unwrap();
+    let [_, trace, span, _] = <[&str; 4]>::try_from(parent.split('-').collect::<Vec<_>>()).unwrap();
+    assert_eq!(meta["task_id"], format!("call-{trace}-{span}"), "{request}");
 }
 
 #[tokio::test]
 async fn tool_agent_execute_calls_the_function() {
     let world = World::start(SelfRegistration::Accept).await;
     let mut agent = world.registered("owner").await;
+    let time = "2026-01-01T00:00:00Z";
     let arguments = json!({ "agent_id": "extractor", "function": "extract",
-        "input": { "symbol": "AAPL" }, "meta": { "task_id": "t-9" } });
-    let call = world.bench.call("", "agent.execute", arguments);
+        "input": { "symbol": "AAPL" }, "meta": { "task_id": "t-9", "timestamp": time } });
+    let params = json!({ "name": "agent.execute", "arguments": arguments,
+        "_meta": { "task_id": "other" } });
+    let call = world.bench.modern("", "tools/call", params);
     let (got, request) = tokio::join!(call, agent.echo());
-    assert_eq!(got.result()["structuredContent"]["features"], json!([1.5]));
-    assert_eq!(request["params"]["meta"]["task_id"], "t-9");
-    let without_task = json!({ "agent_id": "extractor", "function": "extract", "input": {} });
-    let got = world.bench.call("", "agent.execute", without_task).await;
-    assert_eq!(got.error().1, -32602);
+    let result = got.result();
+    assert_eq!(result["structuredContent"]["features"], json!([1.5]));
+    let meta = &request["params"]["meta"];
+    assert_eq!((&meta["task_id"], &meta["timestamp"]), (&json!("t-9"), &json!(time)), "{request}");
+    let execution = &result["_meta"]["registry/execution"];
+    assert_eq!(
+        (&execution["status"], &execution["task_id"], execution["execution_time_ms"].is_u64()),
+        (&json!("success"), &json!("t-9"), true),
+        "{result}"
+    );
+}
+
+#[tokio::test]
+async fn tool_agent_execute_has_errors_of_rpc() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let _agent = world.registered("owner").await;
+    let valid = json!({ "task_id": "t" });
+    for (names, meta, reason, data) in [
+        (
+            ["extractor", "extract"],
+            json!({}),
+            (-32602, "INVALID_PARAMS"),
+            ("pointer", "/meta/task_id"),
+        ),
+        (
+            ["extractor", "absent"],
+            valid.clone(),
+            (-32601, "FUNCTION_NOT_FOUND"),
+            ("agent_id", "extractor"),
+        ),
+        (["absent", "extract"], valid, (-32000, "AGENT_NOT_FOUND"), ("agent_id", "absent")),
+    ] {
+        let [agent_id, function] = names;
+        let arguments =
+            json!({ "agent_id": agent_id, "function": function, "input": {}, "meta": meta });
+        let got = world.bench.call("", "agent.execute", arguments).await.json();
+        assert_eq!(error(&got), reason, "{got}");
+        assert_eq!(got["error"]["data"][data.0], data.1, "{got}");
+    }
 }
 
 #[tokio::test]
@@ -527,6 +568,22 @@ async fn binary_message_closes_the_connection() {
     let mut agent = world.connect("owner").await;
     agent.0.send(Sent::binary(vec![1])).await.unwrap();
     assert_eq!(agent.closed().await, 1003);
+}
+
+#[tokio::test]
+async fn invalid_frames_have_their_close_codes() {
+    use tokio::io::AsyncWriteExt as _;
+    let world = World::start(SelfRegistration::Accept).await;
+    for (frame, code) in [
+        // A text frame without a mask, a reserved opcode, and a text that is not UTF-8.
+        (&[0x81, 1, b'x'][..], 1002),
+        (&[0x83, 0x80, 0, 0, 0, 0], 1002),
+        (&[0x81, 0x81, 0, 0, 0, 0, 0xff], 1007),
+    ] {
+        let mut agent = world.connect("owner").await;
+        agent.0.get_mut().write_all(frame).await.unwrap();
+        assert_eq!(agent.closed().await, code, "{frame:?}");
+    }
 }
 
 #[tokio::test]

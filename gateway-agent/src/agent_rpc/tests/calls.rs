@@ -3,7 +3,8 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::harness::{called, execute, sent, start};
+use super::harness::{called, execute, executed, sent, start};
+use crate::mcp::tests::audit::Log;
 
 #[tokio::test]
 async fn function_is_called_through_pipeline() {
@@ -29,6 +30,8 @@ async fn failures_have_codes_and_reasons() {
     for (function, input, code, reason) in [
         ("fails", "{}", -32000, "TOOL_ERROR"),
         ("slow", "{}", -32001, "TIMEOUT"),
+        ("closes", "{}", -32001, "UNREACHABLE"),
+        ("down", "{}", -32001, "UNREACHABLE"),
         ("echo", r#"{"n":"x"}"#, -32602, "INVALID_PARAMS"),
         ("hidden", "{}", -32601, "FUNCTION_NOT_FOUND"),
         ("absent", "{}", -32601, "FUNCTION_NOT_FOUND"),
@@ -48,6 +51,40 @@ async fn failures_have_codes_and_reasons() {
     let answer: Value = serde_json::from_str(&text).unwrap();
     let expected = json!({ "agent_id": "other", "reason": "AGENT_NOT_FOUND" });
     assert_eq!((&answer["error"]["code"], &answer["error"]["data"]), (&json!(-32000), &expected));
+}
+
+#[tokio::test]
+async fn task_is_audited_in_each_spelling() {
+    let bench = start([]).await;
+    let (log, _guard) = Log::start();
+    called(&bench, "echo", "{}").await;
+    let task = json!({ "task_id": "t-2" });
+    let arguments = json!({ "agent_id": "helper", "function": "echo", "input": {}, "meta": task });
+    bench.call("a", "agent.execute", arguments).await.result();
+    let params = json!({ "name": "helper.echo", "arguments": {}, "_meta": { "task_id": "t-3" } });
+    bench.modern("a", "tools/call", params).await.result();
+    bench.call("a", "helper.echo", json!({})).await.result();
+    let tasks: Vec<_> = log.events().iter().map(|event| event["task_id"].clone()).collect();
+    assert_eq!(tasks, [json!("t-1"), json!("t-2"), json!("t-3"), Value::Null]);
+}
+
+#[tokio::test]
+async fn lost_call_may_have_run() {
+    let bench = start([]).await;
+    for (function, reason) in
+        [("slow", "TIMEOUT"), ("closes", "UNREACHABLE"), ("down", "UNREACHABLE")]
+    {
+        let answer = called(&bench, function, "{}").await;
+        let expected = json!({ "agent_id": "helper", "may_have_run": true, "reason": reason });
+        assert_eq!(answer["error"]["data"], expected, "{answer}");
+    }
+    let body = json!({ "tool": "helper.closes", "params": {} });
+    let answer = executed(&bench, &body.to_string()).await;
+    assert_eq!(
+        (&answer["code"], &answer["reason"], &answer["details"]),
+        (&json!("TOOL_EXECUTION_FAILED"), &json!("UNREACHABLE"), &json!({ "may_have_run": true })),
+        "{answer}"
+    );
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The functions by the behavior of the upstream.
-const FUNCTIONS: [&str; 4] = ["echo", "fails", "slow", "hidden"];
+const FUNCTIONS: [&str; 6] = ["echo", "fails", "slow", "closes", "down", "hidden"];
 
 /// The functions, and the agent `a` that declares all but the last.
 pub(super) async fn start(policies: impl IntoIterator<Item = Registered>) -> Bench {
@@ -24,8 +24,8 @@ pub(super) async fn start(policies: impl IntoIterator<Item = Registered>) -> Ben
             tool(&format!("helper.{name}"), "1.0.0", more)
         })
         .collect();
-    let declared = [("helper.echo", "1.0.0"), ("helper.fails", "1.0.0"), ("helper.slow", "1.0.0")];
-    entities.push(agent("a", "1.0.0", &declared));
+    let declared = ["helper.echo", "helper.fails", "helper.slow", "helper.closes", "helper.down"];
+    entities.push(agent("a", "1.0.0", &declared.map(|name| (name, "1.0.0"))));
     entities.extend(policies);
     let tools: Vec<_> = FUNCTIONS.iter().map(|name| json!({ "name": name })).collect();
     let setup = Setup { lists: Value::from(tools).to_string(), ..Setup::default() };

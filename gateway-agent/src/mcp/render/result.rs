@@ -58,6 +58,8 @@ const MODERN_LIST: &str = r#""ttlMs":0,"cacheScope":"private","#;
 const CATALOG: &str = "registry/catalog";
 /// The `_meta` key for the executed steps of a composition.
 const STEPS: &str = "registry/steps";
+/// The `_meta` key for the status, the duration and the task of a call of `agent.execute`.
+const EXECUTION: &str = "registry/execution";
 /// The `_meta` key of a failed composition's error: its step, reason and message.
 const FAILURE: &str = "registry/failure";
 
@@ -230,10 +232,17 @@ fn with_era_members(era: Era, object: &str) -> String {
     }
 }
 
-pub(crate) fn tool(id: Id<'_>, era: Era, outcome: &OperationResult) -> SizedResponse {
+/// The result of a tool. `execution`: that of a call of `agent.execute`.
+pub(crate) fn tool(
+    id: Id<'_>,
+    era: Era,
+    outcome: &OperationResult,
+    execution: Option<String>,
+) -> SizedResponse {
     let renamed = renamed(outcome);
     let result = renamed.as_ref().unwrap_or(&outcome.result);
-    let added = added(outcome);
+    let mut added = added(outcome);
+    added.extend(execution.map(|execution| (EXECUTION, execution)));
     let raw = result.result.get();
     let mut out = started(id, result);
     let is_absent = result.result_type == ResultType::Absent;

@@ -107,7 +107,7 @@ fn only_gateway_reports_stale_catalog() {
                     freshness: Freshness::new(age, MaxStaleness::default()),
                 };
                 let id = Id::parse("1").unwrap();
-                let result = read(result::tool(id, era, &outcome))["result"].clone();
+                let result = read(result::tool(id, era, &outcome, None))["result"].clone();
                 assert_eq!(result["_meta"]["registry/catalog"], told, "{result}");
                 assert_eq!(result["_meta"]["a/b"] == 1, has_own, "{result}");
                 assert_eq!(result["content"], json!([]));

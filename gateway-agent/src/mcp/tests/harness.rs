@@ -7,7 +7,7 @@ use axum::{Router, body::Body, extract::ConnectInfo};
 use gateway_compose::{CompositionState, Sagas};
 use gateway_policy::{Access, RuntimeValidation, ToolValidation, ValidationMode, ValidationRules};
 use gateway_protocol::naming::Prefix;
-use gateway_testkit::{McpServer, Received, Reply, Server};
+use gateway_testkit::{McpServer, Received, Reply, Server, empty};
 use gateway_upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits, Upstreams};
 use http::{HeaderMap, Method, Request, StatusCode};
 use ledger::usage::{UsageKey, UsageTotals};
@@ -450,6 +450,8 @@ async fn called(received: &Received) -> Reply {
         }
         "asks" => json!({ "resultType": "input_required", "requestState": "s" }),
         "slow" => return pending().await,
+        "closes" => return Reply::Close(Vec::new()),
+        "down" => return empty(503),
         // The result has a task id of the client.
         "says" => arguments["result"].clone(),
         _ => json!({ "resultType": "complete", "structuredContent": arguments,

@@ -17,6 +17,7 @@ fn record(trace: u128, name: &str) -> Arc<SpanRecord> {
         agent: None,
         server: None,
         client_trace: None,
+        task_id: None,
         start_us: 0,
         duration_us: 0,
         outcome: "ok",

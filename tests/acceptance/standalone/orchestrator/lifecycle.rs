@@ -76,7 +76,11 @@ async fn failed_call_keeps_server_registered() {
     };
     let scene = Scene::ready(&[crashing], &[]).await;
     let failed = scene.execute("crash", json!({})).await;
-    assert_eq!(failed["success"], false, "{failed}");
+    assert_eq!(
+        (&failed["code"], &failed["details"]["may_have_run"]),
+        (&json!("TOOL_EXECUTION_FAILED"), &json!(true)),
+        "the tool may have effects: {failed}"
+    );
     eventually("it is called again", || async { scene.execute("a", json!({})).await == done() })
         .await;
     assert!(scene.standalone.has("crash").await);

@@ -115,6 +115,22 @@ async fn executed_function_is_in_graph_of_named_trace() {
 }
 
 #[tokio::test]
+async fn graph_has_no_types_of_unknown_agents() {
+    let bench = AioBench::start([]).await;
+    // The caller may use nothing of `stranger`, which is registered.
+    for (id, agent) in [(1, "stranger"), (3, "absent")] {
+        bench.called("t", id, &format!("{agent}::tools.list"), json!({})).await;
+        let params = json!({ "agent_id": agent, "function": "f", "input": {},
+            "meta": { "task_id": "task_001" } });
+        let execute = json!({ "id": id + 1, "trace_id": "t",
+            "method": "agent.execute", "params": params });
+        bench.sent(&execute.to_string()).await;
+    }
+    let (_, graph) = bench.graph("a", "t").await;
+    assert_eq!(members(&graph, &["type"]), vec![[Value::Null]; 4], "{graph}");
+}
+
+#[tokio::test]
 async fn graph_belongs_to_its_principal() {
     let bench = AioBench::start([]).await;
     bench.called("t", 1, CALL, area(&json!({}))).await;

@@ -1,4 +1,5 @@
-//! A stream that requires its peer to read, so that slow clients do not hold responses in memory.
+//! A stream that requires its peer to read, so that slow clients do not hold responses in memory, and
+//! that reserves memory for bytes after an upgrade.
 
 use std::{
     io::{self, IoSlice},
@@ -12,6 +13,8 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
+use crate::ingress::ReceivedBytes;
+
 /// The minimum read rate while a response waits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MinimumRate {
@@ -21,20 +24,22 @@ pub(super) struct MinimumRate {
     pub(super) bytes: usize,
 }
 
-/// A stream whose writes fail if its peer reads below the minimum rate.
+/// A stream whose writes fail if its peer reads below the minimum rate, and whose reads fail if the
+/// quota of its caller is used up.
 #[derive(Debug)]
-pub(super) struct MinimumRateStream<S> {
+pub(super) struct LimitedStream<S> {
     stream: S,
     rate: MinimumRate,
     /// Set from the first blocked write until enough, or everything, is written.
     deadline: Option<Pin<Box<Sleep>>>,
     /// Bytes written since the deadline was set.
     written: usize,
+    received: ReceivedBytes,
 }
 
-impl<S> MinimumRateStream<S> {
-    pub(super) fn new(stream: S, rate: MinimumRate) -> Self {
-        Self { stream, rate, deadline: None, written: 0 }
+impl<S> LimitedStream<S> {
+    pub(super) fn new(stream: S, rate: MinimumRate, received: ReceivedBytes) -> Self {
+        Self { stream, rate, deadline: None, written: 0, received }
     }
 
     fn check_write(
@@ -75,17 +80,21 @@ impl<S> MinimumRateStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for MinimumRateStream<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for LimitedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let bytes = buffer.filled().len() - before;
+        let reserved = if bytes == 0 { Ok(()) } else { self.received.reserve(bytes) };
+        Poll::Ready(reserved.map_err(io::Error::other))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for MinimumRateStream<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -123,6 +132,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MinimumRateStream<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use gateway_policy::{BufferPool, QuotaExceeded};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
     use super::*;
@@ -143,7 +155,7 @@ mod tests {
         ours: DuplexStream,
     ) -> io::Result<()> {
         tokio::spawn(reading);
-        let mut stream = MinimumRateStream::new(ours, MINIMUM_RATE);
+        let mut stream = LimitedStream::new(ours, MINIMUM_RATE, ReceivedBytes::default());
         stream.write_all(&vec![0; bytes]).await?;
         stream.flush().await
     }
@@ -174,10 +186,34 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn received_bytes_are_reserved_after_upgrade() {
+        let (buffers, received) = (Arc::new(BufferPool::default()), ReceivedBytes::default());
+        let (ours, mut theirs) = duplex(64);
+        let mut stream = LimitedStream::new(ours, MINIMUM_RATE, received.clone());
+        let mut part = [0; 10];
+        theirs.write_all(&[1; 10]).await.unwrap();
+        stream.read_exact(&mut part).await.unwrap();
+        assert_eq!(buffers.total(), 0);
+        // A quarter is the quota of one caller.
+        received.begin(Arc::new(buffers.open(None, 4 * 15)));
+        for _ in 0..2 {
+            theirs.write_all(&[1; 10]).await.unwrap();
+            stream.read_exact(&mut part).await.unwrap();
+            assert_eq!(buffers.total(), 10);
+            received.release(usize::MAX);
+        }
+        theirs.write_all(&[1; 10]).await.unwrap();
+        stream.read_exact(&mut part).await.unwrap();
+        theirs.write_all(&[1; 10]).await.unwrap();
+        let full = stream.read_exact(&mut part).await.unwrap_err();
+        assert!(full.get_ref().is_some_and(|full| full.is::<QuotaExceeded>()), "{full}");
+    }
+
+    #[tokio::test]
     async fn pauses_between_responses_do_not_count() {
         let (ours, theirs) = duplex(16);
         tokio::spawn(read_at(16, theirs));
-        let mut stream = MinimumRateStream::new(ours, MINIMUM_RATE);
+        let mut stream = LimitedStream::new(ours, MINIMUM_RATE, ReceivedBytes::default());
         for _ in 0..3 {
             stream.write_all(&[0; 40]).await.unwrap();
             stream.flush().await.unwrap();
