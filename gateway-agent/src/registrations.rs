@@ -85,6 +85,8 @@ pub struct Registrations {
     store: Store,
     /// The agents that are being registered.
     in_progress: std::sync::Mutex<HashMap<Name, Weak<Mutex<()>>>>,
+    /// Serializes changes of the targets.
+    targets: std::sync::Mutex<()>,
     /// The registrations of new content in the last period, by the owner.
     rates: std::sync::Mutex<HashMap<String, Rate>>,
 }
@@ -133,6 +135,11 @@ pub(crate) enum NotRegistered {
     /// The rules of the registry reject the entities.
     #[error("the registry rejects the registration: {0}")]
     Invalid(String),
+    /// The credential of the gateway may not register the entities.
+    #[error(
+        "the gateway may not register the agent: {0}; give its token the role `publisher` for this name"
+    )]
+    Forbidden(String),
     #[error("the registration cannot be stored now: {0}; register again later")]
     Unavailable(String),
     /// Another commit was first. Nothing was stored.
@@ -183,7 +190,18 @@ impl Registrations {
     }
 
     fn with(store: Store) -> Self {
-        Self { store, in_progress: std::sync::Mutex::default(), rates: std::sync::Mutex::default() }
+        Self {
+            store,
+            in_progress: std::sync::Mutex::default(),
+            targets: std::sync::Mutex::default(),
+            rates: std::sync::Mutex::default(),
+        }
+    }
+
+    /// Waits until no other thread changes the targets of data agents. The last change must have the
+    /// newest catalog, so the catalog is read under the lock.
+    pub(crate) fn lock_targets(&self) -> std::sync::MutexGuard<'_, ()> {
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until no other registration of this agent is in progress.
@@ -233,6 +251,7 @@ impl Registrations {
                 };
                 client.apply(batch).await.map_err(|failure| match failure {
                     RegistrationError::Rejected(why) => NotRegistered::Invalid(why),
+                    RegistrationError::Forbidden(why) => NotRegistered::Forbidden(why),
                     RegistrationError::Conflict(problem) => {
                         NotRegistered::Conflict { server: server.clone(), problem }
                     }

@@ -537,8 +537,8 @@ async fn keep_data_agents(gateway: GatewayHandle) {
     loop {
         let current = gateway.current();
         let (mut catalog, _) = current.views().subscribe();
-        let now = catalog.borrow_and_update().clone();
-        serve_data_agents(&current, &now, &current.settings().data_agents);
+        catalog.borrow_and_update();
+        serve_data_agents(&current);
         tokio::select! {
             changed = catalog.changed() => if changed.is_err() { return },
             // A reload replaces the gateway; a stop ends this task.

@@ -35,8 +35,10 @@ pub struct RegistrationBatch<'a> {
 /// Why a batch is not committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegistrationError {
-    /// The registry rejects the batch.
+    /// The registry rejects the content of the batch.
     Rejected(String),
+    /// The credential may not register these entities.
+    Forbidden(String),
     /// Another commit was first. Nothing was committed.
     Conflict(String),
     /// The registry did not answer. The outcome may be unknown.
@@ -81,7 +83,8 @@ impl RegistrationClient {
         match RegistryServiceClient::new(channel).apply_changes(request).await {
             Ok(_) => Ok(()),
             Err(status) => match status.code() {
-                Code::PermissionDenied | Code::AlreadyExists | Code::OutOfRange => {
+                Code::PermissionDenied => Err(RegistrationError::Forbidden(said_by(&status))),
+                Code::AlreadyExists | Code::OutOfRange => {
                     Err(RegistrationError::Rejected(said_by(&status)))
                 }
                 Code::Aborted => Err(RegistrationError::Conflict(said_by(&status))),

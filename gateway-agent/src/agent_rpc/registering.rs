@@ -29,6 +29,10 @@ use crate::{
 const LISTED_WITHIN: Duration = Duration::from_secs(2);
 /// The reason of a request beyond the rate of its connection or account.
 const RATE_LIMITED: &str = "RATE_LIMITED";
+/// The reason of a registration that an operator retired.
+const AGENT_RETIRED: &str = "AGENT_RETIRED";
+/// The reason of an account with the maximum of agents.
+const TOO_MANY_AGENTS: &str = "TOO_MANY_AGENTS";
 
 impl Received<'_> {
     /// Registers an agent. Over a WebSocket, its calls are sent on the connection.
@@ -160,7 +164,9 @@ fn outcome(error: &RegistrationError) -> CallOutcome {
         RegistrationError::Rejected(
             NotRegistered::Invalid(_) | NotRegistered::TooLarge | NotRegistered::TooFast,
         ) => CallOutcome::InvalidInput,
-        RegistrationError::Rejected(NotRegistered::NoStore | NotRegistered::OutsideScope(_))
+        RegistrationError::Rejected(
+            NotRegistered::NoStore | NotRegistered::OutsideScope(_) | NotRegistered::Forbidden(_),
+        )
         | RegistrationError::NotVisible(_) => CallOutcome::Misconfigured,
         RegistrationError::NoCatalog
         | RegistrationError::Rejected(
@@ -176,9 +182,17 @@ fn refused(error: RegistrationError) -> Refused {
             return Refused::Request(Refusal::of_scopes(refusal));
         }
         RegistrationError::Rejected(
-            NotRegistered::Taken { .. } | NotRegistered::Retired(_) | NotRegistered::TooMany,
+            rejection @ (NotRegistered::Taken { .. }
+            | NotRegistered::Retired(_)
+            | NotRegistered::TooMany),
         ) => {
-            let failure = Failure::new(Reason::AgentIdTaken, message);
+            let mut failure = Failure::new(Reason::AgentIdTaken, message);
+            // Another agent_id would not help.
+            match rejection {
+                NotRegistered::Retired(_) => failure.reason = AGENT_RETIRED.into(),
+                NotRegistered::TooMany => failure.reason = TOO_MANY_AGENTS.into(),
+                _ => {}
+            }
             return Refused::Request(Refusal::conflict(failure));
         }
         RegistrationError::Approval(denial) => denied(&denial),
@@ -195,6 +209,7 @@ fn refused(error: RegistrationError) -> Refused {
         RegistrationError::Rejected(
             NotRegistered::NoStore
             | NotRegistered::OutsideScope(_)
+            | NotRegistered::Forbidden(_)
             | NotRegistered::Unavailable(_)
             | NotRegistered::Conflict { .. },
         )

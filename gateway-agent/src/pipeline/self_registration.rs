@@ -25,9 +25,7 @@ use crate::{
         account::registering_account, authenticator::Authentication, challenge::AuthenticationError,
     },
     random::random_bits,
-    registrations::{
-        self, DataAgentSettings, NotRegistered, Planned, SelfRegistration, Submission,
-    },
+    registrations::{self, NotRegistered, Planned, SelfRegistration, Submission},
 };
 
 /// The operation in scopes, approvals and audit.
@@ -102,8 +100,8 @@ pub(crate) async fn register_data_agent(
     let submission = Submission { registration, owner: &owner, account: &name };
     let registering = Registering { gateway, submission, account: &account };
     let (server, is_new) = Box::pin(registering.run()).await?;
-    let catalog = Box::pin(visible(gateway, &server)).await?;
-    serve_data_agents(gateway, &catalog, settings);
+    Box::pin(visible(gateway, &server)).await?;
+    serve_data_agents(gateway);
     Ok(RegisteredAgent { version: server.version, is_new, _lock: lock })
 }
 
@@ -166,13 +164,12 @@ pub(crate) fn owns_data_agent(gateway: &Gateway, caller: &Authentication, agent:
     registrations::is_owner(&gateway.views().now().catalog, agent, &owner)
 }
 
-/// Creates the targets of the registered data agents.
-pub(crate) fn serve_data_agents(
-    gateway: &Gateway,
-    catalog: &Catalog,
-    settings: &DataAgentSettings,
-) {
-    gateway.upstreams().set_data_agents(registrations::data_agents(catalog, settings));
+/// Creates the targets of the data agents in the current catalog.
+pub(crate) fn serve_data_agents(gateway: &Gateway) {
+    let _one_at_a_time = gateway.registrations().lock_targets();
+    let snapshot = gateway.views().now();
+    let agents = registrations::data_agents(&snapshot.catalog, &gateway.settings().data_agents);
+    gateway.upstreams().set_data_agents(agents);
 }
 
 /// Waits until the catalog has a server.

@@ -89,7 +89,8 @@ pub(super) fn documents(submission: Submission<'_>, version: &Version) -> Docume
     let provides: Vec<_> =
         provides.map(|it| json!({ "tool": it.tool.as_str(), "version": version })).collect();
     let mut server = json!({
-        "name": name, "version": version, "provides": provides, "metadata": { DATA_AGENT_METADATA: marker },
+        "name": name, "version": version, "provides": provides,
+        "metadata": { DATA_AGENT_METADATA: marker },
     });
     let mut agent = json!({
         "name": name, "version": version, "url": url(registration), "protocolVersion": "0.3.0",

@@ -1,6 +1,6 @@
 //! Registrations that gateways store in a registry.
 
-use acceptance::Registry;
+use acceptance::{Registry, access::Guarded};
 
 use super::*;
 
@@ -110,4 +110,32 @@ async fn agent_outside_of_the_scope_is_not_committed() {
     assert_eq!(registry.revision().await, 0);
     let answer = owner.asked(&registration("allowed")).await;
     assert_eq!(registered(&answer), ("registered", "1.0.0"), "{answer}");
+}
+
+#[tokio::test]
+async fn retired_agent_has_a_reason_of_its_own() {
+    let registry = Registry::start();
+    let gateway = gateway_of(&registry).await;
+    let request = registration("extractor");
+    let answer = socket(&gateway, "owner").await.asked(&request).await;
+    assert_eq!(registered(&answer), ("registered", "1.0.0"), "{answer}");
+    registry.run(&["retire", "--yes", "server/extractor@1.0.0", "--force", "a test"]);
+    let is_refused = || async {
+        let answer = socket(&gateway, "owner").await.asked(&request).await;
+        error(&answer) == (-32003, "AGENT_RETIRED")
+    };
+    eventually("the gateway has the retirement", is_refused).await;
+}
+
+#[tokio::test]
+async fn missing_role_of_the_gateway_is_no_error_of_the_agent() {
+    let guarded = Guarded::start(&[]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let token = dir.path().join("token");
+    fs::write(&token, guarded.token("edge", "platform", "gateway")).expect("written");
+    let address = &guarded.registry.address;
+    let source = format!("grpc://{address}\n  tokenFile: {}", token.display());
+    let gateway = gateway_at(source).await;
+    let answer = socket(&gateway, "owner").await.asked(&registration("extractor")).await;
+    assert_eq!(error(&answer), (-32603, "INTERNAL"), "{answer}");
 }

@@ -345,6 +345,27 @@ async fn registration_takes_no_identity_of_another_caller() {
 }
 
 #[tokio::test]
+async fn new_content_of_an_account_is_limited_over_http() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let register = async |agent_id: &str, account: &str| {
+        let mut over_http = registration(agent_id);
+        over_http["params"]["endpoint"] = "http://127.0.0.1:1/mcp".into();
+        let (_, text) = posted(&world.bench, Some(account), over_http.to_string()).await;
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    for number in 0..20 {
+        let answer = register(&format!("agent{number}"), "owner").await;
+        assert_eq!(answer["result"]["status"], "registered", "{answer}");
+    }
+    let limited = register("one-more", "owner").await;
+    assert_eq!(error(&limited), (-32600, "RATE_LIMITED"), "{limited}");
+    let unchanged = register("agent0", "owner").await;
+    assert_eq!(unchanged["result"]["status"], "unchanged", "{unchanged}");
+    let other = register("one-more", "other").await;
+    assert_eq!(other["result"]["status"], "registered", "{other}");
+}
+
+#[tokio::test]
 async fn endpoints_of_other_origins_are_rejected() {
     let world = World::start(SelfRegistration::Accept).await;
     for endpoint in [Value::Null, json!("http://169.254.169.254/mcp"), json!("http://127.0.0.1:2/")]
