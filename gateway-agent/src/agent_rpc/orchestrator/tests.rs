@@ -99,6 +99,25 @@ async fn manifest_has_all_forms() {
 }
 
 #[tokio::test]
+async fn unreadable_paths_and_queries_have_json_errors() {
+    let bench = start([]).await;
+    for (path, status, code) in [
+        ("/manifest?format=mcp&format=mcp", StatusCode::BAD_REQUEST, "TOOL_EXECUTION_FAILED"),
+        ("/agents/%ff/manifest", StatusCode::NOT_FOUND, "AGENT_NOT_FOUND"),
+        ("/agents/up", StatusCode::NOT_FOUND, "AGENT_NOT_FOUND"),
+    ] {
+        let (got, answer) = got(&bench, path).await;
+        assert_eq!((got, &answer["code"]), (status, &json!(code)), "{path}: {answer}");
+    }
+    let (status, answer) = got(&bench, "/traces/%ff").await;
+    assert_eq!(
+        (status, &answer["error"]["data"]["reason"]),
+        (StatusCode::NOT_FOUND, &json!("TRACE_NOT_FOUND")),
+        "{answer}"
+    );
+}
+
+#[tokio::test]
 async fn calls_accept_both_names() {
     let bench = start([]).await;
     for name in ["helper.echo", "helper_dot_echo", "echo"] {
