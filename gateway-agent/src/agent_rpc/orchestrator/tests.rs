@@ -7,7 +7,10 @@ use tower::ServiceExt as _;
 
 use super::super::AgentRpc;
 use crate::{
-    mcp::tests::harness::{Bench, Setup},
+    mcp::tests::{
+        audit::Log,
+        harness::{Bench, Setup},
+    },
     testing::{Registered, agent, policy, server, tool},
 };
 
@@ -174,6 +177,7 @@ async fn invalid_bodies_are_rejected() {
 async fn name_of_two_tools_is_ambiguous() {
     let twin = tool("helper_dot_echo", "1.0.0", json!({ "source": { "tool": "echo" } }));
     let bench = start([twin]).await;
+    let (log, _guard) = Log::start();
     let (_, anonymous) = {
         let request = Request::post("/execute")
             .header("host", "localhost:7080")
@@ -182,6 +186,12 @@ async fn name_of_two_tools_is_ambiguous() {
         sent(&bench, request.body(Body::from(body)).unwrap()).await
     };
     assert_eq!(anonymous["reason"], "INVALID_PARAMS", "{anonymous}");
+    let events: Vec<_> = log
+        .events()
+        .iter()
+        .map(|event| ["event", "tool", "outcome"].map(|name| event[name].clone()))
+        .collect();
+    assert_eq!(events, [["execute", "helper_dot_echo", "invalid-input"].map(Value::from)]);
     let answer = executed(&bench, "helper_dot_echo", json!({})).await;
     assert_eq!(answer["success"], true, "the agent declares only one of them: {answer}");
 }
