@@ -1,7 +1,7 @@
 //! `GET /manifest?format=…`: the tools of a caller for the context of a model. `GET
 //! /agents/{id}/manifest`: one agent.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use agent_rpc::{
     Failure, Reason,
@@ -35,7 +35,7 @@ use super::{
 use crate::{
     audit, buffers,
     ingress::{EnteredRequest, IngressError, authentication, check_origin},
-    pipeline::{Directory, GatewayHandle, message},
+    pipeline::{self, Directory, GatewayHandle, message},
     view::{Form, Listing, ServedTool, View, VisibleServer},
 };
 
@@ -225,12 +225,8 @@ fn requires_approval(directory: &Directory<'_>, served: &ServedTool) -> bool {
 async fn enter(gateway: &GatewayHandle, request: Request) -> Result<EnteredRequest, Refusal> {
     let entered = EnteredRequest::authenticate(gateway, request).await?;
     check_origin(&entered.gateway, &entered.parts)?;
-    let authenticator = entered.gateway.authenticator();
-    if authenticator.has_scopes() {
-        let caller = authentication(&entered.parts);
-        let checked = authenticator.check_scopes(&caller, (LIST, None), &BTreeSet::new());
-        checked.map_err(Refusal::of_scopes)?;
-    }
+    let caller = authentication(&entered.parts);
+    pipeline::check_method_scopes(&entered.gateway, &caller, LIST).map_err(Refusal::of_scopes)?;
     Ok(entered)
 }
 
