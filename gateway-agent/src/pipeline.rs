@@ -47,7 +47,7 @@ pub(crate) use self::{
         AgentCall, FeatureSubject, InputHandling, Invocation, Output, PushEndpoint, PushRole,
         RequestedAgent, StepCall, Target, ToolCall,
     },
-    moment::{check_call_scopes, record_caller},
+    moment::{check_call_scopes, check_method_scopes, record_caller},
     sagas::{recover_sagas, retry_saga},
     self_registration::{
         RegisteredAgent, RegistrationError, owns_data_agent, register_data_agent, serve_data_agents,

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use gateway_protocol::jsonrpc::{
     ErrorObject, Id, InvalidMessage, Limits, ObjectWriter, parse_members, read_object, read_string,
 };
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
@@ -50,8 +51,6 @@ pub struct Answer<'a> {
     pub id: Option<Id<'a>>,
     /// The result or the error.
     pub outcome: Result<&'a RawValue, Failure>,
-    /// The object beside the result.
-    pub meta: Option<&'a RawValue>,
 }
 
 /// A message that is rejected.
@@ -90,19 +89,30 @@ pub fn read_message(body: &[u8], limits: Limits) -> Result<Message<'_>, Rejected
             let trace_id = trace_id.map_err(|failure| Rejected::new(id, failure))?;
             Ok(Message::Frame(Frame { id, trace_id, method, params }))
         }
-        (None, Some(result), None) => Ok(Message::Answer(Answer {
-            id,
-            outcome: Ok(result),
-            meta: present(meta).filter(|meta| meta.get().starts_with('{')),
-        })),
+        (None, Some(result), None) => {
+            let is_error = present(meta).is_some_and(reports_error);
+            let outcome = if is_error { Err(Failure::of_result(result)) } else { Ok(result) };
+            Ok(Message::Answer(Answer { id, outcome }))
+        }
         (None, None, Some(error)) => {
             let error: ErrorObject<'_> =
                 read_object(error).ok_or_else(|| reject(InvalidMessage::ErrorObject))?;
             let outcome = Err(Failure::of_agent(&error));
-            Ok(Message::Answer(Answer { id, outcome, meta: None }))
+            Ok(Message::Answer(Answer { id, outcome }))
         }
         _ => Err(reject(InvalidMessage::Kind)),
     }
+}
+
+/// Whether the `meta` of an answer has the status of a failure.
+fn reports_error(meta: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Meta<'a> {
+        #[serde(borrow, default)]
+        status: Option<&'a RawValue>,
+    }
+    let meta: Option<Meta<'_>> = read_object(meta);
+    meta.and_then(|meta| meta.status).is_some_and(|status| status.get() == r#""error""#)
 }
 
 /// Some peers write `null` for an absent member.
@@ -261,9 +271,22 @@ mod tests {
     #[test]
     fn digits_of_results_are_kept() {
         let body = r#"{"result":12345678901234567890.10,"meta":{"a":1e400}}"#;
-        let answer = answer(body);
-        assert_eq!(answer.outcome.unwrap().get(), "12345678901234567890.10");
-        assert_eq!(answer.meta.unwrap().get(), r#"{"a":1e400}"#);
+        assert_eq!(answer(body).outcome.unwrap().get(), "12345678901234567890.10");
+    }
+
+    #[test]
+    fn status_of_meta_can_be_an_error() {
+        for (body, message) in [
+            (r#"{"result":"no such symbol","meta":{"status":"error"}}"#, Some("no such symbol")),
+            (r#"{"output":{"a":1},"meta":{"status":"error"}}"#, Some(r#"{"a":1}"#)),
+            (r#"{"result":1,"meta":{"status":"success"}}"#, None),
+            (r#"{"result":1,"meta":{"status":1}}"#, None),
+            (r#"{"result":1,"meta":"error"}"#, None),
+        ] {
+            let failure = answer(body).outcome.err();
+            assert_eq!(failure.as_ref().map(|failure| &*failure.message), message, "{body}");
+            assert!(failure.is_none_or(|failure| failure.is(Reason::ToolError)), "{body}");
+        }
     }
 
     #[test]

@@ -4,10 +4,10 @@
 
 use std::borrow::Cow;
 
-use gateway_protocol::jsonrpc::{ErrorObject, InvalidMessage, code, read_object};
+use gateway_protocol::jsonrpc::{ErrorObject, InvalidMessage, code, read_object, read_string};
 use registry_core::{limits, visible::escape_invisible};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 
 /// An agent or a tool failed, or the agent is unknown.
 const AGENT_ERROR: i64 = -32_000;
@@ -248,9 +248,13 @@ impl Failure {
             }
             _ => Reason::ToolError,
         };
-        let mut message = escape_invisible(error.message.as_ref());
-        message.truncate(message.floor_char_boundary(limits::TEXT_BYTES));
-        Self::new(reason, message).with("agent_code", error.code)
+        Self::new(reason, said(&error.message)).with("agent_code", error.code)
+    }
+
+    /// The error that an agent reports in a result.
+    pub(crate) fn of_result(result: &RawValue) -> Self {
+        let text = read_string(result);
+        Self::new(Reason::ToolError, said(text.as_deref().unwrap_or(result.get())))
     }
 }
 
@@ -273,6 +277,14 @@ impl From<InvalidMessage> for Failure {
     }
 }
 
+/// The text of an agent for a message.
+fn said(text: &str) -> String {
+    let bounded = &text[..text.floor_char_boundary(limits::TEXT_BYTES)];
+    let mut message = escape_invisible(bounded);
+    message.truncate(message.floor_char_boundary(limits::TEXT_BYTES));
+    message
+}
+
 /// A caller's text for a message: short, without control characters.
 pub(crate) fn shown(text: &str) -> String {
     escape_invisible(text.chars().take(SHOWN).collect::<String>())
@@ -281,8 +293,6 @@ pub(crate) fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-
-    use serde_json::value::RawValue;
 
     use super::*;
 

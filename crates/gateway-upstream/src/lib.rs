@@ -38,6 +38,7 @@ mod workers;
 
 use std::{sync::Arc, time::Duration};
 
+use agent_rpc::orchestrator::Code;
 use gateway_policy::{Permit, QuotaKey};
 use gateway_protocol::{mcp::RawResult, naming::Prefix};
 use registry_core::{Key, Kind, Name, entity::Exposure};
@@ -287,7 +288,8 @@ impl Upstreams {
         self.tasks.close();
         if timeout(SHUTDOWN, self.tasks.wait()).await.is_err() {
             let unfinished = self.tasks.len();
-            tracing::warn!(unfinished, "AGENT_SHUTDOWN_FAILED: upstreams did not end in time");
+            let code = Code::AgentShutdownFailed.as_str();
+            tracing::warn!(unfinished, code, "upstreams did not end in time");
         }
     }
 }

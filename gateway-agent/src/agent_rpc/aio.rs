@@ -12,7 +12,7 @@ mod sessions;
 mod skills;
 mod values;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use agent_rpc::{
     Failure, Reason,
@@ -220,10 +220,7 @@ impl Serving<'_> {
 
     /// Checks the scopes of a list.
     fn check_scopes(&self, method: &str) -> Result<(), Rejection> {
-        let authenticator = self.gateway.authenticator();
-        if authenticator.has_scopes() {
-            authenticator.check_scopes(self.caller, (method, None), &BTreeSet::new())?;
-        }
+        pipeline::check_method_scopes(self.gateway, self.caller, method)?;
         audit::count_list(Era::Modern);
         Ok(())
     }

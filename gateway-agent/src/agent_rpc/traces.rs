@@ -2,7 +2,7 @@
 
 use agent_rpc::{Failure, graph::is_trace_id};
 use axum::{
-    extract::{Path, Request, State},
+    extract::{Path, Request, State, rejection::PathRejection},
     response::Response,
 };
 use http::{HeaderValue, StatusCode, header::CACHE_CONTROL};
@@ -20,9 +20,11 @@ pub(super) const ROUTE: &str = "/traces/{*trace_id}";
 /// The graph of a trace, for the account that started it.
 pub(super) async fn receive(
     State(surface): State<AgentRpc>,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
+    // No trace has the empty id.
+    let id = id.map(|Path(id)| id).unwrap_or_default();
     match Box::pin(find(&surface, &id, request)).await {
         Ok(body) => {
             let mut response = respond(body.into());

@@ -174,6 +174,15 @@ pub(crate) fn record_caller(gateway: &Gateway, caller: &Authentication, record: 
     Moment::resolve(gateway, caller).record_in(gateway, record);
 }
 
+/// Checks the scopes of a method that a surface serves itself.
+pub(crate) fn check_method_scopes(
+    gateway: &Gateway,
+    caller: &Authentication,
+    method: &str,
+) -> Result<(), AuthenticationError> {
+    check_scopes_of(gateway, caller, (method, None), None)
+}
+
 /// Checks the scopes for a tool and its inner tools. For requests that continue an earlier call.
 pub(crate) fn check_call_scopes(
     gateway: &Gateway,

@@ -12,6 +12,7 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
+use gateway_policy::CallOutcome;
 use gateway_protocol::{
     content,
     jsonrpc::{Limits, Object},
@@ -75,7 +76,7 @@ async fn execute(
     let caller = authentication(parts);
     let name = match registered_name(gateway, &caller, &call.tool) {
         Ok(name) => name,
-        Err(failure) => return failed(StatusCode::OK, &failure),
+        Err(failure) => return ambiguous(gateway, parts, (&call.tool, bytes), &failure),
     };
     let mut invocation = invocation(caller, parts, (&name, &call));
     let span = gateway.tracer().begin(&invocation.context.trace);
@@ -90,6 +91,28 @@ async fn execute(
             Err(failure) => failure_body(&failure),
         },
     };
+    record.answered(body.len());
+    respond(body)
+}
+
+/// The response to a call of an ambiguous name, which is audited and needs the scopes of a call.
+fn ambiguous(
+    gateway: &Gateway,
+    parts: &Parts,
+    (tool, bytes): (&str, usize),
+    failure: &Failure,
+) -> Response {
+    let caller = authentication(parts);
+    let span = gateway.tracer().begin(&request_context(parts).trace);
+    let mut record =
+        CallRecord::begin(EVENT, Era::Modern, tool, bytes, span).of_request(&parts.headers);
+    pipeline::record_caller(gateway, &caller, &mut record);
+    if let Err(refusal) = pipeline::check_call_scopes(gateway, &caller, tool) {
+        record.failed(CallOutcome::Denied, refusal.to_string(), None);
+        return refused(Refusal::of_scopes(refusal));
+    }
+    record.failed(CallOutcome::InvalidInput, failure.message.to_string(), None);
+    let body = failure_body(failure);
     record.answered(body.len());
     respond(body)
 }

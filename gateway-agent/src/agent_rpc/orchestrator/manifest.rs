@@ -1,7 +1,7 @@
 //! `GET /manifest?format=…`: the tools of a caller for the context of a model. `GET
 //! /agents/{id}/manifest`: one agent.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use agent_rpc::{
     Failure, Reason,
@@ -9,7 +9,10 @@ use agent_rpc::{
     orchestrator::AgentManifest,
 };
 use axum::{
-    extract::{Path, Query, Request, State},
+    extract::{
+        Path, Query, Request, State,
+        rejection::{PathRejection, QueryRejection},
+    },
     response::Response,
 };
 use gateway_protocol::{
@@ -32,7 +35,7 @@ use super::{
 use crate::{
     audit, buffers,
     ingress::{EnteredRequest, IngressError, authentication, check_origin},
-    pipeline::{Directory, GatewayHandle, message},
+    pipeline::{self, Directory, GatewayHandle, message},
     view::{Form, Listing, ServedTool, View, VisibleServer},
 };
 
@@ -51,17 +54,20 @@ pub(super) struct ManifestQuery {
 /// `GET /manifest`.
 pub(super) async fn of_caller(
     State(surface): State<AgentRpc>,
-    Query(query): Query<ManifestQuery>,
+    query: Result<Query<ManifestQuery>, QueryRejection>,
     request: Request,
 ) -> Response {
-    let Some(format) = Format::parse(query.format.as_deref().unwrap_or("mcp")) else {
-        let names = Format::NAMES.map(|(name, _)| name).join(", ");
-        let problem = format!("the format is unknown; use one of {names}");
-        return failed(StatusCode::BAD_REQUEST, &Failure::new(Reason::InvalidParams, problem));
-    };
     let entered = match enter(&surface.gateway, request).await {
         Ok(entered) => entered,
         Err(refusal) => return refused(refusal),
+    };
+    let format = query.ok().map(|Query(query)| query.format);
+    let format = format.and_then(|format| Format::parse(format.as_deref().unwrap_or("mcp")));
+    let Some(format) = format else {
+        let names = Format::NAMES.map(|(name, _)| name).join(", ");
+        let problem = format!("the format is unknown; use one of {names}");
+        let failure = Failure::new(Reason::InvalidParams, problem);
+        return refused(Refusal::of_failure(failure, StatusCode::BAD_REQUEST, "invalid-request"));
     };
     let caller = authentication(&entered.parts);
     let directory = Directory::of(&entered.gateway, &caller);
@@ -120,19 +126,19 @@ fn detail(served: &ServedTool, meta: Option<&Object<'_>>, name: &str) -> Option<
 /// `GET /agents/{id}/manifest`.
 pub(super) async fn of_agent(
     State(surface): State<AgentRpc>,
-    Path(path): Path<String>,
+    path: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
-    let Some(id) = path.strip_suffix(SUFFIX) else {
-        let failure = Failure::new(
-            Reason::InvalidRequest,
-            "the path is unknown; use /agents/{id}/manifest with the name of a server or an agent",
-        );
-        return failed(StatusCode::NOT_FOUND, &failure);
-    };
     let entered = match enter(&surface.gateway, request).await {
         Ok(entered) => entered,
         Err(refusal) => return refused(refusal),
+    };
+    let Some(id) = path.as_ref().ok().and_then(|Path(path)| path.strip_suffix(SUFFIX)) else {
+        let failure = Failure::new(
+            Reason::AgentNotFound,
+            "the path is unknown; use /agents/{id}/manifest with the name of a server or an agent",
+        );
+        return refused(Refusal::of_failure(failure, StatusCode::NOT_FOUND, "unknown-path"));
     };
     let directory = Directory::of(&entered.gateway, &authentication(&entered.parts));
     if !directory.has_catalog() {
@@ -219,12 +225,8 @@ fn requires_approval(directory: &Directory<'_>, served: &ServedTool) -> bool {
 async fn enter(gateway: &GatewayHandle, request: Request) -> Result<EnteredRequest, Refusal> {
     let entered = EnteredRequest::authenticate(gateway, request).await?;
     check_origin(&entered.gateway, &entered.parts)?;
-    let authenticator = entered.gateway.authenticator();
-    if authenticator.has_scopes() {
-        let caller = authentication(&entered.parts);
-        let checked = authenticator.check_scopes(&caller, (LIST, None), &BTreeSet::new());
-        checked.map_err(Refusal::of_scopes)?;
-    }
+    let caller = authentication(&entered.parts);
+    pipeline::check_method_scopes(&entered.gateway, &caller, LIST).map_err(Refusal::of_scopes)?;
     Ok(entered)
 }
 

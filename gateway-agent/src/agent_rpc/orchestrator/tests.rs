@@ -7,7 +7,10 @@ use tower::ServiceExt as _;
 
 use super::super::AgentRpc;
 use crate::{
-    mcp::tests::harness::{Bench, Setup},
+    mcp::tests::{
+        audit::Log,
+        harness::{Bench, Setup},
+    },
     testing::{Registered, agent, policy, server, tool},
 };
 
@@ -99,6 +102,25 @@ async fn manifest_has_all_forms() {
 }
 
 #[tokio::test]
+async fn unreadable_paths_and_queries_have_json_errors() {
+    let bench = start([]).await;
+    for (path, status, code) in [
+        ("/manifest?format=mcp&format=mcp", StatusCode::BAD_REQUEST, "TOOL_EXECUTION_FAILED"),
+        ("/agents/%ff/manifest", StatusCode::NOT_FOUND, "AGENT_NOT_FOUND"),
+        ("/agents/up", StatusCode::NOT_FOUND, "AGENT_NOT_FOUND"),
+    ] {
+        let (got, answer) = got(&bench, path).await;
+        assert_eq!((got, &answer["code"]), (status, &json!(code)), "{path}: {answer}");
+    }
+    let (status, answer) = got(&bench, "/traces/%ff").await;
+    assert_eq!(
+        (status, &answer["error"]["data"]["reason"]),
+        (StatusCode::NOT_FOUND, &json!("TRACE_NOT_FOUND")),
+        "{answer}"
+    );
+}
+
+#[tokio::test]
 async fn calls_accept_both_names() {
     let bench = start([]).await;
     for name in ["helper.echo", "helper_dot_echo", "echo"] {
@@ -155,6 +177,7 @@ async fn invalid_bodies_are_rejected() {
 async fn name_of_two_tools_is_ambiguous() {
     let twin = tool("helper_dot_echo", "1.0.0", json!({ "source": { "tool": "echo" } }));
     let bench = start([twin]).await;
+    let (log, _guard) = Log::start();
     let (_, anonymous) = {
         let request = Request::post("/execute")
             .header("host", "localhost:7080")
@@ -163,6 +186,12 @@ async fn name_of_two_tools_is_ambiguous() {
         sent(&bench, request.body(Body::from(body)).unwrap()).await
     };
     assert_eq!(anonymous["reason"], "INVALID_PARAMS", "{anonymous}");
+    let events: Vec<_> = log
+        .events()
+        .iter()
+        .map(|event| ["event", "tool", "outcome"].map(|name| event[name].clone()))
+        .collect();
+    assert_eq!(events, [["execute", "helper_dot_echo", "invalid-input"].map(Value::from)]);
     let answer = executed(&bench, "helper_dot_echo", json!({})).await;
     assert_eq!(answer["success"], true, "the agent declares only one of them: {answer}");
 }
