@@ -41,7 +41,7 @@ pub(crate) struct CatalogArgs {
     /// and those of --against.
     #[arg(long = "file", short, value_name = "FILE|DIR", conflicts_with = "at")]
     pub(crate) files: Vec<PathBuf>,
-    /// The registry without the files: an export or another registry-v2 file
+    /// The registry without the files: an export or a registry-v2 file
     #[arg(long, value_name = "FILE", requires = "files")]
     pub(crate) against: Option<PathBuf>,
     #[command(flatten)]
