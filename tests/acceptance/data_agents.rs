@@ -29,8 +29,7 @@ struct Agents {
 impl Agents {
     /// Starts a gateway without a registry that accepts registrations.
     fn start() -> Self {
-        let time = json!({ "command": binary("demo-backend"), "args": ["--stdio", "time-server"] });
-        Self::start_with("identity: { trustHeaders: true }\n", &json!({ "time": time }))
+        Self::start_with("identity: { trustHeaders: true }\n", &servers())
     }
 
     /// Starts one with this configuration and these MCP servers.
@@ -110,6 +109,11 @@ impl Agents {
         assert!(answer["result"]["version"].is_string(), "{answer}");
         socket
     }
+}
+
+/// The servers of a gateway without a registry, which needs one.
+fn servers() -> Value {
+    json!({ "time": { "command": binary("demo-backend"), "args": ["--stdio", "time-server"] } })
 }
 
 /// `server.register` of an agent with the function `extract`.

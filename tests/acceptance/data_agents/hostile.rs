@@ -40,7 +40,7 @@ async fn unfinished_messages_count_for_buffered_bytes() {
     let config = "identity: { trustHeaders: true }\n\
                   limits: { requestBytes: 1048576, responseBytes: 1048576, \
                   bufferedBytes: 8388608 }\n";
-    let agents = Agents::start_with(config, &json!({}));
+    let agents = Agents::start_with(config, &servers());
     let mut open = Vec::new();
     for _ in 0..2 {
         let mut socket = agents.socket("hostile").await;

@@ -1,6 +1,5 @@
 //! Credentials and scopes of data agents, AIO and the orchestrator.
 
-use acceptance::binary;
 use registry_core::Digest;
 use reqwest::{Method, StatusCode};
 
@@ -65,8 +64,7 @@ fn start() -> Agents {
         "identity:\n  required: true\n  apiKeys:\n{keys}  scopes:\n    tools/list: [list]\n    \
          tools/call: [call]\n    server.register: [register]\n"
     );
-    let time = json!({ "command": binary("demo-backend"), "args": ["--stdio", "time-server"] });
-    Agents::start_with(&config, &json!({ "time": time }))
+    Agents::start_with(&config, &servers())
 }
 
 /// The status and the reason of the answer to a caller with this key.
