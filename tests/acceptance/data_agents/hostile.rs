@@ -223,8 +223,7 @@ async fn agent_id_of_another_principal_is_protected() {
 async fn names_of_configured_targets_are_protected() {
     let config = "identity: { trustHeaders: true }\n\
                   targets: [{ server: payments, version: '*', http: 'http://127.0.0.1:1/mcp' }]\n";
-    let time = json!({ "command": binary("demo-backend"), "args": ["--stdio", "time-server"] });
-    let agents = Agents::start_with(config, &json!({ "time": time }));
+    let agents = Agents::start_with(config, &servers());
     let answer = agents.socket("hostile").await.asked(&registration("payments")).await;
     assert_eq!(error(&answer), (-32003, "AGENT_ID_TAKEN"), "{answer}");
     let answer = agents.executed("payments", "extract").await;
