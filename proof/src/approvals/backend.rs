@@ -43,7 +43,9 @@ impl Tool {
         let percent = if is_continued { 30 } else { 80 };
         let asks = (params["name"] == ASK_TOOL && self.rng.chance(percent))
             .then(|| format!("question-{}", self.questions.len()));
-        let call = params["_meta"]["baggage"].as_str().and_then(|text| text.strip_prefix(CALL));
+        let state_of_trace = params["_meta"]["tracestate"].as_str().unwrap_or_default();
+        let call =
+            state_of_trace.split(',').find_map(|member| member.trim_start().strip_prefix(CALL));
         let approval = ApprovalEvent::Executed {
             call: call.unwrap_or_default().to_owned(),
             arguments: params["arguments"].clone(),

@@ -18,7 +18,7 @@ use crate::{
     rng::Rng,
 };
 
-/// The member of `baggage` with the id of the call.
+/// The member of `tracestate` with the id of the call.
 pub(super) const CALL: &str = "call=";
 const MODERN: &str = "2026-07-28";
 /// Time limit of an answer. A claim may try two servers for two seconds each.
@@ -209,7 +209,8 @@ impl Buyer {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": MODERN,
             "io.modelcontextprotocol/clientCapabilities": {},
-            "baggage": format!("{CALL}{call}"),
+            "traceparent": format!("00-{:032x}-{:016x}-00", self.calls, self.calls),
+            "tracestate": format!("{CALL}{call}"),
         });
         let mut params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
         if let Some(state) = state {
