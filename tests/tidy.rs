@@ -298,6 +298,7 @@ const LAYERS: &[Layers] = &[
         sources: "gateway-agent/src/",
         order: "
             clock files batched_file logging metric_table origin random tls_metrics capacity
+            reports fixed_window weak_map
             workers buffers trace identity seal
             findings startup catalog_verifier cache freshness feed registrations sync source contract
             governance

@@ -38,7 +38,7 @@ use gateway_protocol::{
 };
 use http::{
     HeaderValue, Method,
-    header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+    header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
     request::Parts,
 };
 use registry_core::Amount;
@@ -59,8 +59,7 @@ use crate::{
         sends_json,
     },
     pipeline::{
-        self, Directory, Error, Gateway, GatewayHandle, InputHandling, Invocation, Output, Target,
-        ToolCall,
+        self, Directory, Error, Gateway, GatewayHandle, Invocation, Output, Target, ToolCall,
     },
 };
 
@@ -265,19 +264,8 @@ impl Received<'_> {
     fn invocation(&self, call: &Execute<'_>, tool: &str) -> Invocation {
         let mut context = request_context(self.parts);
         call.set_meta(&mut context.meta, self.trace_id);
-        Invocation {
-            caller: authentication(self.parts),
-            target: Target::Tool(ToolCall {
-                name: tool.into(),
-                arguments: Some(call.input.to_owned()),
-                mcp_headers: None,
-                takes_tasks: false,
-            }),
-            params: Vec::new(),
-            context,
-            client: None,
-            input: InputHandling::ReturnToClient,
-        }
+        let target = Target::Tool(ToolCall::new(tool, Some(call.input.to_owned())));
+        Invocation::new(authentication(self.parts), target, context)
     }
 }
 
@@ -301,6 +289,13 @@ fn end_in_graph(running: RunningCall, answer: Result<&str, &Failure>, cost: Opti
         Err(failure) => (Status::Error, Cow::Owned(failure.to_value().to_string())),
     };
     running.finish(EndedCall { status, output: Some(&output), cost });
+}
+
+/// A response to a GET request, which depends on its caller and on the present.
+fn respond_private(body: Bytes) -> Response {
+    let mut response = respond(body);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    response
 }
 
 fn respond(body: Bytes) -> Response {

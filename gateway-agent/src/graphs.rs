@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use self::fleet::Fleet;
-use crate::clock;
+use crate::{clock, reports};
 
 /// The time that a graph is kept after the start of its trace.
 const KEPT: Duration = Duration::from_hours(24);
@@ -304,7 +304,7 @@ impl Graphs {
     /// Reports finished calls to the registry until `stop`, and then the rest.
     pub(crate) async fn report(&self, stop: CancellationToken) {
         if let Some(fleet) = &self.fleet {
-            fleet.report(stop).await;
+            reports::run(fleet, stop).await;
         }
     }
 

@@ -11,7 +11,7 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, PoisonError, Weak},
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -23,15 +23,16 @@ use registry_core::{
 };
 use registry_follow::{RegistrationBatch, RegistrationClient, RegistrationError};
 use serde_json::{Map, Value};
-use tokio::{
-    sync::{Mutex, OwnedMutexGuard},
-    time::Instant,
-};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use self::content::documents;
 pub(crate) use self::content::{digest_of, functions};
 pub use self::local::{LocalAgents, LocalRegistrations};
-use crate::identity::account::DATA_AGENT_METADATA;
+use crate::{
+    fixed_window::FixedWindow,
+    identity::account::{DATA_AGENT_METADATA, OWNER, owner_in, registration_in},
+    weak_map::WeakMap,
+};
 
 /// Maximum data agents of one account.
 const AGENTS_PER_ACCOUNT: usize = 100;
@@ -84,18 +85,11 @@ fn origin_of(url: &str) -> Option<String> {
 pub struct Registrations {
     store: Store,
     /// The agents that are being registered.
-    in_progress: std::sync::Mutex<HashMap<Name, Weak<Mutex<()>>>>,
+    in_progress: WeakMap<Name, Mutex<()>>,
     /// Serializes changes of the targets.
     targets: std::sync::Mutex<()>,
     /// The registrations of new content in the last period, by the owner.
-    rates: std::sync::Mutex<HashMap<String, Rate>>,
-}
-
-/// The registrations of an account in one period.
-#[derive(Debug)]
-struct Rate {
-    start: Instant,
-    registrations: u32,
+    rates: std::sync::Mutex<HashMap<String, FixedWindow>>,
 }
 
 #[derive(Debug)]
@@ -192,7 +186,7 @@ impl Registrations {
     fn with(store: Store) -> Self {
         Self {
             store,
-            in_progress: std::sync::Mutex::default(),
+            in_progress: WeakMap::default(),
             targets: std::sync::Mutex::default(),
             rates: std::sync::Mutex::default(),
         }
@@ -206,26 +200,15 @@ impl Registrations {
 
     /// Waits until no other registration of this agent is in progress.
     pub(crate) async fn lock(&self, agent: &Name) -> OwnedMutexGuard<()> {
-        self.lock_of(agent).lock_owned().await
-    }
-
-    /// The lock of an agent. It exists as long as registrations hold it or wait for it.
-    fn lock_of(&self, agent: &Name) -> Arc<Mutex<()>> {
-        let mut locks = self.in_progress.lock().unwrap_or_else(PoisonError::into_inner);
-        locks.retain(|_, lock| lock.strong_count() > 0);
-        let lock = locks.get(agent).and_then(Weak::upgrade).unwrap_or_default();
-        locks.insert(agent.clone(), Arc::downgrade(&lock));
-        lock
+        self.in_progress.get_or_create(agent, Mutex::default).lock_owned().await
     }
 
     /// Counts a registration of new content.
     pub(crate) fn check_rate(&self, owner: &str) -> Result<(), NotRegistered> {
         let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
-        rates.retain(|_, rate| rate.start.elapsed() < PERIOD);
-        let rate = rates.entry(owner.to_owned());
-        let rate = rate.or_insert_with(|| Rate { start: Instant::now(), registrations: 0 });
-        rate.registrations = rate.registrations.saturating_add(1);
-        if rate.registrations > REGISTRATIONS { Err(NotRegistered::TooFast) } else { Ok(()) }
+        rates.retain(|_, rate| !rate.is_over(PERIOD));
+        let rate = rates.entry(owner.to_owned()).or_insert_with(FixedWindow::new);
+        if rate.exceeds(REGISTRATIONS, PERIOD) { Err(NotRegistered::TooFast) } else { Ok(()) }
     }
 
     /// Stores a new version.
@@ -303,7 +286,7 @@ pub(crate) fn plan(
         return Ok(Planned::Version { server, last: None });
     };
     let marker = marker(record).ok_or_else(|| taken(Kind::Server, name))?;
-    if marker.get("owner").and_then(Value::as_str) != Some(owner) {
+    if owner_in(marker) != Some(owner) {
         return Err(taken(Kind::Server, name));
     }
     if !record.is_usable() {
@@ -324,8 +307,7 @@ pub(crate) fn plan(
 /// Whether an account registered this data agent.
 pub(crate) fn is_owner(catalog: &Catalog, agent: &Name, owner: &str) -> bool {
     let last = catalog.versions(Kind::Server, agent).last();
-    let marker = last.and_then(|(_, record)| marker(record));
-    marker.is_some_and(|marker| marker.get("owner").and_then(Value::as_str) == Some(owner))
+    last.and_then(|(_, record)| owner_in(marker(record)?)) == Some(owner)
 }
 
 /// The registered data agents, with the transports that the settings allow.
@@ -361,8 +343,7 @@ impl UsedQuota {
 fn used_by(catalog: &Catalog, owner: &str, except: &Name) -> UsedQuota {
     let mut sizes = BTreeMap::new();
     for (key, record) in catalog.of_kind(Kind::Server).filter(|(key, _)| key.name != *except) {
-        let member = marker(record).and_then(|marker| marker.get("owner"));
-        if member.and_then(Value::as_str) == Some(owner) {
+        if marker(record).and_then(owner_in) == Some(owner) {
             sizes.insert(&key.name, content::registered_size(catalog, record));
         }
     }
@@ -386,5 +367,5 @@ fn removed_tools(catalog: &Catalog, last: Option<&Key>, new: &[Document]) -> Vec
 
 fn marker(record: &Record) -> Option<&Map<String, Value>> {
     let Entity::Server(server) = record.document.entity() else { return None };
-    server.metadata.as_ref()?.get(DATA_AGENT_METADATA)?.as_object()
+    registration_in(server.metadata.as_ref()?)
 }

@@ -1,7 +1,7 @@
 //! Counts calls by caller, tool and verdict, and reports the sums to the registry.
 
 use std::{
-    io, mem,
+    io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,19 +15,15 @@ use ledger::{
 use metrics::counter;
 use registry_core::{Amount, Catalog};
 use registry_follow::UsageClient;
-use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::{identity::Caller, random::random_bits, spending::SpendingClock};
+use crate::{
+    identity::Caller,
+    random::random_bits,
+    reports::{self, WaitingReports},
+    spending::SpendingClock,
+};
 
-/// Interval of reports. A crash loses the usage since the last one.
-const INTERVAL: Duration = Duration::from_secs(10);
-/// Maximum time that the registry takes to answer.
-const ANSWER_LIMIT: Duration = Duration::from_secs(2);
-/// Number of attempts to send the last report. Each one uses the next server after a failure.
-const LAST_ATTEMPTS: usize = 2;
-
-const LOST: &str = "gateway_usage_calls_lost_total";
 const OTHER: &str = "gateway_usage_calls_other_total";
 
 /// The usage that the registry has not confirmed.
@@ -70,54 +66,41 @@ impl Usage {
 
     /// Reports until `stop`, which must follow the end of all calls. Then reports the rest.
     pub async fn report(&self, client: &UsageClient, stop: CancellationToken) {
-        let mut is_answered = true;
-        let working = async {
-            loop {
-                sleep(INTERVAL).await;
-                self.send(client, &mut is_answered).await;
-            }
-        };
-        // The last report repeats one that the stop interrupts.
-        let _: Option<()> = stop.run_until_cancelled(working).await;
-        for _ in 0..LAST_ATTEMPTS {
-            self.send(client, &mut is_answered).await;
-        }
-        let lost = self.buffer().pending_calls();
-        if lost > 0 {
-            counter!(LOST).increment(lost);
-            tracing::error!("the usage of {lost} calls is lost: the registry did not receive it");
-        }
+        reports::run(&UsageReports { usage: self, client }, stop).await;
+    }
+}
+
+/// The reports to a registry.
+struct UsageReports<'a> {
+    usage: &'a Usage,
+    client: &'a UsageClient,
+}
+
+impl WaitingReports for UsageReports<'_> {
+    type Report = UsageReport;
+
+    const INTERVAL: Duration = Duration::from_secs(10);
+    const SUBJECT: &'static str = "usage";
+    const LOST: &'static str = "gateway_usage_calls_lost_total";
+
+    fn next(&self) -> Option<UsageReport> {
+        self.usage.next_report()
     }
 
-    /// Sends reports until none is left or one fails. `is_answered`: whether the last one was
-    /// answered.
-    async fn send(&self, client: &UsageClient, is_answered: &mut bool) {
-        while let Some(report) = self.next_report() {
-            let failure = match timeout(ANSWER_LIMIT, client.report(&report)).await {
-                Ok(Ok(())) => None,
-                Ok(Err(LedgerError::Rejected(reason))) => {
-                    let calls = report.rows.iter().map(|row| row.totals.calls);
-                    let calls = calls.fold(0, u64::saturating_add);
-                    counter!(LOST).increment(calls);
-                    tracing::error!("the usage of {calls} calls is lost: {reason}");
-                    None
-                }
-                Ok(Err(LedgerError::Unavailable(reason))) => Some(reason),
-                Err(_) => Some(format!("no answer within {} s", ANSWER_LIMIT.as_secs())),
-            };
-            let was_answered = mem::replace(is_answered, failure.is_none());
-            match failure {
-                Some(reason) => {
-                    if was_answered {
-                        tracing::warn!("cannot report usage, retrying: {reason}");
-                    }
-                    return;
-                }
-                None if !was_answered => tracing::info!("the registry receives usage again"),
-                None => {}
-            }
-            self.buffer().confirm(report.sequence);
-        }
+    async fn send(&self, report: &UsageReport) -> Result<(), LedgerError> {
+        self.client.report(report).await
+    }
+
+    fn confirm(&self, report: &UsageReport) {
+        self.usage.buffer().confirm(report.sequence);
+    }
+
+    fn calls(report: &UsageReport) -> u64 {
+        report.rows.iter().map(|row| row.totals.calls).fold(0, u64::saturating_add)
+    }
+
+    fn waiting_calls(&self) -> u64 {
+        self.usage.buffer().pending_calls()
     }
 }
 

@@ -3,21 +3,19 @@
 //! Half of the cores compute concurrently. One caller can use half of those, and its other
 //! computations queue, so another caller waits for at most one of them.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
-    thread,
-};
+use std::{sync::Arc, thread};
 
 use gateway_policy::QuotaKey;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+
+use crate::weak_map::WeakMap;
 
 /// The limits of all computations and of each caller.
 #[derive(Debug)]
 pub(crate) struct Workers {
     places: Arc<Semaphore>,
     own: usize,
-    callers: Mutex<HashMap<QuotaKey, Weak<Semaphore>>>,
+    callers: WeakMap<QuotaKey, Semaphore>,
 }
 
 impl Default for Workers {
@@ -29,7 +27,7 @@ impl Default for Workers {
 impl Workers {
     pub(crate) fn with(places: usize) -> Self {
         let (places, own) = (places.max(1), (places / 2).max(1));
-        Self { places: Arc::new(Semaphore::new(places)), own, callers: Mutex::default() }
+        Self { places: Arc::new(Semaphore::new(places)), own, callers: WeakMap::default() }
     }
 
     /// Runs a computation on another thread. If the future is dropped, the computation still
@@ -62,20 +60,13 @@ impl Workers {
     }
 
     fn caller_slots(&self, caller: &QuotaKey) -> Arc<Semaphore> {
-        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        callers.retain(|_, own| own.strong_count() > 0);
-        let known = callers.get(caller).and_then(Weak::upgrade);
-        known.unwrap_or_else(|| {
-            let own = Arc::new(Semaphore::new(self.own));
-            callers.insert(caller.clone(), Arc::downgrade(&own));
-            own
-        })
+        self.callers.get_or_create(caller, || Semaphore::new(self.own))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::{Mutex, mpsc};
 
     use futures_util::{FutureExt as _, future::join_all};
 
@@ -109,6 +100,6 @@ mod tests {
             assert_eq!(workers.run(&Some(caller.into()), || 1).await, 1);
         }
         drop(workers.caller_slots(&None));
-        assert_eq!(workers.callers.lock().unwrap().len(), 1);
+        assert_eq!(workers.callers.len(), 1);
     }
 }

@@ -24,8 +24,8 @@ use crate::{
     identity::authenticator::Authentication,
     ingress::IngressError,
     pipeline::{
-        self, AgentCall, EventStreamPlace, Gateway, InputHandling, Invocation, Output, PushRole,
-        RequestedAgent, Target,
+        self, AgentCall, EventStreamPlace, Gateway, Invocation, Output, PushRole, RequestedAgent,
+        Target,
     },
 };
 
@@ -64,14 +64,8 @@ impl AgentOperation {
         let (is_streaming, stream) = (request.operation.is_streaming(), events.clone());
         let addressed = AgentName { name: requested.clone(), version: version.clone() };
         let agent = RequestedAgent { name: requested, version };
-        let mut invocation = Invocation {
-            caller,
-            target: Target::Agent(AgentCall { agent, request, extensions, events, late, push }),
-            params: Vec::new(),
-            context,
-            client: None,
-            input: InputHandling::ReturnToClient,
-        };
+        let target = Target::Agent(AgentCall { agent, request, extensions, events, late, push });
+        let mut invocation = Invocation::new(caller, target, context);
         let output = Box::pin(pipeline::invoke(gateway, &mut invocation, &mut record)).await;
         let error = match output.and_then(Output::into_agent_result) {
             Ok(result) => return (Ok(result), record),

@@ -34,10 +34,7 @@ use super::{
 use crate::{
     audit::CallRecord,
     identity::authenticator::Authentication,
-    pipeline::{
-        self, Directory, Error, Gateway, InputHandling, Invocation, Output, Target, TaskOwner,
-        ToolCall,
-    },
+    pipeline::{self, Directory, Error, Gateway, Invocation, Output, Target, TaskOwner, ToolCall},
     view::ServedTool,
 };
 
@@ -257,20 +254,10 @@ impl OwnOperation<'_> {
         let pointer = data.first().map(|part| part.pointer.clone()).unwrap_or_default();
         let name: Box<str> = tool.name().as_str().into();
         let (side, client) = ClientChannel::open();
-        let invocation = Invocation {
-            caller: served.caller.clone(),
-            target: Target::Tool(ToolCall {
-                name: name.clone(),
-                // JSON values always serialize.
-                arguments: to_raw_value(&arguments).ok(),
-                mcp_headers: None,
-                takes_tasks: false,
-            }),
-            params: Vec::new(),
-            context: context.clone(),
-            client: Some(side),
-            input: InputHandling::ReturnToClient,
-        };
+        // JSON values always serialize.
+        let target = Target::Tool(ToolCall::new(&name, to_raw_value(&arguments).ok()));
+        let call = Invocation::new(served.caller.clone(), target, context.clone());
+        let invocation = Invocation { client: Some(side), ..call };
         Ok(Call { tool: name, pointer, invocation, client })
     }
 }

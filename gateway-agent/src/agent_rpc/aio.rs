@@ -38,9 +38,7 @@ use crate::{
     graphs::{RequestTrace, StartedCall},
     identity::{authenticator::Authentication, challenge::AuthenticationError},
     ingress::{IngressError, authentication, request_context},
-    pipeline::{
-        self, Error, Gateway, InputHandling, Invocation, Output, Target, message::NO_CATALOG,
-    },
+    pipeline::{self, Error, Gateway, Invocation, Output, Target, message::NO_CATALOG},
 };
 
 /// The protocol in graphs.
@@ -250,14 +248,8 @@ impl Serving<'_> {
         let Invoked { target, params, name } = invoked;
         let context = self.context();
         let mut record = self.record(name, &context.trace);
-        let mut invocation = Invocation {
-            caller: self.caller.clone(),
-            target,
-            params,
-            context,
-            client: None,
-            input: InputHandling::ReturnToClient,
-        };
+        let mut invocation =
+            Invocation { params, ..Invocation::new(self.caller.clone(), target, context) };
         let output = Box::pin(pipeline::invoke(self.gateway, &mut invocation, &mut record)).await;
         self.record = Some(record);
         output

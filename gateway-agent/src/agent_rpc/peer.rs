@@ -8,7 +8,8 @@ use std::{
 
 use gateway_upstream::{AgentConnection, AgentDescription, AgentSession, Upstreams};
 use registry_core::Name;
-use tokio::time::Instant;
+
+use crate::fixed_window::FixedWindow;
 
 /// Maximum agents of one connection.
 const AGENTS: usize = 16;
@@ -21,8 +22,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub(super) struct Peer {
     connection: Arc<AgentConnection>,
     sessions: Mutex<BTreeMap<Name, Arc<AgentSession>>>,
-    /// The start of the current period, and the messages in it.
-    rate: Mutex<(Instant, u32)>,
+    messages: Mutex<FixedWindow>,
 }
 
 /// The connection has [`AGENTS`] agents.
@@ -32,7 +32,7 @@ pub(super) struct TooManyAgents;
 
 impl Peer {
     pub(super) fn new(connection: Arc<AgentConnection>) -> Self {
-        Self { connection, sessions: Mutex::default(), rate: Mutex::new((Instant::now(), 0)) }
+        Self { connection, sessions: Mutex::default(), messages: Mutex::new(FixedWindow::new()) }
     }
 
     pub(super) fn connection(&self) -> &Arc<AgentConnection> {
@@ -60,12 +60,8 @@ impl Peer {
 
     /// Counts a message. Returns whether the peer sends too many.
     pub(super) fn is_flooding(&self) -> bool {
-        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
-        if rate.0.elapsed() >= PERIOD {
-            *rate = (Instant::now(), 0);
-        }
-        rate.1 = rate.1.saturating_add(1);
-        rate.1 > MESSAGES
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.exceeds(MESSAGES, PERIOD)
     }
 
     /// Ends the calls of all agents.

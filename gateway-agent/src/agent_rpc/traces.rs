@@ -5,9 +5,9 @@ use axum::{
     extract::{Path, Request, State, rejection::PathRejection},
     response::Response,
 };
-use http::{HeaderValue, StatusCode, header::CACHE_CONTROL};
+use http::StatusCode;
 
-use super::{AgentRpc, failure::Refusal, respond};
+use super::{AgentRpc, failure::Refusal, respond_private};
 use crate::{
     audit,
     ingress::{EnteredRequest, authentication, check_origin},
@@ -26,12 +26,7 @@ pub(super) async fn receive(
     // No trace has the empty id.
     let id = id.map(|Path(id)| id).unwrap_or_default();
     match Box::pin(find(&surface, &id, request)).await {
-        Ok(body) => {
-            let mut response = respond(body.into());
-            let fresh = HeaderValue::from_static("private, no-cache");
-            response.headers_mut().insert(CACHE_CONTROL, fresh);
-            response
-        }
+        Ok(body) => respond_private(body.into()),
         Err(refusal) => {
             audit::count_rejection(refusal.metric);
             refusal.respond(None)

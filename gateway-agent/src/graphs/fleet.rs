@@ -6,7 +6,6 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -17,18 +16,12 @@ use ledger::LedgerError;
 use metrics::counter;
 use registry_follow::{TraceClient, TracePage, TracedCall};
 use serde_json::value::RawValue;
-use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::{StoredCall, TraceKey};
+use crate::reports::{ANSWER_LIMIT, WaitingReports, no_answer};
 
-/// Interval of reports.
-const INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum time that the registry takes to answer.
-const ANSWER_LIMIT: Duration = Duration::from_secs(2);
-/// Number of attempts to send the last reports. Each one uses the next server after a failure.
-const LAST_ATTEMPTS: usize = 2;
 /// Maximum calls of a report.
 const REPORTED_CALLS: usize = 500;
 /// Maximum size of a report, in bytes.
@@ -39,8 +32,6 @@ const WAITING_BYTES: usize = 8 * 1024 * 1024;
 const VALUE_BYTES: usize = 4 * 1024;
 /// Approximate memory of a waiting call without its texts, in bytes.
 const CALL_BYTES: usize = 256;
-
-const LOST: &str = "gateway_trace_calls_lost_total";
 
 /// The finished calls for the registry.
 #[derive(Debug)]
@@ -78,57 +69,7 @@ impl Fleet {
             call: text,
         };
         if !self.waiting().add(call) {
-            counter!(LOST).increment(1);
-        }
-    }
-
-    /// Reports until `stop`, which must follow the end of all calls. Then reports the rest.
-    pub(super) async fn report(&self, stop: CancellationToken) {
-        let mut is_answered = true;
-        let working = async {
-            loop {
-                sleep(INTERVAL).await;
-                self.send(&mut is_answered).await;
-            }
-        };
-        let _: Option<()> = stop.run_until_cancelled(working).await;
-        for _ in 0..LAST_ATTEMPTS {
-            self.send(&mut is_answered).await;
-        }
-        let lost = self.waiting().calls.len();
-        if lost > 0 {
-            counter!(LOST).increment(lost as u64);
-            tracing::warn!("{lost} calls of traces are lost: the registry did not receive them");
-        }
-    }
-
-    /// Sends reports until no call waits or one fails. `is_answered`: whether the last one was
-    /// answered.
-    async fn send(&self, is_answered: &mut bool) {
-        loop {
-            let calls = self.waiting().next_report();
-            if calls.is_empty() {
-                return;
-            }
-            let failure =
-                match timeout(ANSWER_LIMIT, self.client.report(&self.process, &calls)).await {
-                    Ok(Ok(())) => None,
-                    Ok(Err(LedgerError::Rejected(reason))) => {
-                        counter!(LOST).increment(calls.len() as u64);
-                        tracing::error!("{} calls of traces are lost: {reason}", calls.len());
-                        None
-                    }
-                    Ok(Err(LedgerError::Unavailable(reason))) => Some(reason),
-                    Err(_) => Some(no_answer()),
-                };
-            let was_answered = mem::replace(is_answered, failure.is_none());
-            if let Some(reason) = failure {
-                if was_answered {
-                    tracing::warn!("cannot report calls of traces, retrying: {reason}");
-                }
-                return;
-            }
-            self.waiting().remove(calls.len());
+            counter!(Self::LOST).increment(1);
         }
     }
 
@@ -164,6 +105,34 @@ impl Fleet {
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WaitingReports for Fleet {
+    type Report = Vec<TracedCall>;
+
+    const INTERVAL: Duration = Duration::from_secs(1);
+    const SUBJECT: &'static str = "trace";
+    const LOST: &'static str = "gateway_trace_calls_lost_total";
+
+    fn next(&self) -> Option<Vec<TracedCall>> {
+        Some(self.waiting().next_report()).filter(|calls| !calls.is_empty())
+    }
+
+    async fn send(&self, calls: &Vec<TracedCall>) -> Result<(), LedgerError> {
+        self.client.report(&self.process, calls).await
+    }
+
+    fn confirm(&self, calls: &Vec<TracedCall>) {
+        self.waiting().remove(calls.len());
+    }
+
+    fn calls(calls: &Vec<TracedCall>) -> u64 {
+        calls.len() as u64
+    }
+
+    fn waiting_calls(&self) -> u64 {
+        self.waiting().calls.len() as u64
     }
 }
 
@@ -204,10 +173,6 @@ fn bytes_of(TracedCall { account, trace_id, call, .. }: &TracedCall) -> usize {
 /// A value, or the digest of a long one.
 fn reported(value: Box<RawValue>) -> Box<RawValue> {
     if value.get().len() > VALUE_BYTES { summary(value.get()) } else { value }
-}
-
-fn no_answer() -> String {
-    format!("no answer within {} s", ANSWER_LIMIT.as_secs())
 }
 
 #[cfg(test)]

@@ -6,9 +6,12 @@
 use approval::Principal;
 use gateway_policy::{CallerIdentity, CredentialOrigin, Principal as Owner};
 use registry_core::{Catalog, Entity, Kind, Name, Record, entity::Agent};
+use serde_json::{Map, Value};
 
 /// The member of `metadata` of a data agent's server and agent.
 pub(crate) const DATA_AGENT_METADATA: &str = "dataAgent";
+/// Its member with the account that registered the agent.
+pub(crate) const OWNER: &str = "owner";
 /// The issuers of callers without a token.
 const AGENT: &str = "gateway-agent";
 const CERTIFICATE: &str = "gateway-certificate";
@@ -74,7 +77,17 @@ pub(crate) fn is_agent_of(catalog: &Catalog, agent: &str, claim: &CallerIdentity
 
 /// The account that registered a data agent. `None`: the agent is no data agent.
 pub(super) fn registered_by(agent: &Agent) -> Option<&str> {
-    agent.metadata.as_ref()?.get(DATA_AGENT_METADATA)?.get("owner")?.as_str()
+    owner_in(registration_in(agent.metadata.as_ref()?)?)
+}
+
+/// The registration in the metadata of a data agent's server or agent.
+pub(crate) fn registration_in(metadata: &Map<String, Value>) -> Option<&Map<String, Value>> {
+    metadata.get(DATA_AGENT_METADATA)?.as_object()
+}
+
+/// The account in a registration.
+pub(crate) fn owner_in(registration: &Map<String, Value>) -> Option<&str> {
+    registration.get(OWNER)?.as_str()
 }
 
 fn agent_in(record: &Record) -> Option<&Agent> {

@@ -42,9 +42,7 @@ pub(super) async fn serve(
     let (tool, called) = if let Some(execute) = execute {
         execute.set_meta(&mut context.meta, None);
         let tool = execute.tool();
-        let name = tool.as_str().into();
-        let arguments = Some(execute.input.to_owned());
-        let called = ToolCall { name, arguments, mcp_headers: None, takes_tasks: false };
+        let called = ToolCall::new(&tool, Some(execute.input.to_owned()));
         (Cow::Owned(tool), called)
     } else {
         let called = ToolCall {

@@ -95,15 +95,24 @@ impl<'a> Directory<'a> {
         served.policies(self.snapshot.governance.as_deref()?, self.caller.agent())
     }
 
-    /// The servers whose prompts and resources the caller can see.
-    pub(crate) fn visible_servers(&self) -> VisibleServers {
-        self.gateway.visible_servers(&self.snapshot, &self.view(), &self.caller)
+    /// The state of the gateway that the directory reads.
+    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// The servers of a view whose prompts and resources the caller can see.
+    pub(crate) fn visible_servers(&self, view: &View) -> VisibleServers {
+        self.gateway.visible_servers(&self.snapshot, view, &self.caller)
+    }
+
+    /// All tools of the caller, also those that lists omit at the age of the catalog.
+    pub(crate) fn all_tools(&self) -> Arc<View> {
+        self.gateway.view(&self.snapshot, &self.caller)
     }
 
     /// The caller's list of tools.
     pub(crate) fn view(&self) -> Arc<View> {
-        let level = self.gateway.staleness().check().level;
-        self.gateway.view(&self.snapshot, &self.caller).at(level)
+        self.all_tools().at(self.gateway.staleness().check().level)
     }
 
     /// The agent that a caller addresses: the version that the path names, else the one that the

@@ -65,6 +65,13 @@ pub(crate) struct ToolCall {
     pub(crate) takes_tasks: bool,
 }
 
+impl ToolCall {
+    /// A call over a protocol without headers of arguments and tasks.
+    pub(crate) fn new(name: &str, arguments: Option<Box<RawValue>>) -> Self {
+        Self { name: name.into(), arguments, mcp_headers: None, takes_tasks: false }
+    }
+}
+
 /// An operation of A2A. Requests, events and results have the internal form of the crate `a2a`.
 #[derive(Debug)]
 pub(crate) struct AgentCall {
@@ -193,9 +200,22 @@ impl FeatureSubject {
 }
 
 impl Invocation {
+    /// An operation without other parameters, whose client receives its result only.
+    pub(crate) fn new(caller: Authentication, target: Target, context: RequestContext) -> Self {
+        Self {
+            caller,
+            target,
+            params: Vec::new(),
+            context,
+            client: None,
+            input: InputHandling::ReturnToClient,
+        }
+    }
+
     pub(crate) fn subscription(caller: Authentication, uri: &str) -> Self {
         let subject = FeatureSubject::Resource(uri.into());
-        Self::of_feature(caller, Method::Subscribe, subject, RequestContext::default())
+        let target = Target::Feature { method: Method::Subscribe, subject };
+        Self::new(caller, target, RequestContext::default())
     }
 
     pub(crate) fn task_status(
@@ -203,23 +223,7 @@ impl Invocation {
         subject: FeatureSubject,
         context: RequestContext,
     ) -> Self {
-        Self::of_feature(caller, Method::GetTask, subject, context)
-    }
-
-    fn of_feature(
-        caller: Authentication,
-        method: Method,
-        subject: FeatureSubject,
-        context: RequestContext,
-    ) -> Self {
-        Self {
-            caller,
-            target: Target::Feature { method, subject },
-            params: Vec::new(),
-            context,
-            client: None,
-            input: InputHandling::ReturnToClient,
-        }
+        Self::new(caller, Target::Feature { method: Method::GetTask, subject }, context)
     }
 
     /// Completes the context, so that no surface can omit a quota. Steps inherit the caller of

@@ -12,7 +12,7 @@ use registry_core::{Key, Revision, spec};
 use serde_json::value::RawValue;
 
 use super::{
-    Error, Gateway, InputHandling, Invocation, Target, ToolCall,
+    Error, Gateway, Invocation, Target, ToolCall,
     admit::Governed,
     moment::{Moment, check_scopes_of},
     route::{self, ResolvedTool, Route},
@@ -49,19 +49,8 @@ pub(crate) fn check_own_result(
     context: &RequestContext,
     record: &mut CallRecord,
 ) -> Result<(), Error> {
-    let call = Invocation {
-        caller: caller.clone(),
-        target: Target::Tool(ToolCall {
-            name: tool.into(),
-            arguments: None,
-            mcp_headers: None,
-            takes_tasks: false,
-        }),
-        params: Vec::new(),
-        context: context.clone(),
-        client: None,
-        input: InputHandling::ReturnToClient,
-    };
+    let target = Target::Tool(ToolCall::new(tool, None));
+    let call = Invocation::new(caller.clone(), target, context.clone());
     let moment = Moment::now(gateway, &call);
     moment.record_in(gateway, record);
     let resolved = moment.resolved(gateway, tool);

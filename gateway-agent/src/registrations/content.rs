@@ -12,7 +12,9 @@ use registry_core::{
 use registry_import::Draft;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use super::{AGENT_BYTES, DATA_AGENT_METADATA, DataAgentSettings, NotRegistered, Submission};
+use super::{
+    AGENT_BYTES, DATA_AGENT_METADATA, DataAgentSettings, NotRegistered, OWNER, Submission,
+};
 
 /// The members of [`DATA_AGENT_METADATA`] with the URL and the protocol of an endpoint.
 const ENDPOINT: &str = "endpoint";
@@ -55,10 +57,7 @@ pub(super) fn size_of(registration: &Registration) -> Option<usize> {
 /// The size of a registered server with its tools, in bytes of JSON.
 pub(super) fn registered_size(catalog: &Catalog, record: &Record) -> usize {
     let Entity::Server(server) = record.document.entity() else { return 0 };
-    let tools = server.provides.iter().filter_map(|provided| {
-        let key = Key::new(Kind::Tool, provided.tool.clone(), provided.version.clone());
-        Some(catalog.find(&key)?.document.bytes().len())
-    });
+    let tools = tools_of(catalog, server).map(|document| document.bytes().len());
     record.document.bytes().len() + tools.sum::<usize>()
 }
 
@@ -83,7 +82,7 @@ pub(super) fn documents(submission: Submission<'_>, version: &Version) -> Docume
     let Submission { registration, owner, .. } = submission;
     let (name, version) = (registration.agent_id.as_str(), version.to_string());
     let mut marker = marker(registration);
-    marker.insert("owner".to_owned(), owner.into());
+    marker.insert(OWNER.to_owned(), owner.into());
     marker.insert("content".to_owned(), digest_of(registration).to_string().into());
     let provides = registration.functions.iter();
     let provides: Vec<_> =
@@ -98,7 +97,7 @@ pub(super) fn documents(submission: Submission<'_>, version: &Version) -> Docume
         "defaultInputModes": ["application/json"], "defaultOutputModes": ["application/json"],
         "capabilities": {}, "skills": registration.functions.iter().map(skill).collect::<Vec<_>>(),
     });
-    agent["metadata"] = json!({ DATA_AGENT_METADATA: { "owner": owner } });
+    agent["metadata"] = json!({ DATA_AGENT_METADATA: { OWNER: owner } });
     if let Some(description) = &registration.description {
         server["description"] = description.as_str().into();
     }
@@ -139,11 +138,17 @@ pub(super) fn transport(
     })
 }
 
+/// The documents of the tools that a server provides.
+fn tools_of<'c>(catalog: &'c Catalog, server: &'c Server) -> impl Iterator<Item = &'c Document> {
+    server.provides.iter().filter_map(|provided| {
+        let key = Key::new(Kind::Tool, provided.tool.clone(), provided.version.clone());
+        Some(&*catalog.find(&key)?.document)
+    })
+}
+
 /// The functions of a registered server as a page of `tools/list`.
 fn registered_functions(catalog: &Catalog, server: &Server) -> String {
-    let tools = server.provides.iter().filter_map(|provided| {
-        let key = Key::new(Kind::Tool, provided.tool.clone(), provided.version.clone());
-        let document = &catalog.find(&key)?.document;
+    let tools = tools_of(catalog, server).filter_map(|document| {
         let mut tool: Map<String, Value> = serde_json::from_slice(document.bytes()).ok()?;
         let name = tool.get("source")?.get("tool")?.clone();
         tool.retain(|member, _| DEFINITION.contains(&member.as_str()));

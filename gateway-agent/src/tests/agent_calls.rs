@@ -19,10 +19,7 @@ use crate::{
     audit::CallRecord,
     identity::authenticator::Authentication,
     mcp::tests::harness::{Bench, Setup, http},
-    pipeline::{
-        AgentCall, Error, InputHandling, Invocation, Output, PushRole, RequestedAgent, Target,
-        invoke,
-    },
+    pipeline::{AgentCall, Error, Invocation, Output, PushRole, RequestedAgent, Target, invoke},
     testing::{Registered, agent_with, policy},
 };
 
@@ -152,21 +149,16 @@ async fn operate_with(
     let (sender, mut receiver) = mpsc::channel(8);
     let name = Name::parse(Kind::Agent, "helper").unwrap();
     let claim = CallerIdentity::Asserted { name: caller.into(), version: None };
-    let mut call = Invocation {
-        caller: Authentication::without_request(claim),
-        target: Target::Agent(AgentCall {
-            agent: RequestedAgent { name, version: None },
-            request: Request::new(operation, params),
-            extensions,
-            events: Some(sender),
-            late: None,
-            push: PushRole::None,
-        }),
-        params: Vec::new(),
-        context: RequestContext::default(),
-        client: None,
-        input: InputHandling::ReturnToClient,
-    };
+    let target = Target::Agent(AgentCall {
+        agent: RequestedAgent { name, version: None },
+        request: Request::new(operation, params),
+        extensions,
+        events: Some(sender),
+        late: None,
+        push: PushRole::None,
+    });
+    let caller = Authentication::without_request(claim);
+    let mut call = Invocation::new(caller, target, RequestContext::default());
     let span = bench.gateway.tracer().begin(&call.context.trace);
     let mut record = CallRecord::begin("a2a", Era::Modern, "helper", 0, span);
     let output = Box::pin(invoke(&bench.gateway, &mut call, &mut record)).await;

@@ -24,9 +24,7 @@ use crate::{
     audit::CallRecord,
     identity::settings::AuthenticationConfig,
     mcp::tests::harness::{Bench, Setup},
-    pipeline::{
-        Error, GatewayHandle, InputHandling, Invocation, Output, Target, ToolCall, invoke, message,
-    },
+    pipeline::{Error, GatewayHandle, Invocation, Output, Target, ToolCall, invoke, message},
     testing::{agent, tool},
 };
 
@@ -53,19 +51,8 @@ async fn call(
     let context = RequestContext::default();
     let span = gateway.tracer().begin(&context.trace);
     let mut record = CallRecord::begin("toy", Era::Modern, &tool, arguments.get().len(), span);
-    let mut operation = Invocation {
-        caller,
-        target: Target::Tool(ToolCall {
-            name: tool.as_str().into(),
-            arguments: Some(arguments),
-            mcp_headers: None,
-            takes_tasks: false,
-        }),
-        params: Vec::new(),
-        context,
-        client: None,
-        input: InputHandling::ReturnToClient,
-    };
+    let target = Target::Tool(ToolCall::new(&tool, Some(arguments)));
+    let mut operation = Invocation::new(caller, target, context);
     let output = invoke(&gateway, &mut operation, &mut record).await;
     match output.and_then(Output::into_result) {
         Ok(outcome) => outcome.result.result.get().to_owned().into_response(),

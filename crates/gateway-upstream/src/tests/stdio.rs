@@ -50,7 +50,8 @@ pub(super) fn script_in(text: &str, cwd: Option<&Path>) -> TransportConfig {
 }
 
 pub(super) fn modern(call: &str) -> String {
-    MODERN.replace("CALL", call).replace("OTHER", ":")
+    let other = r#"case $line in *'"initialize"'*) refuse;; esac"#;
+    MODERN.replace("CALL", call).replace("OTHER", other)
 }
 
 fn legacy(discover: &str, other: &str) -> TransportConfig {

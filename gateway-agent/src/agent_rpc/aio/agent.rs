@@ -61,10 +61,8 @@ impl<'a> AddressedAgent<'a> {
         let directory = Directory::of(gateway, caller);
         let reachable = directory.find(name, None);
         let skilled = reachable.clone().and_then(|agent| directory.listed(agent));
-        let snapshot = gateway.views().now();
-        let identity = gateway.identify(&snapshot, &caller.claim, caller.client.clone());
-        let view = gateway.view(&snapshot, &identity);
-        let servers = gateway.visible_servers(&snapshot, &view, &identity);
+        let (snapshot, view) = (Arc::clone(directory.snapshot()), directory.all_tools());
+        let servers = directory.visible_servers(&view);
         let server = servers.iter().find(|visible| visible.server.name == *name);
         let listed = Arc::clone(&view).at(gateway.staleness().check().level);
         let is_callable = |served: &&Arc<ServedTool>| {

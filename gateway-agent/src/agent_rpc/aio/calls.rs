@@ -6,7 +6,7 @@ use gateway_policy::Denial;
 use gateway_protocol::{
     content,
     jsonrpc::Object,
-    mcp::{Method, Param, RawResult},
+    mcp::{Method, Param},
 };
 use gateway_upstream::Error as UpstreamError;
 use registry_core::entity::Exposure;
@@ -30,8 +30,7 @@ impl Serving<'_> {
     ) -> Result<String, Rejection> {
         let Some(served) = self.agent.tool(tool) else { return Err(self.unknown_function(tool)) };
         let arguments = args.map(ToOwned::to_owned);
-        let result = Box::pin(self.tool_result(&served, arguments, "/args")).await?;
-        Ok(values::of_tool(&Object::parse(&result.result).unwrap_or_default()))
+        Box::pin(self.tool_result(&served, arguments, "/args", values::of_tool)).await
     }
 
     /// `agent::name`: a skill, or a tool of an agent that is not `mcp`.
@@ -48,8 +47,7 @@ impl Serving<'_> {
         }
         let Some(served) = self.agent.tool(name) else { return Err(self.unknown_function(name)) };
         let arguments = args.map(ToOwned::to_owned);
-        let result = Box::pin(self.tool_result(&served, arguments, "")).await?;
-        Ok(values::of_tool(&Object::parse(&result.result).unwrap_or_default()))
+        Box::pin(self.tool_result(&served, arguments, "", values::of_tool)).await
     }
 
     /// `agent::input`: the skill that accepts the value, or the only tool.
@@ -73,23 +71,22 @@ impl Serving<'_> {
         };
         // JSON values always serialize.
         let arguments = to_raw_value(arguments).ok();
-        let result = Box::pin(self.tool_result(served, arguments, "/input/value")).await?;
-        Ok(values::of_tool(&Object::parse(&result.result).unwrap_or_default()))
+        Box::pin(self.tool_result(served, arguments, "/input/value", values::of_tool)).await
     }
 
-    /// Calls a tool. `pointer` is that of its arguments in the parameters.
-    pub(super) async fn tool_result(
+    /// Calls a tool, and converts its result. `pointer` is that of its arguments in the parameters.
+    pub(super) async fn tool_result<T>(
         &mut self,
         served: &ServedTool,
         arguments: Option<Box<RawValue>>,
         pointer: &str,
-    ) -> Result<RawResult, Rejection> {
+        convert: impl FnOnce(&Object<'_>) -> T,
+    ) -> Result<T, Rejection> {
         let name = served.listed_name().as_str();
-        let call = ToolCall { name: name.into(), arguments, mcp_headers: None, takes_tasks: false };
+        let call = ToolCall::new(name, arguments);
         let invoked = Invoked { target: Target::Tool(call), params: Vec::new(), name };
         let output = Box::pin(self.invoke(invoked)).await;
-        let result = self.result(output, (name, pointer))?;
-        self.checked(result)
+        self.result(output, (name, pointer), convert)
     }
 
     /// `resources.get`.
@@ -104,8 +101,8 @@ impl Serving<'_> {
             return Err(self.unknown_feature("resources.get", "/id", uri));
         };
         let subject = FeatureSubject::Resource((&*known).into());
-        let result = Box::pin(self.feature(Method::ReadResource, subject, Vec::new())).await?;
-        Ok(values::of_resource(&Object::parse(&result.result).unwrap_or_default()))
+        let params = Vec::new();
+        Box::pin(self.feature(Method::ReadResource, subject, params, values::of_resource)).await
     }
 
     /// `prompts.get`.
@@ -123,8 +120,7 @@ impl Serving<'_> {
         let params = value.map(|value| Param { name: "arguments".into(), value });
         let subject = FeatureSubject::Prompt(known.into());
         let params = params.into_iter().collect();
-        let result = Box::pin(self.feature(Method::GetPrompt, subject, params)).await?;
-        Ok(values::of_prompt(&Object::parse(&result.result).unwrap_or_default()))
+        Box::pin(self.feature(Method::GetPrompt, subject, params, values::of_prompt)).await
     }
 
     async fn feature(
@@ -132,7 +128,8 @@ impl Serving<'_> {
         method: Method,
         subject: FeatureSubject,
         params: Vec<Param>,
-    ) -> Result<RawResult, Rejection> {
+        convert: impl FnOnce(&Object<'_>) -> String,
+    ) -> Result<String, Rejection> {
         let pointer = if method == Method::GetPrompt { "/name" } else { "/id" };
         let (known, audited) = (subject.known().to_owned(), subject.audited().into_owned());
         let target = Target::Feature { method, subject };
@@ -140,32 +137,25 @@ impl Serving<'_> {
         if matches!(&output, Err(Error::Denied(denial)) if !matches!(denial, Denial::Stale(_))) {
             return Err(Failure::invalid_params(pointer, UNKNOWN).into());
         }
-        let result = self.result(output, (&known, pointer))?;
-        self.checked(result)
+        self.result(output, (&known, pointer), convert)
     }
 
-    /// The result, whose memory is reserved for its conversion.
-    fn result(
+    /// Converts the result, unless it reports a failure or asks for input.
+    fn result<T>(
         &self,
         output: Result<Output, Error>,
         (name, pointer): (&str, &str),
-    ) -> Result<RawResult, Rejection> {
+        convert: impl FnOnce(&Object<'_>) -> T,
+    ) -> Result<T, Rejection> {
         let outcome = output.and_then(Output::into_result);
         let outcome = outcome.map_err(|error| self.failed(name, error, pointer))?;
         // Names stay those of the server: the agent selects it, so callers need no prefix.
-        self.reserve(content::tree_bytes(outcome.result.result.get()))?;
-        Ok(outcome.result)
-    }
-
-    /// The result, unless it reports a failure or asks for input.
-    fn checked(&self, result: RawResult) -> Result<RawResult, Rejection> {
-        let failure = {
-            let members = Object::parse(&result.result).unwrap_or_default();
-            failure::of_result(&result, &members, self.event)
-        };
-        match failure {
+        let result = outcome.result;
+        self.reserve(content::tree_bytes(result.result.get()))?;
+        let members = Object::parse(&result.result).unwrap_or_default();
+        match failure::of_result(&result, &members, self.event) {
             Some(failure) => Err(failure.into()),
-            None => Ok(result),
+            None => Ok(convert(&members)),
         }
     }
 

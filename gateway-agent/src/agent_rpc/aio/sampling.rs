@@ -116,18 +116,21 @@ impl Serving<'_> {
         }
         // JSON values always serialize.
         let arguments = to_raw_value(&arguments).ok();
-        let result = Box::pin(self.tool_result(&served, arguments, "")).await?;
-        let members = Object::parse(&result.result).unwrap_or_default();
-        let structured = content::structured(&members).and_then(|raw| Object::parse(raw).ok());
-        let structured = structured.unwrap_or_default();
-        let session = structured.find("session").and_then(read_string).map(String::from);
+        let read = |members: &Object<'_>| {
+            let structured = content::structured(members).and_then(|raw| Object::parse(raw).ok());
+            let structured = structured.unwrap_or_default();
+            let session = structured.find("session").and_then(read_string).map(String::from);
+            let done = structured.find("done").is_none_or(|done| done.get() != "false");
+            (values::outputs(members), session, done)
+        };
+        let result = Box::pin(self.tool_result(&served, arguments, "", read)).await?;
+        let (outputs, session, done) = result;
         if session.as_ref().is_some_and(|session| session.len() > TOOL_SESSION_BYTES) {
             let message = format!("the session of the tool exceeds {TOOL_SESSION_BYTES} bytes");
             return Err(Failure::new(Reason::ToolError, message).into());
         }
-        let done = structured.find("done").is_none_or(|done| done.get() != "false");
         let next = SessionState::Tool { tool: tool.to_owned(), session };
-        Ok(Turn { outputs: Ok(values::outputs(&members)), done, next })
+        Ok(Turn { outputs: Ok(outputs), done, next })
     }
 }
 

@@ -35,9 +35,7 @@ use crate::{
     buffers,
     identity::authenticator::Authentication,
     ingress::{CompleteRequest, authentication, request_context},
-    pipeline::{
-        self, Directory, Error, Gateway, InputHandling, Invocation, Output, Target, ToolCall,
-    },
+    pipeline::{self, Directory, Error, Gateway, Invocation, Output, Target, ToolCall},
 };
 
 /// The name of the operation in audit events.
@@ -152,19 +150,8 @@ fn invocation(
     (name, call): (&str, &Execute<'_>),
 ) -> Invocation {
     let context = RequestContext { retry_delay: Some(RETRY_DELAY), ..request_context(parts) };
-    Invocation {
-        caller,
-        target: Target::Tool(ToolCall {
-            name: name.into(),
-            arguments: call.params.map(ToOwned::to_owned),
-            mcp_headers: None,
-            takes_tasks: false,
-        }),
-        params: Vec::new(),
-        context,
-        client: None,
-        input: InputHandling::ReturnToClient,
-    }
+    let target = Target::Tool(ToolCall::new(name, call.params.map(ToOwned::to_owned)));
+    Invocation::new(caller, target, context)
 }
 
 /// The data of a result: the structured content, else the content.

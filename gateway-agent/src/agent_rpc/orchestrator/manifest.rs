@@ -19,7 +19,7 @@ use gateway_protocol::{
     jsonrpc::{Object, read_string},
     mcp::Era,
 };
-use http::{HeaderValue, StatusCode, header::CACHE_CONTROL};
+use http::StatusCode;
 use registry_core::{
     Entity, Kind, Name,
     entity::{Capabilities, Exposure, policy::Mode},
@@ -29,7 +29,7 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    super::{AgentRpc, failure::Refusal, respond},
+    super::{AgentRpc, failure::Refusal, respond_private},
     failed, refused,
 };
 use crate::{
@@ -89,9 +89,7 @@ pub(super) async fn of_caller(
         }
         after = next;
     }
-    let mut response = respond(writer.finish().into());
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    buffers::reserved(response, buffered)
+    buffers::reserved(respond_private(writer.finish().into()), buffered)
 }
 
 /// Adds the tools of a page of `tools/list`.
@@ -147,10 +145,7 @@ pub(super) async fn of_agent(
     let Some(manifest) = agent_manifest(&directory, id) else {
         return failed(StatusCode::NOT_FOUND, &Failure::agent_not_found(id));
     };
-    let body = serde_json::to_vec(&manifest).unwrap_or_default();
-    let mut response = respond(body.into());
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    response
+    respond_private(serde_json::to_vec(&manifest).unwrap_or_default().into())
 }
 
 /// The manifest of a server, a data agent or an agent of A2A, with the tools that the caller's list
@@ -168,7 +163,7 @@ fn agent_manifest(directory: &Directory<'_>, id: &str) -> Option<AgentManifest> 
     if tools.is_empty() && agent.is_none() {
         return None;
     }
-    let servers = directory.visible_servers();
+    let servers = directory.visible_servers(&view);
     let server = servers.iter().find(|visible| visible.server.name.as_str() == id);
     let agent = agent.as_ref().map(|agent| agent.record().document.entity());
     let requires_approval = tools.iter().any(|served| requires_approval(directory, served));
