@@ -18,6 +18,7 @@ use crate::{
     turns::{self, CONNECTIONS, Case},
 };
 
+const PAYLOAD_BYTES: usize = 40;
 /// The policy of all budgets except those of calls through gateways.
 const POLICY: &str = "bench";
 /// The price of a call.
@@ -72,8 +73,9 @@ async fn priced_calls(report: &mut Report, seconds: u64) {
         priced("one-budget", &[agent]),
         priced("three-budgets", &[agent, team, fleet]),
     ];
-    let [none, one, three] = turns::cpu_per_call(&cases, seconds).await;
-    let what = format!("CPU per tools/call of {MODERN}, 40 B, {CONNECTIONS} connections");
+    let [none, one, three] = turns::cpu_per_call(&cases, PAYLOAD_BYTES, seconds).await;
+    let what =
+        format!("CPU per tools/call of {MODERN}, {PAYLOAD_BYTES} B, {CONNECTIONS} connections");
     for (budgets, cpu, limit) in
         [("one budget", one, "≤ 1.1 × without policies"), ("three budgets", three, "")]
     {

@@ -11,6 +11,7 @@ use crate::{
     turns::{self, CONNECTIONS, Case},
 };
 
+const PAYLOAD_BYTES: usize = 40;
 const AGENTS: usize = 1_000;
 const POLICIES: usize = 10_000;
 /// Declared tools of an agent. A policy about each applies to the agent.
@@ -74,9 +75,10 @@ fn cases() -> [Case; 4] {
 }
 
 async fn governed_calls(report: &mut Report, seconds: u64) {
-    let [none, names, one, six] = turns::cpu_per_call(&cases(), seconds).await;
+    let [none, names, one, six] = turns::cpu_per_call(&cases(), PAYLOAD_BYTES, seconds).await;
     let baseline = format!("without policies {none:.1} µs");
-    let what = format!("CPU per tools/call of {MODERN}, 40 B, {CONNECTIONS} connections");
+    let what =
+        format!("CPU per tools/call of {MODERN}, {PAYLOAD_BYTES} B, {CONNECTIONS} connections");
     report.add(Row {
         path: format!("{what}, with a policy by names and a rate"),
         value: format!("{names:.1} µs"),

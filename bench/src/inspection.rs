@@ -5,11 +5,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use acceptance::mcp::MODERN;
 use inspection::{DigestKey, Inspector, Selection};
 use registry_core::entity::policy::DataClass;
+use registry_proto::v1;
 use serde_json::{Value, json};
 
-use crate::report::{Report, Row};
+use crate::{
+    report::{Report, Row},
+    sample,
+    turns::{self, CONNECTIONS, Case},
+};
 
 /// Bytes of one inspected text. It has fewer findings than are collected.
 const TEXT_BYTES: usize = 256 << 10;
@@ -63,7 +69,9 @@ const HOSTILE: [&str; 29] = [
 ];
 
 /// Measures throughput, then hostile input.
-pub(crate) fn measure(report: &mut Report) {
+pub(crate) async fn measure(report: &mut Report, seconds: u64) {
+    calls(report, (40, "≤ 1.2 × without policies"), seconds).await;
+    calls(report, (1_024, "≤ 1.4 × without policies"), seconds).await;
     let inspector = Inspector::new(Selection::of(DataClass::ALL), DigestKey::new(&[1; 32]));
     let prose = PROSE.repeat(TEXT_BYTES / PROSE.len());
     let inspected = |text: &str| {
@@ -83,6 +91,30 @@ pub(crate) fn measure(report: &mut Report) {
     );
     documents(report, &inspector);
     hostile(report, &inspector);
+}
+
+/// CPU of a call whose arguments and result are inspected for all classes.
+async fn calls(report: &mut Report, (payload_bytes, budget): (usize, &'static str), seconds: u64) {
+    let inspection = v1::PolicyInspection {
+        profile: v1::PolicyInspectionProfile::Strict.into(),
+        ..Default::default()
+    };
+    let (free, inspected) = ("ungoverned", "inspected");
+    let policy =
+        v1::Policy { inspection: Some(inspection), ..sample::policy(inspected, inspected, "echo") };
+    let cases =
+        [Case { agent: free, policy: None }, Case { agent: inspected, policy: Some(policy) }];
+    let [without, with] = turns::cpu_per_call(&cases, payload_bytes, seconds).await;
+    report.add(Row {
+        path: format!(
+            "CPU per tools/call of {MODERN}, {payload_bytes} B there and back, \
+             {CONNECTIONS} connections, with inspection of arguments and results for all classes"
+        ),
+        value: format!("{with:.1} µs"),
+        baseline: format!("without policies {without:.1} µs"),
+        ratio: Some(with / without),
+        budget,
+    });
 }
 
 /// A candidate in each 100 bytes.

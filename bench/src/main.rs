@@ -120,7 +120,7 @@ async fn main() {
             Section::Agents => agents::measure(&mut report, cli.seconds).await,
             Section::Governance => governance::measure(&mut report, cli.seconds).await,
             Section::Budgets => budgets::measure(&mut report, cli.seconds).await,
-            Section::Inspection => inspection::measure(&mut report),
+            Section::Inspection => inspection::measure(&mut report, cli.seconds).await,
             Section::Memory => memory::measure(&mut report).await,
         }
     }

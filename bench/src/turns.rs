@@ -13,6 +13,9 @@ use crate::{
 pub(crate) const CONNECTIONS: usize = 16;
 /// The loads of all cases alternate this many times.
 const ROUNDS: usize = 3;
+/// The text of the arguments, which has no findings.
+const TEXT: &str =
+    "The gateway forwards each call to its upstream and returns the result to the caller. ";
 /// Seconds of a first load of each case, which does not count: rights to spend are granted meanwhile.
 const WARM_UP: u64 = 2;
 
@@ -29,20 +32,24 @@ struct Site {
     _registry: Registry,
 }
 
-/// The CPU time of the gateway per call in microseconds.
+/// The CPU time of the gateway per call in microseconds. The argument and the result have this size.
 #[expect(clippy::cast_precision_loss, reason = "counts of calls fit a double")]
-pub(crate) async fn cpu_per_call<const N: usize>(cases: &[Case; N], seconds: u64) -> [f64; N] {
+pub(crate) async fn cpu_per_call<const N: usize>(
+    cases: &[Case; N],
+    payload_bytes: usize,
+    seconds: u64,
+) -> [f64; N] {
     let backend = Backend::start();
     let without = Site::start(&backend, cases, |_| None).await;
     let with = Site::start(&backend, cases, |case| case.policy.clone()).await;
     let site = |case: &Case| if case.policy.is_some() { &with } else { &without };
     for case in cases {
-        site(case).load(case.agent, WARM_UP).await;
+        site(case).load(case.agent, payload_bytes, WARM_UP).await;
     }
     let mut totals = [(0.0, 0); N];
     for _ in 0..ROUNDS {
         for (total, case) in totals.iter_mut().zip(cases) {
-            let measured = site(case).load(case.agent, seconds).await;
+            let measured = site(case).load(case.agent, payload_bytes, seconds).await;
             *total = (total.0 + measured.cpu_seconds, total.1 + measured.load.count);
         }
     }
@@ -80,13 +87,14 @@ impl Site {
         Self { gateway, _registry: registry }
     }
 
-    async fn load(&self, agent: &'static str, seconds: u64) -> Measured {
+    async fn load(&self, agent: &'static str, payload_bytes: usize, seconds: u64) -> Measured {
         let hop = Hop {
             name: agent,
             url: self.gateway.mcp_url(),
             cpu: Box::new(|| self.gateway.process.cpu_seconds()),
         };
-        let params = json!({ "name": "echo", "arguments": { "payload": "x".repeat(40) } });
+        let payload: String = TEXT.chars().cycle().take(payload_bytes).collect();
+        let params = json!({ "name": "echo", "arguments": { "payload": payload } });
         let request = (MODERN, "tools/call", params);
         calls::drive(&hop, CONNECTIONS, seconds, (agent, request)).await
     }

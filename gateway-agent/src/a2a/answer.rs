@@ -25,7 +25,8 @@ use crate::{audit, ingress::event_stream};
 
 /// A step of the stream of a client.
 pub(super) enum Step {
-    Event(Bytes),
+    /// One event or several.
+    Events(Bytes),
     /// The error that ends the stream.
     Failed(Box<Refusal>),
     /// The gateway stops. The client can subscribe again.
@@ -152,7 +153,7 @@ impl AnswerForm {
         } else {
             event_stream::respond(steps.scan(self.clone(), |form, step| {
                 ready(match step {
-                    Step::Event(event) => Some(event),
+                    Step::Events(events) => Some(events),
                     Step::Failed(refusal) => Some(form.last_event(&refusal.failure)),
                     Step::Stopping => None,
                 })

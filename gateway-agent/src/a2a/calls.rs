@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use a2a::{Operation, Request, extensions::Extensions, model::Event};
+use a2a::{Failure, Operation, Request, extensions::Extensions, model::Event};
 use axum::response::Response;
 use futures_util::stream;
 use gateway_policy::QuotaKey;
@@ -29,8 +29,9 @@ use crate::{
     },
 };
 
-/// Events of an agent that wait for their client. Each can have the size of a response.
-const EVENTS: usize = 1;
+/// Events of an agent that wait for their client, which gets them in one write. Each can have the size of
+/// a response.
+const EVENTS: usize = 8;
 
 /// An operation of one agent.
 pub(super) struct AgentOperation {
@@ -206,33 +207,50 @@ impl StreamClient {
     /// size of the events.
     async fn forward(mut self, mut events: mpsc::Receiver<AgentEvent>) -> (Self, usize) {
         let (mut bytes, mut is_late) = (0, false);
+        let mut received = Vec::with_capacity(EVENTS);
         loop {
-            let received = tokio::select! {
+            let count = tokio::select! {
                 biased;
-                () = self.steps.closed(), if self.is_task_known => None,
+                () = self.steps.closed(), if self.is_task_known => 0,
                 limit = self.late.wait(), if !is_late => {
                     is_late = true;
                     let refusal = Refusal::late(*limit, self.tasks.has_list());
                     let _ = self.steps.send(Step::Failed(Box::new(refusal))).await;
                     continue;
                 }
-                received = events.recv() => received,
+                count = events.recv_many(&mut received, EVENTS) => count,
             };
-            // The memory of an event is released when the client takes it.
-            let Some(AgentEvent { event, buffered: _buffered }) = received else { break };
+            if count == 0 {
+                break;
+            }
+            let (written, failure) = self.written(&mut received);
+            bytes += written.len();
+            if !written.is_empty() {
+                let _ = self.steps.send(Step::Events(written.into())).await;
+            }
+            if let Some(failure) = failure {
+                let _ = self.steps.send(Step::Failed(Box::new(failure.into()))).await;
+            }
+            // The memory of the events is released when the client takes them.
+            received.clear();
+        }
+        (self, bytes)
+    }
+
+    /// The events in the form of the client, up to the first one that has no such form.
+    fn written(&mut self, received: &mut [AgentEvent]) -> (Vec<u8>, Option<Failure>) {
+        let mut written = Vec::new();
+        for AgentEvent { event, .. } in received {
+            let event = std::mem::take(event);
             self.tasks.saw(Operation::SubscribeToTask, &event);
             let kind = Event::of(&event);
             self.is_task_known |= matches!(kind, Some(Event::Task(_) | Event::Status { .. }));
-            let step = match self.form.event(event) {
-                Ok(event) => {
-                    bytes += event.len();
-                    Step::Event(event)
-                }
-                Err(failure) => Step::Failed(Box::new(failure.into())),
-            };
-            let _ = self.steps.send(step).await;
+            match self.form.event(event) {
+                Ok(event) => written.extend_from_slice(&event),
+                Err(failure) => return (written, Some(failure)),
+            }
         }
-        (self, bytes)
+        (written, None)
     }
 }
 

@@ -80,7 +80,7 @@ pub(super) fn stream(steps: impl Stream<Item = Step> + Send + 'static) -> Respon
     let frames = stream::unfold(Some(Box::pin(steps)), async |open| {
         let mut steps = open?;
         let (frame, open) = match steps.next().await {
-            Some(Step::Event(message)) => (Frame::data(message), Some(steps)),
+            Some(Step::Events(messages)) => (Frame::data(messages), Some(steps)),
             Some(Step::Failed(refusal)) => (trailers(&refusal), None),
             // Without an error, the task would seem to have ended.
             Some(Step::Stopping) => (trailers(&Refusal::stopping()), None),

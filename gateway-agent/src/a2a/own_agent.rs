@@ -324,7 +324,7 @@ async fn follow(task: Arc<OwnTask>, form: AnswerForm, client: mpsc::Sender<Step>
     loop {
         for event in events {
             let step = match form.event(event) {
-                Ok(event) => Step::Event(event),
+                Ok(event) => Step::Events(event),
                 Err(failure) => Step::Failed(Box::new(failure.into())),
             };
             if client.send(step).await.is_err() {
