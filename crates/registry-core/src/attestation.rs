@@ -5,12 +5,11 @@
 //! omit anything. The signing key is the checkpoint key ([`crate::checkpoint`]); the two text
 //! formats cannot be confused.
 
-use aws_lc_rs::signature::Ed25519KeyPair;
-
 use crate::{
     chain::{ChainHash, RegistryId, Revision},
     checkpoint::VerifierKey,
     document::Digest,
+    ed25519::{self, Ed25519KeyPair},
     scope::Scope,
     timestamp::Timestamp,
 };
@@ -46,11 +45,8 @@ impl Attestation {
         time: Timestamp,
         pair: &Ed25519KeyPair,
     ) -> Self {
-        let signature = pair.sign(statement.text(time).as_bytes());
-        let mut bytes = [0; 64];
-        // An Ed25519 signature has 64 bytes (RFC 8032, section 5.1.6).
-        bytes.copy_from_slice(signature.as_ref());
-        Self { time, signature: bytes }
+        let signature = ed25519::sign(pair, statement.text(time).as_bytes());
+        Self { time, signature }
     }
 
     /// Whether this key signed this state.

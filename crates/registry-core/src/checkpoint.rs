@@ -6,13 +6,13 @@
 
 use std::str::FromStr;
 
-use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
     chain::{ChainHash, RegistryId, Revision},
     document::Digest,
+    ed25519::{self, Ed25519KeyPair},
     limits,
     merkle::Node,
     timestamp::Timestamp,
@@ -100,7 +100,7 @@ impl VerifierKey {
 
     /// Whether the signature over this text is by this key.
     pub(crate) fn has_signed(&self, text: &[u8], signature: &[u8]) -> bool {
-        UnparsedPublicKey::new(&ED25519, &self.key).verify(text, signature).is_ok()
+        ed25519::is_valid(&self.key, text, signature)
     }
 
     fn hash(&self) -> [u8; 4] {
@@ -163,14 +163,14 @@ impl Checkpoint {
 
     /// The verifier key for the checkpoints of a registry.
     pub fn verifier_key(registry: &RegistryId, pair: &Ed25519KeyPair) -> VerifierKey {
-        VerifierKey { name: Self::origin(registry), key: pair.public_key().as_ref().to_vec() }
+        VerifierKey { name: Self::origin(registry), key: ed25519::public_key(pair).to_vec() }
     }
 
     /// The checkpoint as a signed note.
     pub fn sign(&self, pair: &Ed25519KeyPair) -> String {
         let text = self.text();
         let key = Self::verifier_key(&self.registry, pair);
-        let signature = [&key.hash()[..], pair.sign(text.as_bytes()).as_ref()].concat();
+        let signature = [&key.hash()[..], &ed25519::sign(pair, text.as_bytes())].concat();
         format!("{text}\n{DASH}{} {}\n", key.name, BASE64.encode(signature))
     }
 

@@ -23,6 +23,7 @@ pub mod decode;
 pub mod diagnostic;
 pub mod document;
 pub mod duration;
+mod ed25519;
 pub mod edges;
 pub mod entity;
 pub mod expiry;

@@ -59,7 +59,16 @@ use crate::{
 
 /// The end of messages about references to entities that are neither registered nor in the batch.
 /// A check without a registry replaces it.
-pub const NOT_REGISTERED: &str = "is not registered";
+const NOT_REGISTERED: &str = "is not registered";
+
+/// Replaces a statement about the registry by one about the files, which were validated without a registry.
+/// `help` is the remedy for an entity that the registry has.
+pub fn about_files(found: Diagnostic, help: &str) -> Diagnostic {
+    let Some(reference) = found.message.strip_suffix(NOT_REGISTERED) else { return found };
+    let message = format!("{reference}is not in the files");
+    let help = found.help.map(|remedy| format!("{remedy}; {help}"));
+    Diagnostic { message, help, ..found }
+}
 
 /// A proposed change.
 #[derive(Debug, Clone, PartialEq)]

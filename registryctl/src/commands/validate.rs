@@ -63,16 +63,13 @@ fn show(screen: Screen, plan: &Plan, report: &Report) -> Result<(), Failure> {
 
 /// The findings of a check without a registry. `is_alone`: no file has the registered entities.
 pub(super) fn findings(found: &[Diagnostic], is_alone: bool) -> Vec<Finding> {
-    let found = found.iter().map(Finding::from);
-    if is_alone { found.map(offline).collect() } else { found.collect() }
-}
-
-/// Replaces a statement about the registry by one about the files.
-fn offline(found: Finding) -> Finding {
-    let Some(reference) = found.message.strip_suffix(rules::NOT_REGISTERED) else { return found };
-    let message = format!("{reference}is not in the files");
-    let help = found.help.map(|help| format!("{help}; {ABSENT_HELP}"));
-    Finding { message, help, ..found }
+    let about_files =
+        |found: &Diagnostic| Finding::from(&rules::about_files(found.clone(), ABSENT_HELP));
+    if is_alone {
+        found.iter().map(about_files).collect()
+    } else {
+        found.iter().map(Finding::from).collect()
+    }
 }
 
 /// The catalog of the file of `--against`, or an empty one.

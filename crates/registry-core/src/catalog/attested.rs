@@ -1,11 +1,10 @@
 //! Attestations of catalogs.
 
-use aws_lc_rs::signature::Ed25519KeyPair;
-
 use super::Catalog;
 use crate::{
     attestation::{Attestation, AttestationMismatch, Statement},
     checkpoint::VerifierKey,
+    ed25519::Ed25519KeyPair,
     timestamp::Timestamp,
 };
 
