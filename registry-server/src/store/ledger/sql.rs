@@ -223,12 +223,30 @@ pub(super) const SET_CURRENCY: &str = "
 /// The currency of all amounts.
 pub(super) const READ_CURRENCY: &str = "SELECT currency FROM ledger";
 
-/// Deletes windows that ended before $1, with their accounts.
-pub(super) const DELETE_ENDED_BUDGETS: &str = "DELETE FROM ledger_budgets WHERE ends_at < $1";
+/// Deletes windows that ended before $1, with their accounts. Windows that reports have locked are deleted later: a
+/// wait for several of them could be a deadlock.
+macro_rules! delete_ended {
+    ($filter:literal, $lock:literal) => {
+        concat!(
+            "DELETE FROM ledger_budgets
+             WHERE id IN (SELECT id FROM ledger_budgets WHERE ends_at < $1",
+            $filter,
+            $lock,
+            ")"
+        )
+    };
+}
 
-/// Deletes windows of rates that ended before $1. Their number can be large, and late reports do not matter.
-pub(super) const DELETE_ENDED_RATES: &str =
-    "DELETE FROM ledger_budgets WHERE ends_at < $1 AND budget LIKE 'rate:%'";
+/// Deletes ended windows of budgets and rates.
+pub(super) const POSTGRES_DELETE_ENDED_BUDGETS: &str = delete_ended!("", " FOR UPDATE SKIP LOCKED");
+/// The same on SQLite, whose transaction excludes other writers.
+pub(super) const SQLITE_DELETE_ENDED_BUDGETS: &str = delete_ended!("", "");
+
+/// Deletes ended windows of rates. Their number can be large, and late reports do not matter.
+pub(super) const POSTGRES_DELETE_ENDED_RATES: &str =
+    delete_ended!(" AND budget LIKE 'rate:%'", " FOR UPDATE SKIP LOCKED");
+/// The same on SQLite.
+pub(super) const SQLITE_DELETE_ENDED_RATES: &str = delete_ended!(" AND budget LIKE 'rate:%'", "");
 
 /// Deletes accounts closed before $1. The sums of their budgets keep their spending. The end of the process, which is
 /// kept longer, shows that a late report contains nothing new. Without it the account itself must show this.
