@@ -160,7 +160,7 @@ define_metrics! {
     .labels(&[label("reason", "reason of the error")]);
     LEDGER_TRANSACTION_DURATION = Metric::histogram(
         "registry_ledger_transaction_duration_seconds",
-        "Time to post the waiting reports about one budget",
+        "Time to post waiting reports about budgets in one transaction",
     );
     LEDGER_REPORTS = Metric::counter(
         "registry_ledger_reports_total",

@@ -33,12 +33,12 @@ use std::time::Duration;
 use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit, Timestamp};
 
 pub use self::ledger::{
-    AlertAttempt, AlertDelivery, BookKey, BookTerms, BudgetPage, ClaimedAlert, Crossing,
-    GenerationCause, LedgerAges, LedgerChange, LedgerFailure, ListedAccount, ListedAlert,
-    ListedBudget, ListedChange, NewLedgerChange, OpenWindow, PostContext, PostRequest, Posting,
-    RecallListener, RecallNotice, Reclaim, ReclaimFailure, Reclaimed, ReportedCall, SeenState,
-    StoredCall, TraceCursor, TraceLimits, TraceQuery, TraceReport, UsageAges, UsageGroup,
-    UsageGroupKey, UsageInterval, UsageProperty, UsageQuery,
+    AlertAttempt, AlertDelivery, BookKey, BookPosting, BookReports, BookTerms, BudgetPage,
+    ClaimedAlert, Crossing, GenerationCause, LedgerAges, LedgerChange, LedgerFailure,
+    ListedAccount, ListedAlert, ListedBudget, ListedChange, NewLedgerChange, OpenWindow,
+    PostContext, PostRequest, Posting, RecallListener, RecallNotice, Reclaim, ReclaimFailure,
+    Reclaimed, ReportedCall, SeenState, StoredCall, TraceCursor, TraceLimits, TraceQuery,
+    TraceReport, UsageAges, UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery,
 };
 pub use approvals::{ApprovalContext, ApprovalQuery, GrantQuery};
 pub use audit::{Finding, Findings, Progress, ServedState};

@@ -1,7 +1,8 @@
 //! Budgets and fleet rates: reports of gateways, recalls of idle rights, alerts, and the tasks of operators. Usage of
 //! tools. Execution graphs.
 //!
-//! Reports about one budget wait in a queue, and share a transaction. Rules come from the policies in force.
+//! Reports that arrive during a transaction wait in a queue, and share the next one. Rules come from the policies in
+//! force.
 
 mod admin;
 mod alerts;
@@ -16,7 +17,8 @@ mod usage;
 mod webhook;
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeMap, HashMap, VecDeque},
+    mem,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -57,12 +59,12 @@ use crate::{
     feed::Hub,
     metrics,
     store::{
-        self, BookKey, BookTerms, GenerationCause, LedgerAges, LedgerFailure, OpenWindow,
-        PostContext, PostRequest, Posting, SeenState, Store,
+        self, BookKey, BookPosting, BookReports, BookTerms, GenerationCause, LedgerAges,
+        LedgerFailure, OpenWindow, PostContext, PostRequest, Posting, SeenState, Store,
     },
 };
 
-/// Maximum number of reports in one transaction.
+/// Maximum number of accounts in one transaction.
 const BATCH: usize = 256;
 /// Maximum number of generations that a transaction starts.
 const ATTEMPTS: usize = 3;
@@ -116,6 +118,14 @@ pub enum Error {
     /// The upstream registry of a relay rejected the message.
     #[error("the upstream registry rejected the message: {0}")]
     Rejected(String),
+}
+
+impl Error {
+    /// Whether the rows or reports of one budget can be the cause, and not the whole database.
+    fn may_concern_one_budget(&self) -> bool {
+        let Self::Store(error) = self else { return false };
+        matches!(error, store::Error::StatementRejected { .. } | store::Error::Corrupt { .. })
+    }
 }
 
 impl From<LedgerFailure> for Error {
@@ -186,7 +196,7 @@ pub struct Ledger {
     proof_key: hmac::Key,
     seen: Mutex<SeenState>,
     contacts: Mutex<HashMap<ProcessKey, Contact>>,
-    queues: Mutex<HashMap<BookKey, Vec<Pending>>>,
+    queue: Mutex<Queue>,
     recalls: Recalls,
     alerts: Alerts,
     usage_queries: ConcurrencyLimit,
@@ -206,10 +216,32 @@ struct Contact {
     completed: u64,
 }
 
-/// A report that waits for its transaction.
+/// The reports about accounts that wait for a transaction.
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Pending>,
+    /// Whether a task empties the queue.
+    is_posting: bool,
+}
+
+/// A report about one account that waits for its transaction.
 struct Pending {
+    book: BookKey,
     request: PostRequest,
-    reply: oneshot::Sender<Result<Posted, Error>>,
+    reply: oneshot::Sender<Reply>,
+}
+
+/// The result of a transaction for one account.
+type Reply = Result<Posted, Error>;
+
+/// The reports of a transaction by budget. Those about one budget keep their order.
+type Batch = BTreeMap<BookKey, PendingOfBook>;
+
+/// The waiting reports about one budget, with one reply for each.
+#[derive(Default)]
+struct PendingOfBook {
+    requests: Vec<PostRequest>,
+    replies: Vec<oneshot::Sender<Reply>>,
 }
 
 /// A currency other than that of the stored amounts.
@@ -276,7 +308,7 @@ impl Ledger {
             proof_key,
             seen: Mutex::new(seen),
             contacts: Mutex::default(),
-            queues: Mutex::default(),
+            queue: Mutex::default(),
             recalls: Recalls::default(),
             alerts,
             usage_queries: ConcurrencyLimit::new(USAGE_QUERIES),
@@ -307,12 +339,7 @@ impl Ledger {
         if !report.ended.contains(&report.process) {
             self.record_contact(gateway, report.process, now).await?;
         }
-        let rules = self.rules.current();
-        let posting: Vec<_> = report
-            .accounts
-            .iter()
-            .map(|account| self.enqueue(gateway, report.process, account, &rules, now))
-            .collect();
+        let posting = self.enqueue(gateway, &report, now);
         let mut oldest: Option<u64> = None;
         let mut accounts = Vec::with_capacity(report.accounts.len());
         for (account, posted) in report.accounts.iter().zip(posting) {
@@ -507,62 +534,68 @@ impl Ledger {
         contacts.retain(|_, contact| contact.at >= before);
     }
 
-    /// Adds a report to the queue of its budget.
+    /// Adds the accounts of a report to the queue together, so that they share a transaction.
     fn enqueue(
         self: &Arc<Self>,
         gateway: &Arc<str>,
-        process: Epoch,
-        account: &AccountReport,
-        rules: &Rules,
+        report: &Report,
         now: Timestamp,
-    ) -> Result<oneshot::Receiver<Result<Posted, Error>>, Rejection> {
-        let window = if let Some(window) = &account.window {
-            window.clone()
-        } else {
-            let rule = rules.find(&account.budget).ok_or(Rejection::UnknownBudget)?;
-            rule.windows.window_at(now).map_err(|_| Rejection::UnknownWindow)?.id
-        };
-        let book = BookKey { budget: account.budget.clone(), window };
-        let (reply, answer) = oneshot::channel();
-        let request = PostRequest { gateway: gateway.clone(), process, report: account.clone() };
-        let pending = Pending { request, reply };
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        match queues.entry(book) {
-            Entry::Occupied(mut queue) => queue.get_mut().push(pending),
-            Entry::Vacant(vacant) => {
-                let book = vacant.key().clone();
-                vacant.insert(vec![pending]);
-                tokio::spawn(self.clone().post_queue(book));
-            }
+    ) -> Vec<Result<oneshot::Receiver<Reply>, Rejection>> {
+        let rules = self.rules.current();
+        let mut pending = Vec::with_capacity(report.accounts.len());
+        let posting = report.accounts.iter().map(|account| -> Result<_, Rejection> {
+            let book = book_of(account, &rules, now)?;
+            let (gateway, process) = (gateway.clone(), report.process);
+            let request = PostRequest { gateway, process, report: account.clone() };
+            let (reply, answer) = oneshot::channel();
+            pending.push(Pending { book, request, reply });
+            Ok(answer)
+        });
+        let posting = posting.collect();
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.waiting.extend(pending);
+        if !queue.waiting.is_empty() && !mem::replace(&mut queue.is_posting, true) {
+            tokio::spawn(self.clone().post_queue());
         }
-        Ok(answer)
+        posting
     }
 
-    /// Posts the reports about one budget until its queue is empty. Reports that arrive during a transaction share the
-    /// next one.
-    async fn post_queue(self: Arc<Self>, book: BookKey) {
-        while let Some(batch) = self.next_batch(&book) {
-            let (requests, replies): (Vec<_>, Vec<_>) =
-                batch.into_iter().map(|pending| (pending.request, pending.reply)).unzip();
-            match self.post(&book, &requests).await {
-                Ok(posting) => {
-                    let Posting { seen, results, recalls, overshoot, claimed, .. } = posting;
-                    if !book.budget.is_rate() {
-                        metrics::ledger_excess("overshoot", overshoot);
-                        metrics::ledger_excess("lost_grants", claimed);
-                        metrics::ledger_excess("unexplained", posting.unexplained);
-                        self.note_unexplained(&book, posting.unexplained);
-                    }
-                    for (reply, result) in replies.into_iter().zip(results) {
-                        metrics::ledger_report(outcome(&result));
-                        // The sender has disconnected if this fails, and repeats its report.
-                        let _ = reply.send(Ok(Posted { generation: seen.generation, result }));
-                    }
-                    self.note_crossings(&book, &posting.crossings);
-                    self.recall(&book, recalls).await;
+    /// Posts waiting reports until the queue is empty.
+    async fn post_queue(self: Arc<Self>) {
+        while let Some(batch) = self.next_batch() {
+            // A panic in the task fails the reports of this batch only, whose replies it drops.
+            let _ = tokio::spawn(self.clone().post_batch(batch)).await;
+        }
+    }
+
+    fn next_batch(&self) -> Option<Batch> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.waiting.is_empty() {
+            queue.is_posting = false;
+            return None;
+        }
+        let count = queue.waiting.len().min(BATCH);
+        let mut batch = Batch::new();
+        for Pending { book, request, reply } in queue.waiting.drain(..count) {
+            let PendingOfBook { requests, replies } = batch.entry(book).or_default();
+            requests.push(request);
+            replies.push(reply);
+        }
+        Some(batch)
+    }
+
+    /// Posts a batch in one transaction. Invalid data of one budget must not fail the reports about the others: after
+    /// such a failure, each budget has a transaction of its own.
+    async fn post_batch(self: Arc<Self>, batch: Batch) {
+        let mut batches = vec![batch];
+        while let Some(batch) = batches.pop() {
+            match self.post(&batch).await {
+                Ok(posting) => self.reply(batch, posting),
+                Err(error) if error.may_concern_one_budget() && batch.len() > 1 => {
+                    batches.extend(batch.into_iter().map(|one| Batch::from([one])));
                 }
                 Err(error) => {
-                    for reply in replies {
+                    for reply in batch.into_values().flat_map(|pending| pending.replies) {
                         let _ = reply.send(Err(error.clone()));
                     }
                 }
@@ -570,18 +603,30 @@ impl Ledger {
         }
     }
 
-    fn next_batch(&self, book: &BookKey) -> Option<Vec<Pending>> {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let queue = queues.get_mut(book)?;
-        if queue.is_empty() {
-            queues.remove(book);
-            return None;
+    fn reply(self: &Arc<Self>, batch: Batch, posting: Posting) {
+        let Posting { seen, books } = posting;
+        let mut recalled = Vec::new();
+        for ((book, pending), posting) in batch.into_iter().zip(books) {
+            let BookPosting { results, recalls, overshoot, claimed, unexplained, crossings } =
+                posting;
+            if !book.budget.is_rate() {
+                metrics::ledger_excess("overshoot", overshoot);
+                metrics::ledger_excess("lost_grants", claimed);
+                metrics::ledger_excess("unexplained", unexplained);
+                self.note_unexplained(&book, unexplained);
+            }
+            for (reply, result) in pending.replies.into_iter().zip(results) {
+                metrics::ledger_report(outcome(&result));
+                // The sender has disconnected if this fails, and repeats its report.
+                let _ = reply.send(Ok(Posted { generation: seen.generation, result }));
+            }
+            self.note_crossings(&book, &crossings);
+            recalled.push((book, recalls));
         }
-        let count = queue.len().min(BATCH);
-        Some(queue.drain(..count).collect())
+        self.recall(recalled);
     }
 
-    async fn post(&self, book: &BookKey, requests: &[PostRequest]) -> Result<Posting, Error> {
+    async fn post(&self, batch: &Batch) -> Result<Posting, Error> {
         let began = Instant::now();
         for _ in 0..ATTEMPTS {
             let now = self.clock.now();
@@ -591,8 +636,13 @@ impl Ledger {
                 now,
                 has_webhook: self.alerts.has_webhook(),
             };
-            let terms = self.terms(book, now);
-            match self.store.post_to_budget(book, &terms, requests, context).await {
+            let rules = self.rules.current();
+            let books = batch.iter().map(|(book, pending)| {
+                let terms = terms(&rules, book, now);
+                BookReports { book, terms, requests: &pending.requests }
+            });
+            let books: Vec<_> = books.collect();
+            match self.store.post_reports(&books, context).await {
                 Ok(posting) => {
                     self.record_seen(posting.seen);
                     metrics::ledger_posted(began.elapsed());
@@ -605,24 +655,6 @@ impl Ledger {
             }
         }
         Err(Error::Incomplete)
-    }
-
-    /// The conditions of grants from a budget.
-    fn terms(&self, book: &BookKey, now: Timestamp) -> BookTerms {
-        let rules = self.rules.current();
-        let rule = rules.find(&book.budget);
-        let open = rule.and_then(|rule| {
-            let open = rule.windows.open_at(now).ok()?;
-            let window = open.find(Some(&book.window))?;
-            Some(OpenWindow { span: open.span(window, now), end: window.end })
-        });
-        let alert_at = rule.map(|rule| rule.alert_at.clone()).unwrap_or_default();
-        BookTerms {
-            limit: rule.map(|rule| rule.limit),
-            allowance: rule.map(|rule| rule.allowance).unwrap_or_default(),
-            open,
-            alert_at,
-        }
     }
 
     /// The time after which a silent gateway spends nothing, by the stored time of its contact.
@@ -687,6 +719,34 @@ impl Ledger {
             }
             sleep(LISTENER_DELAY).await;
         }
+    }
+}
+
+/// The budget of a report about an account. Without a window it is in the current one.
+fn book_of(account: &AccountReport, rules: &Rules, now: Timestamp) -> Result<BookKey, Rejection> {
+    let window = if let Some(window) = &account.window {
+        window.clone()
+    } else {
+        let rule = rules.find(&account.budget).ok_or(Rejection::UnknownBudget)?;
+        rule.windows.window_at(now).map_err(|_| Rejection::UnknownWindow)?.id
+    };
+    Ok(BookKey { budget: account.budget.clone(), window })
+}
+
+/// The conditions of grants from a budget.
+fn terms(rules: &Rules, book: &BookKey, now: Timestamp) -> BookTerms {
+    let rule = rules.find(&book.budget);
+    let open = rule.and_then(|rule| {
+        let open = rule.windows.open_at(now).ok()?;
+        let window = open.find(Some(&book.window))?;
+        Some(OpenWindow { span: open.span(window, now), end: window.end })
+    });
+    let alert_at = rule.map(|rule| rule.alert_at.clone()).unwrap_or_default();
+    BookTerms {
+        limit: rule.map(|rule| rule.limit),
+        allowance: rule.map(|rule| rule.allowance).unwrap_or_default(),
+        open,
+        alert_at,
     }
 }
 

@@ -1,8 +1,9 @@
 //! The ledger of budgets: accounts, processes and generations. Usage of tools. Execution graphs.
 //!
-//! The crate `ledger` computes each change. A transaction locks the one row of its budget first. It reads accounts in
-//! later statements only, because an aggregate in the locking statement can be older than the lock. The row of the budget
-//! has the sums over all accounts. A report therefore reads its own account only, unless it is refused.
+//! The crate `ledger` computes each change. A transaction locks the rows of its budgets first, in the order of their
+//! keys. It reads accounts in later statements only, because an aggregate in the locking statement can be older than the
+//! lock. The row of a budget has the sums over all accounts. A report therefore reads its own account only, unless it is
+//! refused.
 
 mod admin;
 mod alerts;
@@ -111,11 +112,29 @@ pub struct PostContext {
     pub has_webhook: bool,
 }
 
-/// The results of the reports about one budget.
+/// The reports about one budget.
+#[derive(Debug)]
+pub struct BookReports<'a> {
+    /// The budget.
+    pub book: &'a BookKey,
+    /// The conditions of its grants.
+    pub terms: BookTerms,
+    /// The reports.
+    pub requests: &'a [PostRequest],
+}
+
+/// The results of the reports in a transaction.
 #[derive(Debug)]
 pub struct Posting {
     /// The state of the ledger.
     pub seen: SeenState,
+    /// The results for each budget, in the same order.
+    pub books: Vec<BookPosting>,
+}
+
+/// The results of the reports about one budget.
+#[derive(Debug, Clone, Default)]
+pub struct BookPosting {
     /// One result for each request, in the same order.
     pub results: Vec<Result<AccountState, Rejection>>,
     /// The accounts whose idle rights are needed.
@@ -154,6 +173,31 @@ struct StoredAccount {
 
 /// Accounts of a budget.
 type Accounts = BTreeMap<ProcessKey, StoredAccount>;
+
+/// The identity of an account in a locked budget.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct AccountId {
+    /// The id of the budget.
+    budget: i64,
+    key: ProcessKey,
+}
+
+/// An account to store.
+#[derive(Debug, Clone, Copy)]
+struct AccountChange<'a> {
+    /// The id of the budget.
+    budget: i64,
+    key: &'a ProcessKey,
+    account: &'a StoredAccount,
+}
+
+/// A budget to create.
+#[derive(Debug, Clone, Copy)]
+struct NewBudget<'a> {
+    book: &'a BookKey,
+    /// The end of its window.
+    end: Option<Timestamp>,
+}
 
 /// A locked budget.
 #[derive(Debug, Clone, Copy)]

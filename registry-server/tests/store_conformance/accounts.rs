@@ -3,14 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use ledger::{
-    AccountReport, BudgetKey, Epoch, Totals, Want, WindowId, WindowSpan,
+    AccountReport, BudgetKey, Epoch, Refusal, Rejection, Totals, Want, WindowId, WindowSpan,
     account::AccountRow,
     budget::{BudgetRow, OfflineLimits},
 };
 use registry_core::{Amount, Timestamp};
 use registry_server::store::{
-    BookKey, BookTerms, Error, LedgerAges, LedgerFailure, NewLedgerChange, OpenWindow, PostContext,
-    PostRequest, Posting, Reclaim, Reclaimed, SeenState, Store,
+    BookKey, BookPosting, BookReports, BookTerms, Error, LedgerAges, LedgerFailure,
+    NewLedgerChange, OpenWindow, PostContext, PostRequest, Posting, Reclaim, Reclaimed, SeenState,
+    Store,
 };
 
 use crate::Fixture;
@@ -54,28 +55,45 @@ async fn try_post(
     process: Epoch,
     report: &AccountReport,
     now: Timestamp,
-) -> Result<Posting, LedgerFailure> {
+) -> Result<BookPosting, LedgerFailure> {
     store.record_contact("g", process, now).await.unwrap();
-    let BookKey { window, .. } = book();
-    let span = WindowSpan { id: window, starts_in: Duration::ZERO, ends_in: None, next: None };
-    let terms = BookTerms {
+    let (book, request) = (book(), request(process, report));
+    let reports = BookReports { book: &book, terms: terms(&book), requests: &[request] };
+    let Posting { mut books, .. } = store.post_reports(&[reports], context(now)).await?;
+    Ok(books.remove(0))
+}
+
+fn request(process: Epoch, report: &AccountReport) -> PostRequest {
+    PostRequest { gateway: Arc::from("g"), process, report: report.clone() }
+}
+
+/// A limit of 10 in an open window.
+fn terms(book: &BookKey) -> BookTerms {
+    let id = book.window.clone();
+    let span = WindowSpan { id, starts_in: Duration::ZERO, ends_in: None, next: None };
+    BookTerms {
         limit: Some(micros(10)),
         allowance: micros(2),
         open: Some(OpenWindow { span, end: None }),
         alert_at: [].into(),
-    };
-    let request = PostRequest { gateway: Arc::from("g"), process, report: report.clone() };
-    let context = PostContext {
+    }
+}
+
+fn context(now: Timestamp) -> PostContext {
+    PostContext {
         seen: SeenState { generation: 0, counter: 0 },
         offline_for: Duration::from_hours(1),
         now,
         has_webhook: false,
-    };
-    store.post_to_budget(&book(), &terms, &[request], context).await
+    }
 }
 
 async fn row(store: &Store) -> BudgetRow {
-    store.find_budget(&book(), at(0)).await.unwrap().unwrap().row
+    row_of(store, &book()).await
+}
+
+async fn row_of(store: &Store, book: &BookKey) -> BudgetRow {
+    store.find_budget(book, at(0)).await.unwrap().unwrap().row
 }
 
 /// Deletes old rows a month later.
@@ -173,6 +191,57 @@ pub(crate) async fn report_reads_other_accounts_only_if_refused(fixture: &Fixtur
     let posting = try_post(&store, own, &refused, at(0)).await.unwrap();
     let recalled: Vec<_> = posting.recalls.iter().map(|account| account.key.epoch).collect();
     assert_eq!(recalled, [idle]);
+}
+
+pub(crate) async fn refused_reports_leave_others_of_transaction_granted(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let process = Epoch::new(1);
+    store.record_contact("g", process, at(0)).await.unwrap();
+    let want = |epoch: u128, minimum: i64, granted: i64| {
+        let want = Want { minimum: Some(micros(minimum)), granted: micros(granted) };
+        let report = holding(Epoch::new(epoch), 0, 0);
+        request(process, &AccountReport { want: Some(want), ..report })
+    };
+    // The second request for the second budget exceeds its limit, and the third one is invalid.
+    let requests = [
+        vec![want(1, 6, 6)],
+        vec![want(1, 6, 6), want(2, 6, 6), want(3, 6, 5), want(4, 4, 4)],
+        vec![want(1, 6, 6)],
+        vec![want(1, 10, 10)],
+    ];
+    let keys = ["z", "y", "closed", "x"].map(|subject| {
+        let BookKey { budget, window } = book();
+        BookKey { budget: BudgetKey { subject: subject.into(), ..budget }, window }
+    });
+    let post = async || {
+        let reports = keys.iter().zip(&requests).map(|(book, requests)| {
+            let open = terms(book).open.filter(|_| &*book.budget.subject != "closed");
+            BookReports { book, terms: BookTerms { open, ..terms(book) }, requests }
+        });
+        let reports: Vec<_> = reports.collect();
+        store.post_reports(&reports, context(at(0))).await.unwrap()
+    };
+    let Posting { seen, books } = post().await;
+    let granted = |posting: &BookPosting| {
+        let granted = posting.results.iter().map(|result| {
+            let grant = result.as_ref().ok()?.grant;
+            Some((grant.granted.as_micros(), grant.refusal))
+        });
+        granted.collect::<Vec<_>>()
+    };
+    let (six, refused) = (Some((6, None)), Some((0, Some(Refusal::Recalling))));
+    let expected =
+        [vec![six], vec![six, refused, None, Some((4, None))], vec![None], vec![Some((10, None))]];
+    assert_eq!(books.iter().map(granted).collect::<Vec<_>>(), expected);
+    assert_eq!(books[2].results[0].as_ref().unwrap_err(), &Rejection::UnknownWindow);
+    let mut exposed = Vec::new();
+    for book in [&keys[0], &keys[1], &keys[3]] {
+        exposed.push(row_of(&store, book).await.exposed);
+    }
+    assert_eq!(exposed, [micros(6), micros(10), micros(10)]);
+    let again = post().await;
+    assert_eq!(again.seen.counter, seen.counter + 1, "one transaction for four budgets");
+    assert_eq!(again.books.iter().map(granted).collect::<Vec<_>>(), expected, "totals are merged");
 }
 
 pub(crate) async fn forced_and_unexplained_spending_is_stored(fixture: &Fixture) {

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use ledger::{AccountReport, BudgetKey, Epoch, Totals, WindowId, WindowSpan};
 use registry_core::{Amount, Timestamp, entity::policy::Fraction};
 use registry_server::store::{
-    AlertAttempt, AlertDelivery, BookKey, BookTerms, Crossing, LedgerAges, OpenWindow, PostContext,
-    PostRequest, SeenState, Store,
+    AlertAttempt, AlertDelivery, BookKey, BookReports, BookTerms, Crossing, LedgerAges, OpenWindow,
+    PostContext, PostRequest, SeenState, Store,
 };
 
 use crate::Fixture;
@@ -53,8 +53,9 @@ async fn spend(store: &Store, book: &BookKey, settled: i64, has_webhook: bool) -
         now: at(settled),
         has_webhook,
     };
-    let posting = store.post_to_budget(book, &terms, &[request], context).await.unwrap();
-    posting.crossings.iter().map(|crossing| crossing.threshold).collect()
+    let reports = BookReports { book, terms, requests: &[request] };
+    let posting = store.post_reports(&[reports], context).await.unwrap();
+    posting.books[0].crossings.iter().map(|crossing| crossing.threshold).collect()
 }
 
 /// Claims the alerts that are due until 100 ms later.

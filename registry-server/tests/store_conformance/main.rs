@@ -50,6 +50,7 @@ conformance! {
     accounts::account_without_ended_process_is_kept,
     accounts::reclaim_leaves_rights_of_live_processes,
     accounts::report_reads_other_accounts_only_if_refused,
+    accounts::refused_reports_leave_others_of_transaction_granted,
     accounts::forced_and_unexplained_spending_is_stored,
     alerts::each_threshold_is_recorded_once,
     alerts::claimed_alert_is_claimed_again_later,

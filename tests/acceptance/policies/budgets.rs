@@ -13,6 +13,7 @@ use registry_proto::v1::{
     ledger_service_client::LedgerServiceClient,
 };
 use serde_json::{Value, json};
+use sqlx::{Connection as _, PgConnection};
 use tonic::{Code, Status, service::interceptor::InterceptedService};
 use tonic_types::StatusExt as _;
 
@@ -152,6 +153,21 @@ impl FakeGateway {
         let mut account = self.account(totals, None);
         subject.clone_into(&mut account.budget.as_mut().expect("a budget").subject);
         account
+    }
+
+    /// A report about several accounts.
+    fn message_of(
+        &self,
+        accounts: impl IntoIterator<Item = v1::AccountReport>,
+    ) -> v1::ReportSpendingRequest {
+        let message = self.message(v1::AccountReport::default());
+        v1::ReportSpendingRequest { accounts: accounts.into_iter().collect(), ..message }
+    }
+
+    /// A waiting call that needs one dollar of another subject of the budget.
+    fn call_of(&self, subject: &str) -> v1::AccountReport {
+        let account = self.account_of(subject, Totals::default());
+        v1::AccountReport { want: Some(waiting(DOLLAR)), ..account }
     }
 
     /// A waiting call that needs this granted total.
@@ -445,6 +461,98 @@ async fn two_servers_never_exceed_a_limit() {
     }
     assert_eq!(total, 10 * DOLLAR, "8 gateways want $16, and $10 are available");
     assert_eq!(shown(&guarded)["budget"]["exposed"], "10");
+}
+
+/// The number of transactions with reports so far.
+async fn transactions(registry: &Registry) -> u64 {
+    let metrics = registry.metrics().await;
+    let name = "registry_ledger_transaction_duration_seconds_count ";
+    let count = metrics.lines().find_map(|line| line.strip_prefix(name)?.parse().ok());
+    count.unwrap_or_default()
+}
+
+/// The granted totals of the accounts of a report. `None`: the account is rejected.
+fn granted(answer: v1::ReportSpendingResponse) -> Vec<Option<i64>> {
+    let granted = answer.accounts.into_iter().map(|account| match account.outcome {
+        Some(Outcome::State(state)) => Some(state.granted_micros),
+        _ => None,
+    });
+    granted.collect()
+}
+
+#[tokio::test]
+async fn budgets_of_one_report_share_a_transaction() {
+    const BUDGETS: usize = 100;
+    let guarded = fleet_budget();
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    let accounts = (0..BUDGETS).map(|number| gateway.call_of(&number.to_string()));
+    let answer = gateway.send(gateway.message_of(accounts)).await.expect("an answer");
+    assert_eq!(granted(answer), [Some(DOLLAR); BUDGETS]);
+    assert_eq!(transactions(&guarded.registry).await, 1);
+}
+
+#[tokio::test]
+async fn refused_accounts_leave_others_of_transaction_granted() {
+    let guarded = fleet_budget();
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    let call = |subject: &str| gateway.call_of(subject);
+    let exhausting = v1::AccountReport { want: Some(waiting(11 * DOLLAR)), ..call("exhausted") };
+    let invalid = v1::AccountReport { settled_micros: -1, ..call("invalid") };
+    let ended = v1::AccountReport { window: "2020-01".to_owned(), ..call("ended") };
+    let accounts = [call("first"), exhausting, invalid, ended, call("last")];
+    let answer = gateway.send(gateway.message_of(accounts)).await.expect("an answer");
+    assert_eq!(granted(answer), [Some(DOLLAR), Some(0), None, None, Some(DOLLAR)]);
+    assert_eq!(transactions(&guarded.registry).await, 1);
+}
+
+#[tokio::test]
+async fn failing_budget_leaves_others_of_transaction_granted() {
+    let database = postgres::database().await;
+    let guarded = Guarded::start_on(database.url(), &[]);
+    set_limit(&guarded, "1.0.0", "10");
+    let mut console = PgConnection::connect(database.url()).await.expect("a connection");
+    let constraint = "ALTER TABLE ledger_budgets ADD CONSTRAINT fails CHECK (subject <> 'failing')";
+    sqlx::query(constraint).execute(&mut console).await.expect("a constraint");
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    let accounts = ["first", "second", "failing"].map(|subject| gateway.call_of(subject));
+    gateway.send(gateway.message_of(accounts)).await.expect_err("the database rejects a budget");
+    let listed = roles::run(&guarded, &guarded.admin, &["budget", "list"]).json();
+    let budgets = listed.as_array().expect("a list").iter();
+    let exposed: Value = budgets.map(|b| json!([b["subject"], b["exposed"]])).collect();
+    assert_eq!(exposed, json!([["first", "1"], ["second", "1"]]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_create_and_lock_budgets_without_deadlocks() {
+    const BUDGETS: usize = 40;
+    let database = postgres::database().await;
+    let guarded = Guarded::start_on(database.url(), &[]);
+    set_limit(&guarded, "1.0.0", "10");
+    let second = Registry::start_with(database.url(), &[]);
+    let mut gateways = Vec::new();
+    for number in 0..4 {
+        let token = guarded.token(&format!("g{number}"), "fleet", "gateway");
+        let registry = if number % 2 == 0 { &guarded.registry } else { &second };
+        gateways.push(FakeGateway::with_token(registry, token).await);
+    }
+    let probe = gateways[3].clone();
+    acceptance::eventually("the second server knows the budget", || probe.is_known("probe")).await;
+    // Each gateway reports in another order, and creates budgets that others lack.
+    let reporting = gateways.into_iter().enumerate().map(|(offset, gateway)| {
+        tokio::spawn(async move {
+            for round in 0..10 {
+                let numbers = (0..BUDGETS).map(|number| (number + 10 * offset) % BUDGETS);
+                let numbers = numbers.filter(|number| number % 4 != offset);
+                let accounts = numbers.map(|number| gateway.call_of(&format!("{round} {number}")));
+                let report = gateway.message_of(accounts);
+                let answer = gateway.send(report).await.expect("an answer");
+                assert_eq!(granted(answer), [Some(DOLLAR); BUDGETS / 4 * 3]);
+            }
+        })
+    });
+    for reported in reporting.collect::<Vec<_>>() {
+        reported.await.expect("no deadlock");
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -46,15 +46,24 @@ impl Recalls {
 }
 
 impl Ledger {
-    /// Recalls idle rights from the gateways of all servers.
-    pub(super) async fn recall(&self, book: &BookKey, accounts: Vec<GatewayAccount>) {
-        if accounts.is_empty() || !self.recalls.is_due(book) {
-            return;
+    /// Recalls idle rights of budgets from the gateways of this server. Other servers learn of it later, so that the
+    /// next transaction does not wait for their notification.
+    pub(super) fn recall(self: &Arc<Self>, recalls: Vec<(BookKey, Vec<GatewayAccount>)>) {
+        let mut notices = Vec::new();
+        for (book, accounts) in recalls {
+            if !accounts.is_empty() && self.recalls.is_due(&book) {
+                self.recalls.send(accounts);
+                notices.push(RecallNotice { server: self.server.clone(), book });
+            }
         }
-        self.recalls.send(accounts);
-        let notice = RecallNotice { server: self.server.clone(), book: book.clone() };
-        if let Err(error) = self.store.notify_recall(&notice).await {
-            tracing::debug!(%error, "cannot notify other servers of a recall");
+        if !notices.is_empty() {
+            tokio::spawn(self.clone().notify_recalls(notices));
+        }
+    }
+
+    async fn notify_recalls(self: Arc<Self>, notices: Vec<RecallNotice>) {
+        if let Err(error) = self.store.notify_recalls(&notices).await {
+            tracing::debug!(%error, "cannot notify other servers of recalls");
         }
     }
 

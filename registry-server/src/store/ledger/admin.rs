@@ -11,7 +11,7 @@ use registry_core::{Amount, Timestamp};
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{
-    BookKey, LedgerFailure, ProcessKey, sql,
+    AccountChange, BookKey, LedgerFailure, LockedBudget, NewBudget, ProcessKey, sql,
     transaction::{Failed, LedgerTransaction, columns, epoch, execute_in, unsigned},
 };
 use crate::store::{
@@ -310,9 +310,11 @@ async fn adjust(
     what: &NewLedgerChange,
 ) -> Result<(), Failed> {
     let mut transaction = LedgerTransaction::begin(backend).await?;
-    let budget = transaction.lock_or_insert_budget(book, end).await?;
+    transaction.insert_budgets(&[NewBudget { book, end }]).await?;
+    // A row that another server deletes in between is an error.
+    let budget = transaction.lock_budget(book).await?.ok_or(sqlx::Error::RowNotFound)?;
     let row = BudgetRow { adjustment, ..budget.row };
-    transaction.update_budget(budget.id, &row).await?;
+    transaction.update_budgets(&[LockedBudget { row, ..budget }]).await?;
     record(&mut transaction, book, &LedgerChange::Adjust(adjustment), what).await?;
     Ok(transaction.commit().await?)
 }
@@ -356,9 +358,13 @@ async fn reclaim_all(
     if changed.is_empty() {
         return Ok(Err(retry_at.map_or(ReclaimError::Unknown, ReclaimError::TooEarly)));
     }
-    let rows: Vec<_> = changed.iter().map(|(key, account)| (key, account)).collect();
-    transaction.upsert_accounts(budget.id, &rows).await?;
-    transaction.update_budget(budget.id, &row).await?;
+    let changes = changed.iter().map(|(key, account)| {
+        let budget = budget.id;
+        AccountChange { budget, key, account }
+    });
+    let changes: Vec<_> = changes.collect();
+    transaction.upsert_accounts(&changes).await?;
+    transaction.update_budgets(&[LockedBudget { row, ..budget }]).await?;
     let amount = row.reclaimed.saturating_sub(budget.row.reclaimed);
     let change = LedgerChange::Reclaim { gateway: wanted.gateway.clone(), amount };
     record(&mut transaction, book, &change, what).await?;

@@ -145,9 +145,17 @@ impl Store {
         let LedgerAges { before, rates_before, ended_before } = ages;
         let (backend, before) = (&self.backend, SqlTimestamp(before));
         let [rates_before, ended_before] = [rates_before, ended_before].map(SqlTimestamp);
+        let (rates, budgets) = match backend {
+            Backend::Sqlite(_) => {
+                (sql::SQLITE_DELETE_ENDED_RATES, sql::SQLITE_DELETE_ENDED_BUDGETS)
+            }
+            Backend::Postgres(_) => {
+                (sql::POSTGRES_DELETE_ENDED_RATES, sql::POSTGRES_DELETE_ENDED_BUDGETS)
+            }
+        };
         let expiring = async {
-            execute!(backend, sql::DELETE_ENDED_RATES, [rates_before])?;
-            execute!(backend, sql::DELETE_ENDED_BUDGETS, [before])?;
+            execute!(backend, rates, [rates_before])?;
+            execute!(backend, budgets, [before])?;
             execute!(backend, sql::DELETE_CLOSED_ACCOUNTS, [before])?;
             execute!(backend, sql::DELETE_PROCESSES, [before, ended_before])
         };

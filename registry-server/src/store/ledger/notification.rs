@@ -33,11 +33,12 @@ pub struct RecallListener {
 }
 
 impl Store {
-    /// Notifies the other servers of a recall. On SQLite there are none.
-    pub async fn notify_recall(&self, notice: &RecallNotice) -> Result<(), Error> {
+    /// Notifies the other servers of recalls. On SQLite there are none.
+    pub async fn notify_recalls(&self, notices: &[RecallNotice]) -> Result<(), Error> {
         let Backend::Postgres(store) = &self.backend else { return Ok(()) };
-        let payload = serde_json::to_string(notice).unwrap_or_default();
-        let notify = sqlx::query(sql::NOTIFY).bind(RECALL_CHANNEL).bind(payload);
+        let payload = |notice| serde_json::to_string(notice).unwrap_or_default();
+        let payloads: Vec<String> = notices.iter().map(payload).collect();
+        let notify = sqlx::query(sql::NOTIFY).bind(RECALL_CHANNEL).bind(payloads);
         notify.execute(store.writer()).await.map(drop).map_err(|e| store.explain(&e))
     }
 

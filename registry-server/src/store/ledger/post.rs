@@ -1,7 +1,7 @@
 //! Reports of gateways.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::Duration,
 };
 
@@ -14,8 +14,8 @@ use registry_core::{Amount, Timestamp};
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{
-    Accounts, BookKey, BookTerms, LedgerFailure, LockedBudget, PostContext, PostRequest, Posting,
-    ProcessKey, StoredAccount,
+    AccountChange, AccountId, Accounts, BookKey, BookPosting, BookReports, LedgerFailure,
+    LockedBudget, NewBudget, PostContext, PostRequest, Posting, ProcessKey, StoredAccount,
     alerts::record_crossings,
     sql,
     transaction::{Failed, LedgerTransaction, epoch, execute_in, signed},
@@ -39,16 +39,14 @@ row!(
 );
 
 impl Store {
-    /// Merges the reports about one budget and grants what they request, in one transaction.
-    pub async fn post_to_budget(
+    /// Merges the reports about several budgets and grants what they request, in one transaction.
+    pub async fn post_reports(
         &self,
-        book: &BookKey,
-        terms: &BookTerms,
-        requests: &[PostRequest],
+        books: &[BookReports<'_>],
         context: PostContext,
     ) -> Result<Posting, LedgerFailure> {
         let posting = async {
-            let done = post_all(&self.backend, book, terms, requests, context).await;
+            let done = post_all(&self.backend, books, context).await;
             done.map_err(|failed| failed.explain(&self.backend))
         };
         self.within(OPERATION_TIMEOUT, posting).await
@@ -137,96 +135,134 @@ impl OpenAccountRecord {
 
 async fn post_all(
     backend: &Backend,
-    book: &BookKey,
-    terms: &BookTerms,
-    requests: &[PostRequest],
+    books: &[BookReports<'_>],
     context: PostContext,
 ) -> Result<Posting, Failed> {
-    let mut transaction = LedgerTransaction::begin(backend).await?;
-    let budget = match &terms.open {
-        Some(open) => Some(transaction.lock_or_insert_budget(book, open.end).await?),
-        None => transaction.lock_budget(book).await?,
-    };
+    let LockedBooks { mut transaction, budgets } = lock_or_insert(backend, books).await?;
     let state = transaction.state().await?;
     if state.is_lossy(context.seen) {
         return Err(LedgerFailure::Lost.into());
     }
-    let Some(budget) = budget else {
-        let missing = match terms.limit {
-            Some(_) => Rejection::UnknownWindow,
-            None => Rejection::UnknownBudget,
-        };
-        let results = requests.iter().map(|_| Err(missing.clone())).collect();
-        return Ok(Posting {
-            seen: state.seen(),
-            results,
-            recalls: Vec::new(),
-            overshoot: Amount::ZERO,
-            claimed: Amount::ZERO,
-            unexplained: Amount::ZERO,
-            crossings: Vec::new(),
-        });
-    };
-    let keys = requests.iter().map(|PostRequest { gateway, report, .. }| ProcessKey {
-        gateway: gateway.to_string(),
-        epoch: report.epoch,
+    let mut accounts = transaction.accounts_by_id(&account_ids(books, &budgets)).await?;
+    let running = transaction.running_processes().await?;
+    let generation = recovered(&mut transaction, state.generation, &running, context).await?;
+    let ended = transaction.ended_processes(&unknown_processes(books, &running)).await?;
+    let processes = Processes::new(running, ended, context.now);
+    let desks = books.iter().filter_map(|reports| {
+        let budget = *budgets.get(reports.book)?;
+        let accounts = accounts.remove(&budget.id).unwrap_or_default();
+        Some(Desk::new(reports, budget, accounts, &processes, generation, context.now))
     });
-    let accounts = transaction.accounts_by_key(budget.id, &keys.collect()).await?;
-    let processes = transaction.running_processes().await?;
-    let generation = recovered(&mut transaction, state.generation, &processes, context).await?;
-    let ended = ended_processes(&mut transaction, requests, &processes).await?;
-    let rows = Rows { budget, accounts, processes, ended };
-    let mut desk = Desk::new(book, terms, context.now, rows, generation);
-    let mut results = Vec::with_capacity(requests.len());
-    for request in requests {
-        let mut result = desk.post(request);
-        if let Ok(state) = &mut result
-            && let Some(missing) = missing_rights(&request.report, &state.grant)
-        {
-            if !desk.has_others {
-                desk.add_others(transaction.unspent_accounts(budget.id).await?);
-            }
-            desk.recall(request, missing, state);
-        }
-        results.push(result);
+    let desks: Vec<_> = desks.collect();
+    let desks = post_desks(&mut transaction, desks).await?;
+    let changes: Vec<_> = desks.iter().flat_map(Desk::changes).collect();
+    transaction.upsert_accounts(&changes).await?;
+    let is_changed = |desk: &&Desk<'_>| desk.budget.row != desk.locked.row;
+    let changed: Vec<_> = desks.iter().filter(is_changed).map(|desk| desk.budget).collect();
+    transaction.update_budgets(&changed).await?;
+    let mut postings = HashMap::new();
+    for desk in desks {
+        let Desk { reports, locked, budget, mut posting, .. } = desk;
+        let (row, terms) = (&budget.row, &reports.terms);
+        posting.crossings =
+            record_crossings(&mut transaction, &locked, row, terms, context).await?;
+        posting.overshoot = row.overshoot.saturating_sub(locked.row.overshoot);
+        postings.insert(reports.book, posting);
     }
-    let changed: Vec<_> =
-        desk.changed.iter().filter_map(|key| desk.accounts.get_key_value(key)).collect();
-    transaction.upsert_accounts(budget.id, &changed).await?;
-    if desk.budget.row != budget.row {
-        transaction.update_budget(budget.id, &desk.budget.row).await?;
-    }
-    let row = desk.budget.row;
-    let crossings = record_crossings(&mut transaction, &budget, &row, terms, context).await?;
     transaction.commit().await?;
-    Ok(Posting {
-        seen: state.seen(),
-        results,
-        recalls: desk.recalls,
-        overshoot: row.overshoot.saturating_sub(budget.row.overshoot),
-        claimed: desk.claimed,
-        unexplained: desk.unexplained,
-        crossings,
-    })
+    let postings = books.iter().map(|reports| {
+        let posting = postings.remove(reports.book);
+        posting.unwrap_or_else(|| rejected(reports))
+    });
+    Ok(Posting { seen: state.seen(), books: postings.collect() })
 }
 
-/// The processes that have ended, among the senders and the epochs of reports.
-async fn ended_processes(
-    transaction: &mut LedgerTransaction,
-    requests: &[PostRequest],
+/// A transaction with its locked budgets.
+struct LockedBooks {
+    transaction: LedgerTransaction,
+    budgets: BTreeMap<BookKey, LockedBudget>,
+}
+
+/// Locks budgets in a new transaction. Creates missing ones whose window is open.
+async fn lock_or_insert(
+    backend: &Backend,
+    books: &[BookReports<'_>],
+) -> Result<LockedBooks, sqlx::Error> {
+    let keys: Vec<_> = books.iter().map(|reports| reports.book).collect();
+    let mut transaction = LedgerTransaction::begin(backend).await?;
+    let budgets = transaction.lock_budgets(&keys).await?;
+    let missing = books.iter().filter(|reports| !budgets.contains_key(reports.book));
+    let missing = missing.filter_map(|reports| {
+        let end = reports.terms.open.as_ref()?.end;
+        Some(NewBudget { book: reports.book, end })
+    });
+    let missing: Vec<_> = missing.collect();
+    if missing.is_empty() {
+        return Ok(LockedBooks { transaction, budgets });
+    }
+    // An insertion must not wait while this server has locks.
+    transaction.rollback().await?;
+    let mut transaction = LedgerTransaction::begin(backend).await?;
+    transaction.insert_budgets(&missing).await?;
+    let budgets = transaction.lock_budgets(&keys).await?;
+    Ok(LockedBooks { transaction, budgets })
+}
+
+/// The accounts of the reports about locked budgets.
+fn account_ids(
+    books: &[BookReports<'_>],
+    budgets: &BTreeMap<BookKey, LockedBudget>,
+) -> BTreeSet<AccountId> {
+    let mut ids = BTreeSet::new();
+    for BookReports { book, requests, .. } in books {
+        let Some(budget) = budgets.get(*book) else { continue };
+        ids.extend(requests.iter().map(|PostRequest { gateway, report, .. }| AccountId {
+            budget: budget.id,
+            key: ProcessKey { gateway: gateway.to_string(), epoch: report.epoch },
+        }));
+    }
+    ids
+}
+
+/// The senders and the epochs of reports that are not those of running processes.
+fn unknown_processes(
+    books: &[BookReports<'_>],
     running: &BTreeMap<ProcessKey, ProcessRow>,
-) -> Result<BTreeSet<ProcessKey>, sqlx::Error> {
-    let keys = requests.iter().flat_map(|PostRequest { gateway, process, report }| {
+) -> BTreeSet<ProcessKey> {
+    let requests = books.iter().flat_map(|reports| reports.requests);
+    let keys = requests.flat_map(|PostRequest { gateway, process, report }| {
         [*process, report.epoch].map(|epoch| ProcessKey { gateway: gateway.to_string(), epoch })
     });
-    let unknown: BTreeSet<_> = keys.filter(|key| !running.contains_key(key)).collect();
-    let mut ended = BTreeSet::new();
-    for key in unknown {
-        if transaction.has_ended(&key).await? {
-            ended.insert(key);
+    keys.filter(|key| !running.contains_key(key)).collect()
+}
+
+/// The results of reports about a budget without a row.
+fn rejected(reports: &BookReports<'_>) -> BookPosting {
+    let missing = match reports.terms.limit {
+        Some(_) => Rejection::UnknownWindow,
+        None => Rejection::UnknownBudget,
+    };
+    let results = reports.requests.iter().map(|_| Err(missing.clone())).collect();
+    BookPosting { results, ..BookPosting::default() }
+}
+
+/// Posts the reports of all desks. Budgets with a refused request are posted again with all accounts that have unspent
+/// rights, which one statement reads for all of them.
+async fn post_desks<'a>(
+    transaction: &mut LedgerTransaction,
+    desks: Vec<Desk<'a>>,
+) -> Result<Vec<Desk<'a>>, Failed> {
+    let mut posted: Vec<_> = desks.iter().map(|desk| desk.clone().posted()).collect();
+    let short = posted.iter().filter(|desk| desk.is_short);
+    let short: Vec<_> = short.map(|desk| desk.budget.id).collect();
+    let mut others = transaction.unspent_accounts(&short).await?;
+    for (posted, desk) in posted.iter_mut().zip(desks) {
+        if posted.is_short {
+            let others = others.remove(&desk.budget.id).unwrap_or_default();
+            *posted = desk.with_others(others).posted();
         }
     }
-    Ok(ended)
+    Ok(posted)
 }
 
 /// Ends the recovery of a generation if its conditions are met.
@@ -248,45 +284,56 @@ async fn recovered(
     Ok(new)
 }
 
-/// The rows of a locked budget.
-struct Rows {
-    budget: LockedBudget,
-    /// The accounts of the reports.
-    accounts: Accounts,
-    /// The processes that have not ended.
-    processes: BTreeMap<ProcessKey, ProcessRow>,
-    /// The processes of reports that have ended.
+/// The processes of gateways.
+struct Processes {
+    /// Those that have not ended.
+    running: BTreeMap<ProcessKey, ProcessRow>,
+    /// Those of reports that have ended.
     ended: BTreeSet<ProcessKey>,
+    /// The number of reachable ones.
+    active: u32,
 }
 
-/// The rows of a locked budget while reports are merged.
+impl Processes {
+    fn new(
+        running: BTreeMap<ProcessKey, ProcessRow>,
+        ended: BTreeSet<ProcessKey>,
+        now: Timestamp,
+    ) -> Self {
+        let active = running.values().filter(|process| process.is_reachable(now)).count();
+        Self { running, ended, active: u32::try_from(active).unwrap_or(u32::MAX) }
+    }
+}
+
+/// A locked budget while reports are merged.
+#[derive(Clone)]
 struct Desk<'a> {
-    book: &'a BookKey,
+    reports: &'a BookReports<'a>,
+    processes: &'a Processes,
     terms: Terms,
     span: WindowSpan,
     now: Timestamp,
+    /// The budget before the reports.
+    locked: LockedBudget,
     budget: LockedBudget,
-    /// The accounts of the reports, and those of other gateways after `add_others`.
+    /// The accounts of the reports, and those of other gateways after `with_others`.
     accounts: Accounts,
-    has_others: bool,
-    processes: BTreeMap<ProcessKey, ProcessRow>,
-    ended: BTreeSet<ProcessKey>,
-    active: u32,
     changed: BTreeSet<ProcessKey>,
-    recalls: Vec<GatewayAccount>,
-    claimed: Amount,
-    unexplained: Amount,
+    posting: BookPosting,
+    /// Whether a request was refused because the budget is exhausted.
+    is_short: bool,
 }
 
 impl<'a> Desk<'a> {
     fn new(
-        book: &'a BookKey,
-        terms: &BookTerms,
-        now: Timestamp,
-        rows: Rows,
+        reports: &'a BookReports<'a>,
+        budget: LockedBudget,
+        accounts: Accounts,
+        processes: &'a Processes,
         generation: Generation,
+        now: Timestamp,
     ) -> Self {
-        let Rows { budget, accounts, processes, ended } = rows;
+        let BookReports { book, terms, .. } = reports;
         let span = terms.open.as_ref().map(|open| open.span.clone());
         let outside = span.is_none().then_some(Refusal::OutsideWindow);
         // The rights of a rate expire soon, so that lost grants do not matter for long.
@@ -298,9 +345,9 @@ impl<'a> Desk<'a> {
             ends_in: budget.end.map(|end| end.since(now)),
             next: None,
         };
-        let active = processes.values().filter(|process| process.is_reachable(now)).count();
         Self {
-            book,
+            reports,
+            processes,
             terms: Terms {
                 limit: terms.limit,
                 suspended: outside.or(recovering),
@@ -308,38 +355,65 @@ impl<'a> Desk<'a> {
             },
             span: span.unwrap_or_else(past),
             now,
+            locked: budget,
             budget,
             accounts,
-            has_others: false,
-            processes,
-            ended,
-            active: u32::try_from(active).unwrap_or(u32::MAX),
             changed: BTreeSet::new(),
-            recalls: Vec::new(),
-            claimed: Amount::ZERO,
-            unexplained: Amount::ZERO,
+            posting: BookPosting::default(),
+            is_short: false,
         }
+    }
+
+    /// Adds the other accounts with unspent rights, before the reports are posted.
+    fn with_others(mut self, others: Accounts) -> Self {
+        for (key, account) in others {
+            self.accounts.entry(key).or_insert(account);
+        }
+        self
+    }
+
+    /// Posts all reports.
+    fn posted(mut self) -> Self {
+        for request in self.reports.requests {
+            let mut result = self.post(request);
+            if let Ok(state) = &mut result
+                && let Some(missing) = missing_rights(&request.report, &state.grant)
+            {
+                self.is_short = true;
+                self.recall(request, missing, state);
+            }
+            self.posting.results.push(result);
+        }
+        self
+    }
+
+    /// The accounts to store.
+    fn changes(&self) -> impl Iterator<Item = AccountChange<'_>> {
+        let budget = self.budget.id;
+        let changed = self.changed.iter().filter_map(|key| self.accounts.get_key_value(key));
+        changed.map(move |(key, account)| AccountChange { budget, key, account })
     }
 
     fn post(&mut self, request: &PostRequest) -> Result<AccountState, Rejection> {
         let PostRequest { gateway, process, report } = request;
         let key = |epoch| ProcessKey { gateway: gateway.to_string(), epoch };
-        let is_ended = self.ended.contains(&key(*process));
-        let sender = self.processes.get(&key(*process)).copied();
+        let is_ended = self.processes.ended.contains(&key(*process));
+        let sender = self.processes.running.get(&key(*process)).copied();
         let sender = ProcessRow { is_ended, ..sender.unwrap_or_default() };
         let suspended = sender.refusal().or(self.terms.suspended);
         let terms = Terms { suspended, ..self.terms };
         let key = key(report.epoch);
         let known = self.accounts.get(&key).copied();
-        if known.is_none() && self.ended.contains(&key) {
+        if known.is_none() && self.processes.ended.contains(&key) {
             return Ok(self.forgotten(report));
         }
         let row = known.map_or_else(|| sender.new_account(), |known| known.row);
         let posted = post(&terms, &self.budget.row, &row, report)?;
         let known = known.unwrap_or(StoredAccount { row, process: *process, closed_at: None });
         self.budget.row = posted.budget;
-        self.claimed = self.claimed.saturating_add(posted.claimed);
-        self.unexplained = self.unexplained.saturating_add(posted.unexplained);
+        let BookPosting { claimed, unexplained, .. } = &mut self.posting;
+        *claimed = claimed.saturating_add(posted.claimed);
+        *unexplained = unexplained.saturating_add(posted.unexplained);
         let is_known = self.accounts.insert(key.clone(), known.replaced(posted.account, self.now));
         if is_known.is_none() || posted.account != row {
             self.changed.insert(key);
@@ -350,15 +424,7 @@ impl<'a> Desk<'a> {
 
     /// The amounts of the budget.
     fn state(&self) -> BudgetState {
-        self.budget.row.state(self.terms.limit.unwrap_or_default(), self.active)
-    }
-
-    /// Adds the other accounts with unspent rights. Those of earlier reports are newer here.
-    fn add_others(&mut self, others: Accounts) {
-        for (key, account) in others {
-            self.accounts.entry(key).or_insert(account);
-        }
-        self.has_others = true;
+        self.budget.row.state(self.terms.limit.unwrap_or_default(), self.processes.active)
     }
 
     /// Recalls the rights that a refused request needs.
@@ -375,7 +441,7 @@ impl<'a> Desk<'a> {
             gateway: holding.gateway.clone(),
             key: holding.key.clone(),
         });
-        self.recalls.extend(recalled);
+        self.posting.recalls.extend(recalled);
     }
 
     /// The answer about an account of an ended process that the ledger does not have: it was deleted, or never opened.
@@ -393,13 +459,14 @@ impl<'a> Desk<'a> {
 
     fn holdings(&self) -> Vec<Holding> {
         let is_reachable = |key: ProcessKey| {
-            self.processes.get(&key).is_some_and(|process| process.is_reachable(self.now))
+            let process = self.processes.running.get(&key);
+            process.is_some_and(|process| process.is_reachable(self.now))
         };
         let holding = |(key, account): (&ProcessKey, &StoredAccount)| Holding {
             gateway: key.gateway.clone(),
             key: AccountKey {
-                budget: self.book.budget.clone(),
-                window: self.book.window.clone(),
+                budget: self.reports.book.budget.clone(),
+                window: self.reports.book.window.clone(),
                 epoch: key.epoch,
             },
             account: account.row,
@@ -424,13 +491,15 @@ async fn close_unused(
 ) -> Result<(), Failed> {
     let mut transaction = LedgerTransaction::begin(backend).await?;
     let Some(budget) = transaction.lock_budget(book).await? else { return Ok(()) };
-    let keys = BTreeSet::from([key.clone()]);
-    let mut accounts = transaction.accounts_by_key(budget.id, &keys).await?;
-    let Some(account) = accounts.remove(key) else { return Ok(()) };
+    let id = AccountId { budget: budget.id, key: key.clone() };
+    let mut accounts = transaction.accounts_by_id(&BTreeSet::from([id])).await?;
+    let account = accounts.remove(&budget.id).and_then(|mut accounts| accounts.remove(key));
+    let Some(account) = account else { return Ok(()) };
     // Totals of zero are valid, and sums only shrink.
     let Ok(closed) = close(&budget.row, &account.row, Totals::default()) else { return Ok(()) };
     let account = account.replaced(closed.account, now);
-    transaction.upsert_accounts(budget.id, &[(key, &account)]).await?;
-    transaction.update_budget(budget.id, &closed.budget).await?;
+    let change = AccountChange { budget: budget.id, key, account: &account };
+    transaction.upsert_accounts(&[change]).await?;
+    transaction.update_budgets(&[LockedBudget { row: closed.budget, ..budget }]).await?;
     Ok(transaction.commit().await?)
 }

@@ -2,6 +2,39 @@
 //!
 //! The names of fleet rates start with `rate:`, see `ledger::FleetRate`.
 
+/// A statement over the rows `given`. SQLite receives them as values between two parts of the statement, and Postgres
+/// as an array for each column.
+pub(super) struct OverRows {
+    /// The part before the values.
+    pub(super) before: &'static str,
+    /// The part after the values.
+    pub(super) after: &'static str,
+    /// The statement over arrays.
+    pub(super) postgres: &'static str,
+}
+
+/// A statement over rows: the columns, their arrays in Postgres, the statement, and its clause for locks in Postgres.
+macro_rules! over_rows {
+    ($columns:literal, $arrays:literal, $statement:literal) => {
+        over_rows!($columns, $arrays, $statement, "")
+    };
+    ($columns:literal, $arrays:literal, $statement:literal, $lock:literal) => {
+        OverRows {
+            before: concat!("WITH given (", $columns, ") AS ("),
+            after: concat!(") ", $statement),
+            postgres: concat!(
+                "WITH given (",
+                $columns,
+                ") AS (SELECT * FROM unnest(",
+                $arrays,
+                ")) ",
+                $statement,
+                $lock
+            ),
+        }
+    };
+}
+
 /// The generation, with the identity of the database.
 pub(super) const POSTGRES_STATE: &str = "
     SELECT generation, since, known_until, is_recovered, system AS seen_system,
@@ -44,9 +77,14 @@ pub(super) const RUNNING_PROCESSES: &str = "
     SELECT gateway, epoch, last_contact, generation, is_ended FROM ledger_processes
     WHERE NOT is_ended";
 
-/// A process that has ended: $1 gateway, $2 epoch.
-pub(super) const ENDED_PROCESS: &str =
-    "SELECT generation FROM ledger_processes WHERE gateway = $1 AND epoch = $2 AND is_ended";
+/// The processes that have ended, among those with these gateways and epochs.
+pub(super) const ENDED_PROCESSES: OverRows = over_rows!(
+    "gateway, epoch",
+    "$1::text[], $2::text[]",
+    "SELECT p.gateway, p.epoch
+     FROM given JOIN ledger_processes p ON p.gateway = given.gateway AND p.epoch = given.epoch
+     WHERE p.is_ended"
+);
 
 /// Stores a report of a process: $1 gateway, $2 epoch, $3 time, $4 false.
 pub(super) const CONTACT: &str = "
@@ -69,73 +107,89 @@ pub(super) const COMPLETE_PROCESS: &str = "
     WHERE gateway = $1 AND epoch = $2 AND generation < $3
       AND $3 = (SELECT generation FROM ledger)";
 
-/// Creates a budget: $1 policy, $2 budget, $3 subject, $4 window, $5 end.
-pub(super) const INSERT_BUDGET: &str = "
-    INSERT INTO ledger_budgets
-        (policy, budget, subject, window_id, ends_at, exposed, settled, overshoot, reclaimed, adjustment,
-         alerted)
-    VALUES ($1, $2, $3, $4, $5, 0, 0, 0, 0, 0, 0)
-    ON CONFLICT (policy, budget, subject, window_id) DO NOTHING";
+/// Creates budgets. An insertion waits for that of another server. The order prevents deadlocks.
+pub(super) const INSERT_BUDGETS: OverRows = over_rows!(
+    "policy, budget, subject, window_id, ends_at",
+    "$1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[]",
+    "INSERT INTO ledger_budgets
+         (policy, budget, subject, window_id, ends_at, exposed, settled, overshoot, reclaimed,
+          adjustment, alerted)
+     SELECT policy, budget, subject, window_id, ends_at, 0, 0, 0, 0, 0, 0 FROM given WHERE true
+     ORDER BY policy, budget, subject, window_id
+     ON CONFLICT (policy, budget, subject, window_id) DO NOTHING"
+);
 
-/// A budget: $1 policy, $2 budget, $3 subject, $4 window.
-macro_rules! budget {
-    ($lock:literal) => {
-        concat!(
-            "SELECT id, ends_at, exposed, settled, overshoot, reclaimed, adjustment, peak_limit,
-                    peak_allowance, unexplained, alerted
-             FROM ledger_budgets
-             WHERE policy = $1 AND budget = $2 AND subject = $3 AND window_id = $4",
-            $lock
-        )
-    };
-}
+/// Locks budgets by policy, budget, subject and window. The values of this statement are not older than the lock, but
+/// those of its subqueries would be. The order prevents deadlocks. On SQLite the transaction excludes other writers.
+pub(super) const LOCK_BUDGETS: OverRows = over_rows!(
+    "policy, budget, subject, window_id",
+    "$1::text[], $2::text[], $3::text[], $4::text[]",
+    "SELECT b.policy, b.budget, b.subject, b.window_id, b.id, b.ends_at, b.exposed, b.settled,
+            b.overshoot, b.reclaimed, b.adjustment, b.peak_limit, b.peak_allowance, b.unexplained,
+            b.alerted
+     FROM given JOIN ledger_budgets b
+          ON b.policy = given.policy AND b.budget = given.budget AND b.subject = given.subject
+             AND b.window_id = given.window_id
+     ORDER BY b.policy, b.budget, b.subject, b.window_id",
+    " FOR UPDATE OF b"
+);
 
-/// Locks a budget. The values of this statement are not older than the lock, but those of its subqueries would be.
-pub(super) const POSTGRES_LOCK_BUDGET: &str = budget!(" FOR UPDATE");
-/// The same on SQLite, whose transaction excludes other writers.
-pub(super) const SQLITE_LOCK_BUDGET: &str = budget!("");
-
-/// Stores the amounts of a budget: $1 id, $2 exposed, $3 settled, $4 overshoot, $5 reclaimed, $6 adjustment,
-/// $7 highest limit, $8 highest allowance, $9 unexplained.
-pub(super) const UPDATE_BUDGET: &str = "
-    UPDATE ledger_budgets
-    SET exposed = $2, settled = $3, overshoot = $4, reclaimed = $5, adjustment = $6, peak_limit = $7,
-        peak_allowance = $8, unexplained = $9
-    WHERE id = $1";
+/// Stores the amounts of budgets by their ids.
+pub(super) const UPDATE_BUDGETS: OverRows = over_rows!(
+    "id, exposed, settled, overshoot, reclaimed, adjustment, peak_limit, peak_allowance, unexplained",
+    "$1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
+     $7::bigint[], $8::bigint[], $9::bigint[]",
+    "UPDATE ledger_budgets
+     SET exposed = given.exposed, settled = given.settled, overshoot = given.overshoot,
+         reclaimed = given.reclaimed, adjustment = given.adjustment,
+         peak_limit = given.peak_limit, peak_allowance = given.peak_allowance,
+         unexplained = given.unexplained
+     FROM given WHERE ledger_budgets.id = given.id"
+);
 
 /// The accounts of a budget: $1 id.
 pub(super) const ACCOUNTS: &str = "
-    SELECT gateway, epoch, process, granted, returned, settled, forced, unexplained, closed_at
+    SELECT budget_id, gateway, epoch, process, granted, returned, settled, forced, unexplained,
+           closed_at
     FROM ledger_accounts WHERE budget_id = $1";
 
-/// Accounts of a budget by gateway and epoch: the part before the keys.
-pub(super) const ACCOUNTS_BY_KEY: &str = "WITH wanted (gateway, epoch) AS (";
+/// Accounts by budget, gateway and epoch. The join makes SQLite search each key in the index. `IN` would scan the
+/// budgets.
+pub(super) const ACCOUNTS_BY_ID: OverRows = over_rows!(
+    "budget_id, gateway, epoch",
+    "$1::bigint[], $2::text[], $3::text[]",
+    "SELECT a.budget_id, a.gateway, a.epoch, a.process, a.granted, a.returned, a.settled, a.forced,
+            a.unexplained, a.closed_at
+     FROM given JOIN ledger_accounts a
+          ON a.budget_id = given.budget_id AND a.gateway = given.gateway AND a.epoch = given.epoch"
+);
 
-/// Accounts of a budget by gateway and epoch: the part between the keys and the id of the budget. The join makes SQLite
-/// search each key in the index. `IN` would scan the budget.
-pub(super) const ACCOUNTS_BY_KEY_OF_BUDGET: &str = ")
-    SELECT a.gateway, a.epoch, a.process, a.granted, a.returned, a.settled, a.forced, a.unexplained,
-           a.closed_at
-    FROM wanted w JOIN ledger_accounts a ON a.gateway = w.gateway AND a.epoch = w.epoch
-    WHERE a.budget_id = ";
+/// The accounts with unspent rights of budgets by their ids, see `AccountRow::unspent`.
+pub(super) const UNSPENT_ACCOUNTS: OverRows = over_rows!(
+    "budget_id",
+    "$1::bigint[]",
+    "SELECT a.budget_id, a.gateway, a.epoch, a.process, a.granted, a.returned, a.settled, a.forced,
+            a.unexplained, a.closed_at
+     FROM given JOIN ledger_accounts a ON a.budget_id = given.budget_id
+     WHERE a.closed_at IS NULL AND a.granted - a.returned > a.settled"
+);
 
-/// The accounts of a budget with unspent rights, see `AccountRow::unspent`: $1 id.
-pub(super) const UNSPENT_ACCOUNTS: &str = "
-    SELECT gateway, epoch, process, granted, returned, settled, forced, unexplained, closed_at
-    FROM ledger_accounts
-    WHERE budget_id = $1 AND closed_at IS NULL AND granted - returned > settled";
-
-/// Stores accounts: the part before the rows.
-pub(super) const UPSERT_ACCOUNTS: &str = "
-    INSERT INTO ledger_accounts
-        (budget_id, gateway, epoch, process, granted, returned, settled, forced, unexplained,
-         closed_at) ";
-
-/// Stores accounts: the part after the rows.
-pub(super) const UPSERT_ACCOUNTS_CONFLICT: &str = "
-    ON CONFLICT (budget_id, gateway, epoch) DO UPDATE
-    SET granted = excluded.granted, returned = excluded.returned, settled = excluded.settled,
-        forced = excluded.forced, unexplained = excluded.unexplained, closed_at = excluded.closed_at";
+/// Stores accounts.
+pub(super) const UPSERT_ACCOUNTS: OverRows = over_rows!(
+    "budget_id, gateway, epoch, process, granted, returned, settled, forced, unexplained, closed_at",
+    "$1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[],
+     $8::bigint[], $9::bigint[], $10::timestamptz[]",
+    "INSERT INTO ledger_accounts
+         (budget_id, gateway, epoch, process, granted, returned, settled, forced, unexplained,
+          closed_at)
+     SELECT budget_id, gateway, epoch, process, granted, returned, settled, forced, unexplained,
+            closed_at
+     FROM given WHERE true
+     ON CONFLICT (budget_id, gateway, epoch) DO UPDATE
+     SET granted = excluded.granted, returned = excluded.returned, settled = excluded.settled,
+         forced = excluded.forced, unexplained = excluded.unexplained,
+         closed_at = excluded.closed_at"
+);
 
 /// The open accounts of a process, without those of rates whose rights have expired: $1 gateway, $2 epoch of the
 /// process, $3 now.
@@ -223,12 +277,30 @@ pub(super) const SET_CURRENCY: &str = "
 /// The currency of all amounts.
 pub(super) const READ_CURRENCY: &str = "SELECT currency FROM ledger";
 
-/// Deletes windows that ended before $1, with their accounts.
-pub(super) const DELETE_ENDED_BUDGETS: &str = "DELETE FROM ledger_budgets WHERE ends_at < $1";
+/// Deletes windows that ended before $1, with their accounts. Windows that reports have locked are deleted later: a
+/// wait for several of them could be a deadlock.
+macro_rules! delete_ended {
+    ($filter:literal, $lock:literal) => {
+        concat!(
+            "DELETE FROM ledger_budgets
+             WHERE id IN (SELECT id FROM ledger_budgets WHERE ends_at < $1",
+            $filter,
+            $lock,
+            ")"
+        )
+    };
+}
 
-/// Deletes windows of rates that ended before $1. Their number can be large, and late reports do not matter.
-pub(super) const DELETE_ENDED_RATES: &str =
-    "DELETE FROM ledger_budgets WHERE ends_at < $1 AND budget LIKE 'rate:%'";
+/// Deletes ended windows of budgets and rates.
+pub(super) const POSTGRES_DELETE_ENDED_BUDGETS: &str = delete_ended!("", " FOR UPDATE SKIP LOCKED");
+/// The same on SQLite, whose transaction excludes other writers.
+pub(super) const SQLITE_DELETE_ENDED_BUDGETS: &str = delete_ended!("", "");
+
+/// Deletes ended windows of rates. Their number can be large, and late reports do not matter.
+pub(super) const POSTGRES_DELETE_ENDED_RATES: &str =
+    delete_ended!(" AND budget LIKE 'rate:%'", " FOR UPDATE SKIP LOCKED");
+/// The same on SQLite.
+pub(super) const SQLITE_DELETE_ENDED_RATES: &str = delete_ended!(" AND budget LIKE 'rate:%'", "");
 
 /// Deletes accounts closed before $1. The sums of their budgets keep their spending. The end of the process, which is
 /// kept longer, shows that a late report contains nothing new. Without it the account itself must show this.
@@ -295,8 +367,8 @@ pub(super) const LIST_ALERTS: &str = "
     WHERE b.policy = $1 AND b.budget = $2 AND b.subject = $3 AND b.window_id = $4
     ORDER BY a.threshold LIMIT $5";
 
-/// Notifies other servers of a recall: $1 channel, $2 payload.
-pub(super) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
+/// Notifies other servers of recalls: $1 channel, $2 payloads.
+pub(super) const NOTIFY: &str = "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload";
 
 /// Stores the number of a report of usage, and returns it. Returns nothing if it was stored before: $1 gateway,
 /// $2 epoch of the process, $3 number, $4 time.

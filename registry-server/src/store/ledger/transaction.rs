@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use ledger::{
     DatabaseState, Epoch, Generation, ProcessRow, account::AccountRow, budget::BudgetRow,
 };
-use registry_core::{Amount, Timestamp};
+use registry_core::Amount;
 use sqlx::{
-    FromRow, Postgres, QueryBuilder, Row as _, Sqlite, Transaction, postgres::PgRow,
+    FromRow, Postgres, QueryBuilder, Row as _, Sqlite, Transaction,
+    postgres::{PgBindIterExt as _, PgRow},
     sqlite::SqliteRow,
 };
 
 use super::{
-    Accounts, BookKey, LedgerFailure, LockedBudget, ProcessKey, SeenState, StoredAccount, sql,
+    AccountChange, AccountId, Accounts, BookKey, LedgerFailure, LockedBudget, NewBudget,
+    ProcessKey, SeenState, StoredAccount, sql,
 };
 use crate::store::{
     Error,
@@ -48,6 +50,10 @@ row!(
 row!(
     /// A budget in one window.
     BudgetRecord {
+        policy: String,
+        budget: String,
+        subject: String,
+        window_id: String,
         id: i64,
         ends_at: Option<SqlTimestamp>,
         exposed: i64,
@@ -64,6 +70,7 @@ row!(
 row!(
     /// An account.
     AccountRecord {
+        budget_id: i64,
         gateway: String,
         epoch: String,
         process: String,
@@ -177,6 +184,33 @@ macro_rules! execute_in {
 }
 pub(in crate::store) use execute_in;
 
+/// Runs one statement over rows on either database. There must be a row.
+macro_rules! fetch_over {
+    ($transaction:expr, $statement:expr, $record:ty, $rows:expr,
+     |$row:ident| [$($column:expr),* $(,)?]) => {
+        match $transaction {
+            LedgerTransaction::Sqlite(of) => {
+                QueryBuilder::<Sqlite>::new($statement.before)
+                    .push_values($rows, |mut values, $row| {
+                        $(values.push_bind($column);)*
+                    })
+                    .push($statement.after)
+                    .build_query_as::<$record>()
+                    // The statement depends on the number of rows, so it is not cached.
+                    .persistent(false)
+                    .fetch_all(of.reader())
+                    .await
+            }
+            LedgerTransaction::Postgres(of) => {
+                sqlx::query_as::<Postgres, $record>($statement.postgres)
+                    $(.bind($rows.iter().map(|$row| $column).bind_iter()))*
+                    .fetch_all(of.reader())
+                    .await
+            }
+        }
+    };
+}
+
 impl LedgerTransaction {
     pub(in crate::store) async fn begin(backend: &Backend) -> Result<Self, sqlx::Error> {
         match backend {
@@ -193,6 +227,13 @@ impl LedgerTransaction {
         match self {
             Self::Sqlite(SqliteLedger(of)) => of.commit().await,
             Self::Postgres(PostgresLedger(of)) => of.commit().await,
+        }
+    }
+
+    pub(super) async fn rollback(self) -> Result<(), sqlx::Error> {
+        match self {
+            Self::Sqlite(SqliteLedger(of)) => of.rollback().await,
+            Self::Postgres(PostgresLedger(of)) => of.rollback().await,
         }
     }
 
@@ -253,103 +294,108 @@ impl LedgerTransaction {
         }
     }
 
+    /// Locks budgets. Those without a row are missing in the result.
+    pub(super) async fn lock_budgets(
+        &mut self,
+        books: &[&BookKey],
+    ) -> Result<BTreeMap<BookKey, LockedBudget>, sqlx::Error> {
+        if books.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let rows: Vec<BudgetRecord> =
+            fetch_over!(self, sql::LOCK_BUDGETS, BudgetRecord, books, |book| [
+                &*book.budget.policy,
+                &*book.budget.budget,
+                &*book.budget.subject,
+                book.window.as_str(),
+            ])?;
+        Ok(rows.into_iter().map(|row| (row.book(), LockedBudget::from(row))).collect())
+    }
+
     /// Locks a budget. `None`: it has no row.
     pub(super) async fn lock_budget(
         &mut self,
         book: &BookKey,
     ) -> Result<Option<LockedBudget>, sqlx::Error> {
-        let statement = match self {
-            Self::Sqlite(_) => sql::SQLITE_LOCK_BUDGET,
-            Self::Postgres(_) => sql::POSTGRES_LOCK_BUDGET,
-        };
-        let [policy, budget, subject, window] = columns(book);
-        let row: Option<BudgetRecord> = run!(
-            LedgerTransaction(self),
-            BudgetRecord,
-            statement,
-            [policy, budget, subject, window],
-            fetch_optional
-        )?;
-        Ok(row.map(LockedBudget::from))
+        Ok(self.lock_budgets(&[book]).await?.remove(book))
     }
 
-    /// Locks a budget. Creates it if it is missing: the insertion waits for that of another server.
-    pub(super) async fn lock_or_insert_budget(
+    /// Creates budgets that do not exist. An insertion waits for that of another server, which may wait for locked
+    /// budgets. It therefore precedes all locks of the transaction.
+    pub(super) async fn insert_budgets(
         &mut self,
-        book: &BookKey,
-        end: Option<Timestamp>,
-    ) -> Result<LockedBudget, sqlx::Error> {
-        if let Some(found) = self.lock_budget(book).await? {
-            return Ok(found);
-        }
-        let [policy, budget, subject, window] = columns(book);
-        let end = end.map(SqlTimestamp);
-        execute_in!(self, sql::INSERT_BUDGET, [policy, budget, subject, window, end])?;
-        // A row that another server deletes in between is an error, and the gateway repeats its report.
-        self.lock_budget(book).await?.ok_or(sqlx::Error::RowNotFound)
-    }
-
-    /// Stores the amounts of a locked budget.
-    pub(super) async fn update_budget(
-        &mut self,
-        id: i64,
-        budget: &BudgetRow,
+        budgets: &[NewBudget<'_>],
     ) -> Result<(), sqlx::Error> {
-        let BudgetRow { exposed, settled, overshoot, reclaimed, adjustment, .. } = *budget;
-        let BudgetRow { peak_limit, peak_allowance, unexplained, .. } = *budget;
-        let [exposed, settled, overshoot, reclaimed, adjustment] =
-            [exposed, settled, overshoot, reclaimed, adjustment].map(Amount::as_micros);
-        let [limit, allowance, unexplained] =
-            [peak_limit, peak_allowance, unexplained].map(Amount::as_micros);
-        execute_in!(
-            self,
-            sql::UPDATE_BUDGET,
-            [id, exposed, settled, overshoot, reclaimed, adjustment, limit, allowance, unexplained]
-        )
+        if budgets.is_empty() {
+            return Ok(());
+        }
+        let _: Vec<()> = fetch_over!(self, sql::INSERT_BUDGETS, (), budgets, |new| [
+            &*new.book.budget.policy,
+            &*new.book.budget.budget,
+            &*new.book.budget.subject,
+            new.book.window.as_str(),
+            new.end.map(SqlTimestamp),
+        ])?;
+        Ok(())
+    }
+
+    /// Stores the amounts of locked budgets.
+    pub(super) async fn update_budgets(
+        &mut self,
+        budgets: &[LockedBudget],
+    ) -> Result<(), sqlx::Error> {
+        if budgets.is_empty() {
+            return Ok(());
+        }
+        let _: Vec<()> = fetch_over!(self, sql::UPDATE_BUDGETS, (), budgets, |budget| [
+            budget.id,
+            budget.row.exposed.as_micros(),
+            budget.row.settled.as_micros(),
+            budget.row.overshoot.as_micros(),
+            budget.row.reclaimed.as_micros(),
+            budget.row.adjustment.as_micros(),
+            budget.row.peak_limit.as_micros(),
+            budget.row.peak_allowance.as_micros(),
+            budget.row.unexplained.as_micros(),
+        ])?;
+        Ok(())
     }
 
     /// All accounts of a budget.
     pub(super) async fn accounts(&mut self, id: i64) -> Result<Accounts, Failed> {
         let rows: Vec<AccountRecord> =
             run!(LedgerTransaction(self), AccountRecord, sql::ACCOUNTS, [id], fetch_all)?;
-        accounts(rows)
+        Ok(accounts(rows)?.remove(&id).unwrap_or_default())
     }
 
-    /// The accounts of a budget with unspent rights.
-    pub(super) async fn unspent_accounts(&mut self, id: i64) -> Result<Accounts, Failed> {
-        let rows: Vec<AccountRecord> =
-            run!(LedgerTransaction(self), AccountRecord, sql::UNSPENT_ACCOUNTS, [id], fetch_all)?;
-        accounts(rows)
-    }
-
-    /// The accounts of a budget with these keys.
-    pub(super) async fn accounts_by_key(
+    /// The accounts with unspent rights of budgets, by budget.
+    pub(super) async fn unspent_accounts(
         &mut self,
-        id: i64,
-        keys: &BTreeSet<ProcessKey>,
-    ) -> Result<Accounts, Failed> {
-        if keys.is_empty() {
-            return Ok(Accounts::new());
+        ids: &[i64],
+    ) -> Result<BTreeMap<i64, Accounts>, Failed> {
+        if ids.is_empty() {
+            return Ok(BTreeMap::new());
         }
-        macro_rules! fetch {
-            ($db:ty, $of:expr) => {
-                QueryBuilder::<$db>::new(sql::ACCOUNTS_BY_KEY)
-                    .push_values(keys, |mut row, key| {
-                        row.push_bind(key.gateway.as_str()).push_bind(key.epoch.to_string());
-                    })
-                    .push(sql::ACCOUNTS_BY_KEY_OF_BUDGET)
-                    .push_bind(id)
-                    .build_query_as::<AccountRecord>()
-                    // The statement depends on the number of keys, so it is not cached.
-                    .persistent(false)
-                    .fetch_all($of.reader())
-                    .await
-            };
+        let rows: Vec<AccountRecord> =
+            fetch_over!(self, sql::UNSPENT_ACCOUNTS, AccountRecord, ids, |id| [*id])?;
+        accounts(rows)
+    }
+
+    /// The accounts with these identities, by budget.
+    pub(super) async fn accounts_by_id(
+        &mut self,
+        ids: &BTreeSet<AccountId>,
+    ) -> Result<BTreeMap<i64, Accounts>, Failed> {
+        if ids.is_empty() {
+            return Ok(BTreeMap::new());
         }
-        accounts(match self {
-            Self::Sqlite(of) => fetch!(Sqlite, of)?,
-            Self::Postgres(of) => fetch!(Postgres, of)?,
-        })
+        let rows: Vec<AccountRecord> =
+            fetch_over!(self, sql::ACCOUNTS_BY_ID, AccountRecord, ids, |id| [
+                id.budget,
+                id.key.gateway.as_str(),
+                id.key.epoch.to_string(),
+            ])?;
+        accounts(rows)
     }
 
     /// All processes.
@@ -370,56 +416,53 @@ impl LedgerTransaction {
         Ok(processes?)
     }
 
-    /// Whether a process has ended.
-    pub(super) async fn has_ended(&mut self, key: &ProcessKey) -> Result<bool, sqlx::Error> {
-        let (gateway, epoch) = (key.gateway.as_str(), key.epoch.to_string());
-        let row: Option<(i64,)> = run!(
-            LedgerTransaction(self),
-            (i64,),
-            sql::ENDED_PROCESS,
-            [gateway, epoch.as_str()],
-            fetch_optional
-        )?;
-        Ok(row.is_some())
+    /// The processes that have ended, among these.
+    pub(super) async fn ended_processes(
+        &mut self,
+        keys: &BTreeSet<ProcessKey>,
+    ) -> Result<BTreeSet<ProcessKey>, Failed> {
+        if keys.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let rows: Vec<(String, String)> =
+            fetch_over!(self, sql::ENDED_PROCESSES, (String, String), keys, |key| [
+                key.gateway.as_str(),
+                key.epoch.to_string(),
+            ])?;
+        let key = |(gateway, text): (String, String)| -> Result<_, Error> {
+            Ok(ProcessKey { epoch: epoch(&text)?, gateway })
+        };
+        let ended: Result<_, Error> = rows.into_iter().map(key).collect();
+        Ok(ended?)
     }
 
-    /// Stores accounts of a budget.
+    /// Stores accounts of locked budgets.
     pub(super) async fn upsert_accounts(
         &mut self,
-        id: i64,
-        accounts: &[(&ProcessKey, &StoredAccount)],
+        changes: &[AccountChange<'_>],
     ) -> Result<(), sqlx::Error> {
-        if accounts.is_empty() {
+        if changes.is_empty() {
             return Ok(());
         }
-        macro_rules! upsert {
-            ($db:ty, $of:expr) => {
-                QueryBuilder::<$db>::new(sql::UPSERT_ACCOUNTS)
-                    .push_values(accounts, |mut row, (key, account)| {
-                        row.push_bind(id)
-                            .push_bind(key.gateway.as_str())
-                            .push_bind(key.epoch.to_string())
-                            .push_bind(account.process.to_string())
-                            .push_bind(account.row.granted.as_micros())
-                            .push_bind(account.row.returned.as_micros())
-                            .push_bind(account.row.settled.as_micros())
-                            .push_bind(account.row.forced.as_micros())
-                            .push_bind(account.row.unexplained.as_micros())
-                            .push_bind(account.closed_at.map(SqlTimestamp));
-                    })
-                    .push(sql::UPSERT_ACCOUNTS_CONFLICT)
-                    .build()
-                    // The statement depends on the number of rows, so it is not cached.
-                    .persistent(false)
-                    .execute($of.reader())
-                    .await
-                    .map(drop)
-            };
-        }
-        match self {
-            Self::Sqlite(of) => upsert!(Sqlite, of),
-            Self::Postgres(of) => upsert!(Postgres, of),
-        }
+        let _: Vec<()> = fetch_over!(self, sql::UPSERT_ACCOUNTS, (), changes, |change| [
+            change.budget,
+            change.key.gateway.as_str(),
+            change.key.epoch.to_string(),
+            change.account.process.to_string(),
+            change.account.row.granted.as_micros(),
+            change.account.row.returned.as_micros(),
+            change.account.row.settled.as_micros(),
+            change.account.row.forced.as_micros(),
+            change.account.row.unexplained.as_micros(),
+            change.account.closed_at.map(SqlTimestamp),
+        ])?;
+        Ok(())
+    }
+}
+
+impl BudgetRecord {
+    fn book(&self) -> BookKey {
+        BookKey::from_columns([&self.policy, &self.budget, &self.subject, &self.window_id])
     }
 }
 
@@ -449,9 +492,15 @@ pub(super) fn columns(book: &BookKey) -> [&str; 4] {
     [&budget.policy, &budget.budget, &budget.subject, window.as_str()]
 }
 
-fn accounts(rows: Vec<AccountRecord>) -> Result<Accounts, Failed> {
-    let accounts: Result<_, Error> = rows.into_iter().map(account).collect();
-    Ok(accounts?)
+/// Groups accounts by budget.
+fn accounts(rows: Vec<AccountRecord>) -> Result<BTreeMap<i64, Accounts>, Failed> {
+    let mut accounts = BTreeMap::<i64, Accounts>::new();
+    for row in rows {
+        let budget = row.budget_id;
+        let (key, account) = account(row)?;
+        accounts.entry(budget).or_default().insert(key, account);
+    }
+    Ok(accounts)
 }
 
 fn account(record: AccountRecord) -> Result<(ProcessKey, StoredAccount), Error> {
