@@ -358,12 +358,12 @@ async fn reclaim_all(
     if changed.is_empty() {
         return Ok(Err(retry_at.map_or(ReclaimError::Unknown, ReclaimError::TooEarly)));
     }
-    let changes = changed.iter().map(|(key, account)| {
+    let accounts = changed.iter().map(|(key, account)| {
         let budget = budget.id;
         AccountChange { budget, key, account }
     });
-    let changes: Vec<_> = changes.collect();
-    transaction.upsert_accounts(&changes).await?;
+    let accounts: Vec<_> = accounts.collect();
+    transaction.upsert_accounts(&accounts).await?;
     transaction.update_budgets(&[LockedBudget { row, ..budget }]).await?;
     let amount = row.reclaimed.saturating_sub(budget.row.reclaimed);
     let change = LedgerChange::Reclaim { gateway: wanted.gateway.clone(), amount };

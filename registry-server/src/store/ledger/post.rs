@@ -155,11 +155,11 @@ async fn post_all(
     });
     let desks: Vec<_> = desks.collect();
     let desks = post_desks(&mut transaction, desks).await?;
-    let changes: Vec<_> = desks.iter().flat_map(Desk::changes).collect();
-    transaction.upsert_accounts(&changes).await?;
+    let accounts: Vec<_> = desks.iter().flat_map(Desk::changes).collect();
+    transaction.upsert_accounts(&accounts).await?;
     let is_changed = |desk: &&Desk<'_>| desk.budget.row != desk.locked.row;
-    let changed: Vec<_> = desks.iter().filter(is_changed).map(|desk| desk.budget).collect();
-    transaction.update_budgets(&changed).await?;
+    let budgets: Vec<_> = desks.iter().filter(is_changed).map(|desk| desk.budget).collect();
+    transaction.update_budgets(&budgets).await?;
     let mut postings = HashMap::new();
     for desk in desks {
         let Desk { reports, locked, budget, mut posting, .. } = desk;
