@@ -1,10 +1,12 @@
-//! HTTP routes: health checks, the exported catalog, the MCP registry API, and metrics on the admin address.
+//! HTTP routes: health checks, the exported catalog, JSON Schemas, the MCP registry API, and metrics on the
+//! admin address.
 
 mod etag;
 mod export;
 mod guard;
 mod health;
 pub(crate) mod mcp_registry;
+mod schemas;
 
 use std::sync::Arc;
 
@@ -25,6 +27,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/livez", get(alive))
         .route("/readyz", get(health::ready))
         .route("/registry.json", get(export::registry_file))
+        .route("/schemas/", get(schemas::index))
+        .route("/schemas/{file}", get(schemas::schema))
         .route_layer(from_fn(guard::guard))
         .merge(mcp_registry::router())
         .fallback(not_found)
@@ -58,7 +62,7 @@ async fn not_found(request: Request) -> Response {
     if kind.is_some_and(|kind| kind.starts_with("application/grpc")) {
         return grpc::unimplemented().into_http();
     }
-    let help = "not found; this server has /livez, /readyz, /registry.json and /v0.1/servers, and /metrics on \
-                the admin address (--admin-listen)\n";
+    let help = "not found; this server has /livez, /readyz, /registry.json, /schemas/ and /v0.1/servers, \
+                and /metrics on the admin address (--admin-listen)\n";
     (StatusCode::NOT_FOUND, help).into_response()
 }

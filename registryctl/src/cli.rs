@@ -22,6 +22,7 @@ mod log;
 mod policy;
 mod redacted;
 mod sbom;
+mod schema;
 mod search;
 mod selector;
 mod trace;
@@ -72,6 +73,7 @@ pub(crate) use policy::{
     StopArgs, StopSelector, TestArgs, WhoCanCallArgs,
 };
 pub(crate) use sbom::{SbomCommand, SbomDiffArgs, SbomExportArgs, SbomSource, WhereUsedArgs};
+pub(crate) use schema::SchemaArgs;
 pub(crate) use search::SearchArgs;
 pub(crate) use selector::{EntityArg, NameArg, VersionPair, parse_kind};
 pub(crate) use trace::TraceArgs;
@@ -289,6 +291,8 @@ pub(crate) enum Command {
     Token(TokenCommand),
     /// Show the authenticated caller and its permissions
     Whoami,
+    /// Print the JSON Schema of a kind of files, for editors
+    Schema(SchemaArgs),
     /// Print a shell completion script
     Completions {
         /// The shell

@@ -32,6 +32,7 @@ mod revert;
 mod review;
 mod rollout;
 mod sbom;
+mod schema;
 mod search;
 mod settings;
 mod token;
@@ -138,6 +139,7 @@ async fn dispatch(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Settings(args) => settings::list(session, &args).await,
         Command::Token(command) => token::run(session, command).await,
         Command::Whoami => token::who_am_i(session).await,
+        Command::Schema(args) => schema::run(session, &args),
         Command::Completions { shell } => completions::run(session, shell),
     }
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use acceptance::{Registry, binary, root};
+use registry_core::PublishedSchema;
 
 /// A registry with the example and a second version.
 fn two_versions() -> Registry {
@@ -160,6 +161,23 @@ fn errors_name_the_invalid_environment_variable() {
     let output = run_with(&[("REGISTRY_TOKEN", "a")], "registryctl", &["list", "--kind", "sever"]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && !text.contains("REGISTRY_TOKEN"), "{text}");
+}
+
+#[test]
+fn schema_command_prints_every_schema() {
+    for schema in PublishedSchema::ALL {
+        let output = Command::new(binary("registryctl")).args(["schema", schema.name()]).output();
+        let output = output.expect("registryctl runs");
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        assert!(output.status.success() && text == schema.text(), "{}", schema.name());
+    }
+    let output = Command::new(binary("registryctl")).args(["schema", "tools"]).output();
+    let output = output.expect("registryctl runs");
+    let help = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{help}");
+    for schema in PublishedSchema::ALL {
+        assert!(help.contains(schema.name()), "{help}");
+    }
 }
 
 #[test]

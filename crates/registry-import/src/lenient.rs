@@ -102,6 +102,7 @@ impl LenientFile<'_> {
             }
         }
         let known = [
+            "$schema",
             "schemaVersion",
             "$comment",
             "registry",

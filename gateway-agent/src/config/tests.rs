@@ -1,5 +1,6 @@
 //! Valid and invalid configurations.
 
+mod schema;
 mod template;
 mod tools;
 

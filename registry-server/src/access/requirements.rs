@@ -122,6 +122,9 @@ const TABLE: &[(&str, Requirement)] = &[
 /// Path prefix of the pages of approval requests.
 const APPROVALS: &str = "/approvals/";
 
+/// Path prefix of the JSON Schemas. Editors send no credentials.
+const SCHEMAS: &str = "/schemas/";
+
 /// Path prefix of the MCP registry API. Some of its clients cannot send a token.
 pub(crate) const MCP_REGISTRY: &str = "/v0.1/";
 const VALIDATE: &str = "/v0.1/validate";
@@ -141,8 +144,8 @@ pub(crate) fn requirement(method: &Method, path: &str, is_mcp_public: bool) -> O
         });
     }
     let entry = TABLE.iter().find(|(known, _)| *known == path);
-    let is_page = || path.starts_with(APPROVALS).then_some(Requirement::None);
-    entry.map(|(_, requirement)| *requirement).or_else(is_page)
+    let is_public = || path.starts_with(APPROVALS) || path.starts_with(SCHEMAS);
+    entry.map(|(_, requirement)| *requirement).or_else(|| is_public().then_some(Requirement::None))
 }
 
 /// Returns the path if it is in the table. Metrics use it as a label, which bounds the label's values.
@@ -159,6 +162,14 @@ mod tests {
         assert_eq!(requirement(&Method::POST, "/registry.v1.RegistryService/Drop", true), None);
         assert_eq!(requirement(&Method::GET, "/registry.json/", true), None);
         assert_eq!(requirement(&Method::GET, "/v0.1", true), None);
+    }
+
+    #[test]
+    fn schemas_are_public() {
+        for path in ["/schemas/", "/schemas/tool.schema.json"] {
+            assert_eq!(requirement(&Method::GET, path, false), Some(Requirement::None), "{path}");
+        }
+        assert_eq!(requirement(&Method::GET, "/schemas", false), None);
     }
 
     #[test]

@@ -1,15 +1,25 @@
-//! Entity tags of representations of the catalog (RFC 9110, section 8.8.3).
+//! Entity tags of representations (RFC 9110, section 8.8.3).
 
 use std::fmt::Display;
 
-use axum::http::{HeaderMap, HeaderValue, header};
-use registry_core::Revision;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use registry_core::{Digest, Revision};
 
 /// Creates a tag from a revision and a SHA-256 digest. The digest matters after a restored backup, when a
 /// revision may have different content.
 pub(super) fn tag(revision: Revision, digest: impl Display) -> String {
     let digest = digest.to_string();
     format!("\"{revision}-{}\"", &digest["sha256:".len()..][..8])
+}
+
+/// Creates a tag from the content of a representation that does not depend on the catalog.
+pub(super) fn of_content(content: &[u8]) -> String {
+    format!("\"{}\"", &Digest::compute(content).to_string()["sha256:".len()..][..16])
+}
+
+/// The headers of a representation that a client may store, but must validate before each use.
+pub(super) fn headers(tag: &str) -> [(HeaderName, HeaderValue); 2] {
+    [(header::ETAG, value(tag)), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))]
 }
 
 /// Creates a header value from a tag.

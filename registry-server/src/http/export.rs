@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::State,
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 
@@ -17,16 +17,9 @@ pub(super) async fn registry_file(State(app): State<Arc<App>>, headers: HeaderMa
     let catalog = app.catalog();
     let current = etag::tag(catalog.revision(), catalog.chain());
     if etag::matches(&headers, &current) {
-        return (StatusCode::NOT_MODIFIED, tags(&current)).into_response();
+        return (StatusCode::NOT_MODIFIED, etag::headers(&current)).into_response();
     }
     let ((revision, chain), bytes) = app.export.encode(catalog).await;
     let kind = [(header::CONTENT_TYPE, "application/json")];
-    (tags(&etag::tag(revision, chain)), kind, bytes).into_response()
-}
-
-fn tags(tag: &str) -> [(header::HeaderName, HeaderValue); 2] {
-    [
-        (header::ETAG, etag::value(tag)),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-    ]
+    (etag::headers(&etag::tag(revision, chain)), kind, bytes).into_response()
 }

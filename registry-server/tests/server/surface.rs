@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
-use registry_core::registry_file;
+use registry_core::{PublishedSchema, registry_file};
 use registry_proto::v1;
+use serde_json::json;
 use tonic::{Code, Request, Status};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_reflection::pb::{v1 as reflection, v1alpha as reflection_alpha};
@@ -56,6 +57,27 @@ async fn export_is_cached_by_revision() {
     registry.registry().await.apply_changes(new_schema("B")).await.unwrap();
     let (code, head, _) = get(&registry, "/registry.json", &known).await;
     assert!(code == 200 && head.contains("etag: \"2-"), "{head}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schemas_are_listed_and_served() {
+    let registry = TestServer::start().await;
+    let (code, _, body) = get(&registry, "/schemas/", "").await;
+    let listed: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let files = PublishedSchema::ALL.map(PublishedSchema::file_name);
+    assert_eq!((code, listed), (200, json!({ "schemas": files })));
+    for schema in PublishedSchema::ALL {
+        let path = format!("/schemas/{}", schema.file_name());
+        let (code, head, body) = get(&registry, &path, "").await;
+        assert_eq!((code, &*body), (200, &*schema.text()), "{path}");
+        assert!(head.contains("content-type: application/schema+json"), "{head}");
+        let tag = head.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap();
+        let (code, _, body) = get(&registry, &path, &format!("if-none-match: {tag}")).await;
+        assert_eq!((code, &*body), (304, ""), "{path}");
+    }
+    for unknown in ["/schemas", "/schemas/tool", "/schemas/tools.schema.json"] {
+        assert_eq!(get(&registry, unknown, "").await.0, 404, "{unknown}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,7 +20,7 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ("Fleet", &["fleet", "rollout", "gateway", "drift"]),
     ("Composition", &["compose"]),
     ("Access", &["token", "whoami", "audit"]),
-    ("Other", &["completions", "help"]),
+    ("Other", &["schema", "completions", "help"]),
 ];
 
 const TEMPLATE: &str =

@@ -83,6 +83,8 @@ fn read_v2(builder: &mut Builder, problems: &Problems, fields: Fields<'_>) {
     for (i, record) in records.iter().enumerate() {
         builder.record(record, &format!("/records/{i}"));
     }
+    // Editors find the schema of the file by this member.
+    fields.optional_string("$schema");
     fields.finish();
 }
 

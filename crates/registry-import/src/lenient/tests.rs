@@ -26,7 +26,7 @@ fn accepted(imported: &Imported) -> Vec<String> {
 #[test]
 fn valid_file_is_unchanged() {
     let good = json!({
-        "$comment": "ours", "schemaVersion": "2.0",
+        "$comment": "ours", "$schema": "./registry.schema.json", "schemaVersion": "2.0",
         "schemas": [{ "name": "A", "version": "1.0.0", "schema": { "type": "string" } }],
         "servers": [{ "name": "s", "version": "1.0.0", "provides": [{ "tool": "t", "version": "1.0.0" }] }],
         "tools": [{ "name": "t", "version": "1.0.0", "deprecated": true, "deprecationMessage": "old",

@@ -6,7 +6,7 @@ use super::*;
 use crate::config::{TEMPLATE, yaml};
 
 /// The template with every option set. `alternatives` also sets alternatives.
-fn set(alternatives: bool) -> String {
+pub(super) fn set(alternatives: bool) -> String {
     let is_option = |line: &str| line.starts_with('#') && !line.starts_with("# ") && line != "#";
     let set = |line: &str| {
         let nested = line.starts_with("#  ");
@@ -24,7 +24,7 @@ fn set(alternatives: bool) -> String {
     TEMPLATE.lines().map(set).collect::<Vec<_>>().join("\n")
 }
 
-fn problems(text: &str) -> Vec<Problem> {
+pub(super) fn problems(text: &str) -> Vec<Problem> {
     let parsed = Config::parse(Path::new("gateway.yaml"), text, &Args::default());
     parsed.err().map(|invalid| invalid.problems).unwrap_or_default()
 }
@@ -83,6 +83,22 @@ fn without_numbers(path: &str) -> String {
     format!(".{without}").trim_end_matches(".unknownField").to_owned()
 }
 
+/// The fields that the parser knows in each mapping of the tree.
+pub(super) fn known_fields(tree: &yaml::Node) -> Vec<(String, Vec<String>)> {
+    let mut found = Vec::new();
+    for problem in problems(&with_unknown_fields(tree)) {
+        let Some(names) = problem.message.strip_prefix("unknown field; expected one of ") else {
+            continue;
+        };
+        // An alternative can exclude other fields of the mapping.
+        if problem.field.ends_with("unknownField") {
+            let names = names.split(", ").filter(|name| !name.is_empty());
+            found.push((without_numbers(&problem.field), names.map(str::to_owned).collect()));
+        }
+    }
+    found
+}
+
 #[test]
 fn template_parses_with_registry() {
     let registry = Some("grpc://127.0.0.1:7070".to_owned());
@@ -110,22 +126,14 @@ fn template_contains_every_option() {
     fields(&tree, "", &mut written);
     let mut known = 0;
     let mut missing = Vec::new();
-    for problem in problems(&with_unknown_fields(&tree)) {
-        let Some(names) = problem.message.strip_prefix("unknown field; expected one of ") else {
-            continue;
-        };
-        // An alternative can exclude other fields of the mapping.
-        if !problem.field.ends_with("unknownField") {
-            continue;
-        }
+    for (path, names) in known_fields(&tree) {
         // The introduction of the template describes secrets.
-        if names == "prefix, file, env" {
+        if names == ["prefix", "file", "env"] {
             continue;
         }
-        let path = without_numbers(&problem.field);
-        for name in names.split(", ").filter(|name| !name.is_empty()) {
+        for name in names {
             known += 1;
-            if !written.get(&path).is_some_and(|written| written.contains(name)) {
+            if !written.get(&path).is_some_and(|written| written.contains(&name)) {
                 missing.push(format!("{path}.{name}"));
             }
         }
