@@ -312,7 +312,7 @@ const LAYERS: &[Layers] = &[
             clock cors flags host key_file metrics peer telemetry
             store approval_key checkpoint_key access connections
             feed registrar relay
-            app grpc http web gate config server
+            app grpc http web connect gate config server
             recovery keys tokens
         ",
     },

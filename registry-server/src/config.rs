@@ -39,8 +39,9 @@ const CHECKPOINT_KEY: &str = "checkpoint.key";
 /// Registry service for MCP servers, tools and A2A agents
 ///
 /// The server keeps an append-only log of validated commits and streams each commit to its followers.
-/// One port serves gRPC (with health and reflection), /registry.json, /schemas/, /livez, /readyz, and
-/// the MCP registry API below /v0.1. The admin address serves /metrics.
+/// One port serves gRPC (with health and reflection), the same API as JSON over HTTP with
+/// /openapi.json, /registry.json, /schemas/, /livez, /readyz, and the MCP registry API below /v0.1.
+/// The admin address serves /metrics.
 ///
 /// Exit codes: 0 after a drain, 1 for a failure while serving, 2 for invalid options or files, 3 for an
 /// unusable database.

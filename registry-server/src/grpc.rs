@@ -24,7 +24,6 @@ mod discovery;
 mod findings;
 mod gateways;
 mod graph;
-mod guard;
 mod history;
 mod intake;
 mod invalid;
@@ -58,7 +57,9 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::app::App;
 
-pub use status::{denied, panicked, unimplemented};
+pub use intake::layer as limit_intake;
+pub(crate) use status::connect;
+pub use status::{denied, panicked, too_large, unimplemented};
 
 /// The maximum size of a request of `AccessService`.
 const ACCESS_REQUEST_BYTES: usize = 64 << 10;
@@ -85,8 +86,6 @@ const SERVICES: &[&str] = &[
 pub struct Limits {
     /// The maximum size of a message, except messages of Sync.
     pub message_bytes: usize,
-    /// The maximum size of all incomplete requests together.
-    pub buffered_bytes: usize,
     /// The timeout of a request other than Sync.
     pub request_timeout: Duration,
 }
@@ -122,7 +121,7 @@ pub async fn router(
     app: &Arc<App>,
     limits: Limits,
 ) -> Result<(Router, Health), tonic_reflection::server::Error> {
-    let Limits { message_bytes: limit, buffered_bytes, request_timeout } = limits;
+    let Limits { message_bytes: limit, request_timeout } = limits;
     let service = Service { app: app.clone(), message_bytes: limit };
     let registry = bounded!(limit, RegistryServiceServer::new(service.clone()));
     let history = bounded!(limit, HistoryServiceServer::new(service.clone()));
@@ -155,8 +154,7 @@ pub async fn router(
         .add_service(reflection().build_v1alpha()?);
     let services = routes.into_axum_router().reset_fallback().merge(sync::routes(app.clone()));
     let services = oversize::layer(services, limit);
-    let services = intake::layer(services, buffered_bytes);
-    Ok((guard::layer(deadline::layer(services, request_timeout)), health_of))
+    Ok((deadline::layer(services, request_timeout), health_of))
 }
 
 fn reflection() -> tonic_reflection::server::Builder<'static> {

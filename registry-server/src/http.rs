@@ -3,7 +3,7 @@
 
 mod etag;
 mod export;
-mod guard;
+pub(crate) mod guard;
 mod health;
 pub(crate) mod mcp_registry;
 mod schemas;
@@ -62,7 +62,7 @@ async fn not_found(request: Request) -> Response {
     if kind.is_some_and(|kind| kind.starts_with("application/grpc")) {
         return grpc::unimplemented().into_http();
     }
-    let help = "not found; this server has /livez, /readyz, /registry.json, /schemas/ and /v0.1/servers, \
-                and /metrics on the admin address (--admin-listen)\n";
+    let help = "not found; this server has /openapi.json, /registry.json, /schemas/, /v0.1/servers, /livez and \
+                /readyz, and /metrics on the admin address (--admin-listen)\n";
     (StatusCode::NOT_FOUND, help).into_response()
 }

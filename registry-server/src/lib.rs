@@ -1,6 +1,6 @@
 //! The registry service: an append-only log, validated writes, and a stream of commits.
 //!
-//! `grpc` and `http` call the use cases in `app`. Writes go through the `registrar`, reads of the current state
+//! `grpc` and `http` call the use cases in `app`, and `connect` translates JSON for `grpc`. Writes go through the `registrar`, reads of the current state
 //! use the hub of the `feed`, and reads of earlier states use the `store`.
 
 pub mod access;
@@ -9,6 +9,7 @@ pub mod approval_key;
 pub mod checkpoint_key;
 pub mod clock;
 pub mod config;
+mod connect;
 pub mod connections;
 mod cors;
 pub mod feed;

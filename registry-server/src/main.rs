@@ -155,9 +155,11 @@ fn code(error: &Error) -> u8 {
         | Error::ApprovalKey(_)
         | Error::CheckpointKey(_)
         | Error::Relay(_) => USAGE,
-        Error::Admin { .. } | Error::Reflection(_) | Error::Transport(_) | Error::Writer(_) => {
-            FAILED
-        }
+        Error::Admin { .. }
+        | Error::Reflection(_)
+        | Error::Descriptors(_)
+        | Error::Transport(_)
+        | Error::Writer(_) => FAILED,
     }
 }
 

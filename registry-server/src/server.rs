@@ -5,6 +5,7 @@ mod layers;
 use std::{future::Future, net::SocketAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
 use aws_lc_rs::signature::Ed25519KeyPair;
+use prost_reflect::DescriptorError;
 use registry_tls::Acceptor;
 use tokio::{
     net::TcpListener,
@@ -33,6 +34,7 @@ use crate::{
     approval_key, checkpoint_key,
     clock::Clock,
     config::{Authentication, Config, InvalidConfig},
+    connect::Api,
     connections::{self, AdminListen, ServeConfig, listen_remedy},
     feed::{Feed, FleetWriter, Hub, StateSigner},
     gate, grpc, http, metrics, registrar,
@@ -98,6 +100,9 @@ pub enum Error {
     /// A failure of the gRPC reflection service.
     #[error("cannot build the gRPC reflection service: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
+    /// Unusable descriptors of the API, which is a bug.
+    #[error("cannot load the descriptors of the API: {0}")]
+    Descriptors(#[from] DescriptorError),
     /// A failure of the HTTP server.
     #[error("the HTTP server failed: {0}")]
     Transport(#[from] tonic::transport::Error),
@@ -212,13 +217,17 @@ impl Server {
         listener: TcpListener,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), Error> {
+        let access = &self.app.access;
         let (services, health) = grpc::router(&self.app, self.limits()).await?;
-        let mut routes = http::router(self.app.clone());
+        let services = gate::layer(layers::catch_panics(services), access.clone());
+        let api = Api::load(&self.config.cors_origins, self.config.max_message_bytes)?;
+        let services = grpc::limit_intake(api.layer(services), self.config.max_buffered_bytes);
+        let mut routes = http::router(self.app.clone()).merge(api.document());
         if let Some(pages) = self.pages.take() {
-            routes = routes.merge(pages.router(self.app.access.clone(), self.app.clock.clone()));
+            routes = routes.merge(pages.router(access.clone(), self.app.clock.clone()));
         }
-        let routes = layers::join(services, routes);
-        let routes = layers::trace(gate::layer(routes, self.app.access.clone()));
+        let routes = gate::layer(routes, access.clone());
+        let routes = layers::trace(layers::join(services, routes));
         let refuse = CancellationToken::new();
         let limits = connections::Limits {
             all: self.config.max_connections,
@@ -283,7 +292,6 @@ impl Server {
     fn limits(&self) -> grpc::Limits {
         grpc::Limits {
             message_bytes: self.config.max_message_bytes,
-            buffered_bytes: self.config.max_buffered_bytes,
             request_timeout: self.config.request_timeout,
         }
     }

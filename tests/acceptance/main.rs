@@ -37,6 +37,7 @@ mod guides;
 mod high_availability;
 mod history;
 mod hostile;
+mod http_api;
 mod http_sse;
 mod import_a2a;
 mod import_mcp;

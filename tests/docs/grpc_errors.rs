@@ -102,7 +102,18 @@ const REASONS: &[[&str; 4]] = &[
         "no version meets a requirement (metadata `unresolved`: the number); the message lists the versions and why each was excluded",
         "relax the constraint, or use `return_partial_success`",
     ],
-    ["UNIMPLEMENTED", "UNIMPLEMENTED", "no such method", "use a client of this version"],
+    [
+        "UNIMPLEMENTED",
+        "UNIMPLEMENTED",
+        "no such method; over Connect also a stream, a `GET` with side effects, or an unknown compression",
+        "use a client of this version; the message has the remedy for Connect",
+    ],
+    [
+        "ORIGIN_DENIED",
+        "PERMISSION_DENIED",
+        "the request is from a web page of an origin that is not in `--cors-origin`, or names another host than localhost over the loopback interface",
+        "allow the origin with `--cors-origin`",
+    ],
     [
         "BASE_REVISION_MISMATCH",
         "ABORTED",

@@ -109,6 +109,8 @@ const TABLE: &[(&str, Requirement)] = &[
     ("/livez", Requirement::None),
     ("/readyz", Requirement::None),
     ("/registry.json", FOLLOW),
+    // The document describes each server of this version and has no data of the registry.
+    ("/openapi.json", Requirement::None),
     // The pages of people authenticate by their own sessions.
     ("/sign-in", Requirement::None),
     ("/sign-in/oidc", Requirement::None),

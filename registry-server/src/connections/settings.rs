@@ -12,7 +12,7 @@ use registry_core::{
     socket_address::{InvalidSocketAddress, parse_socket_address},
 };
 
-use crate::flags::at_least_one;
+use crate::{cors::WebOrigin, flags::at_least_one};
 
 /// Limits and timeouts of connections and requests.
 #[derive(Debug, Clone, Args)]
@@ -29,6 +29,20 @@ pub struct ServeConfig {
         help_heading = "Listen"
     )]
     pub admin_listen: Option<AdminListen>,
+
+    /// Origin of web pages that may use the API, such as `https://app.example`; may be repeated
+    ///
+    /// Applies to Connect (JSON), gRPC-web and /openapi.json. Without this option, requests of web pages are
+    /// rejected. The environment variable separates origins with semicolons.
+    #[arg(
+        long = "cors-origin",
+        env = "REGISTRY_CORS_ORIGINS",
+        value_name = "ORIGIN",
+        value_delimiter = ';',
+        help_heading = "Listen",
+        hide_short_help = true
+    )]
+    pub cors_origins: Vec<WebOrigin>,
 
     /// Maximum bytes of one gRPC request or response, except Sync messages
     ///

@@ -17,8 +17,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{deadline::SYNC, status};
 
-/// Rejects requests while the incomplete requests together exceed this number of bytes.
-pub(super) fn layer(router: Router, most: usize) -> Router {
+/// Rejects requests while the incomplete requests together exceed this number of bytes. It is outside of the
+/// translation of JSON, so that it counts the bytes of the client.
+pub fn layer(router: Router, most: usize) -> Router {
     let memory = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
     router.route_layer(from_fn_with_state(memory, admit))
 }

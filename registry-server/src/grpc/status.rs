@@ -5,6 +5,7 @@
 
 mod approvals;
 mod budgets;
+pub(crate) mod connect;
 mod reads;
 
 use std::time::Duration;
@@ -161,7 +162,7 @@ pub(super) fn intake_full() -> Status {
 }
 
 /// A request is larger than a message may be.
-pub(super) fn too_large(limit: usize) -> Status {
+pub fn too_large(limit: usize) -> Status {
     let message = format!(
         "the request is larger than the server accepts; --max-message-bytes is {limit}, and requests about \
          tokens are limited to {} bytes",

@@ -16,7 +16,7 @@ use http::{StatusCode, header::HOST, uri::Authority};
 use crate::peer::Peer;
 
 /// Requires a loopback host name in requests over the loopback interface.
-pub(super) async fn guard(request: Request, next: Next) -> Response {
+pub(crate) async fn guard(request: Request, next: Next) -> Response {
     match rejection(&request) {
         Some(reason) => (StatusCode::FORBIDDEN, format!("{reason}\n")).into_response(),
         None => next.run(request).await,
@@ -24,7 +24,7 @@ pub(super) async fn guard(request: Request, next: Next) -> Response {
 }
 
 /// Reason to reject a request, if any.
-pub(super) fn rejection(request: &Request) -> Option<&'static str> {
+pub(crate) fn rejection(request: &Request) -> Option<&'static str> {
     let peer = request.extensions().get::<Peer>();
     let is_local = peer.and_then(|peer| peer.local).is_some_and(|a| a.ip().is_loopback());
     let is_foreign = is_local && !host(request).is_some_and(|host| is_loopback_name(&host));

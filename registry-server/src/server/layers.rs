@@ -21,10 +21,14 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Maximum bytes of a request id from a client; a longer one is replaced.
 const MAX_ID_BYTES: usize = 128;
 
-/// Merges the gRPC and HTTP routers. A panic becomes an internal error in the format of its surface.
+/// Turns a panic of a gRPC service into a status.
+pub(super) fn catch_panics(services: Router) -> Router {
+    services.route_layer(CatchPanicLayer::custom(grpc_panicked))
+}
+
+/// Merges the gRPC and HTTP routers. A panic outside of the gRPC services becomes an HTTP error.
 pub(super) fn join(services: Router, http: Router) -> Router {
-    let services = services.layer(CatchPanicLayer::custom(grpc_panicked));
-    services.merge(http.layer(CatchPanicLayer::custom(http_panicked)))
+    services.merge(http).layer(CatchPanicLayer::custom(http_panicked))
 }
 
 /// Adds request ids and spans outside the access gate, so that its rejections have them too. A response
@@ -86,7 +90,7 @@ mod tests {
         let services = Router::new().route("/v1.Service/Method", broken());
         let http = Router::new().route("/broken", broken()).route("/", get(|| async { "here" }));
         let request = Request::get(path).header(REQUEST_ID, id).body(Body::empty()).unwrap();
-        trace(join(services, http)).oneshot(request).await.unwrap()
+        trace(join(catch_panics(services), http)).oneshot(request).await.unwrap()
     }
 
     #[tokio::test]

@@ -1,0 +1,220 @@
+//! Messages as JSON and as protocol buffers, by the descriptors of the API.
+
+use std::collections::HashMap;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use prost::Message as _;
+use prost_reflect::{
+    DescriptorError, DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor,
+    MethodDescriptor,
+};
+use registry_core::document::parse_json;
+use registry_proto::FILE_DESCRIPTOR_SET;
+use serde_path_to_error::Track;
+use tonic::Status;
+
+use crate::grpc::connect as status;
+
+/// The prefix of a gRPC message: a flag of compression and the length.
+const FRAME_HEADER_BYTES: usize = 5;
+
+/// The encoding of the messages of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Json,
+    Proto,
+}
+
+impl Encoding {
+    /// The encoding with this name in content types and queries.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        match name {
+            "json" => Some(Self::Json),
+            "proto" => Some(Self::Proto),
+            _ => None,
+        }
+    }
+
+    pub(super) fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Proto => "application/proto",
+        }
+    }
+}
+
+/// All messages and methods.
+pub(super) struct Messages {
+    pub(super) pool: DescriptorPool,
+    methods: HashMap<String, MethodDescriptor>,
+}
+
+impl Messages {
+    pub(super) fn load() -> Result<Self, DescriptorError> {
+        let mut pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET)?;
+        pool.decode_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)?;
+        pool.decode_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)?;
+        let services: Vec<_> = pool.services().collect();
+        let methods = services.iter().flat_map(|service| service.methods());
+        let methods = methods.map(|method| (path(&method), method)).collect();
+        Ok(Self { pool, methods })
+    }
+
+    /// The method with this path.
+    pub(super) fn method(&self, path: &str) -> Option<&MethodDescriptor> {
+        self.methods.get(path)
+    }
+
+    /// A message of an error as JSON, if its type is known.
+    pub(super) fn detail(&self, name: &str, encoded: &[u8]) -> Option<serde_json::Value> {
+        let message = DynamicMessage::decode(self.pool.get_message_by_name(name)?, encoded).ok()?;
+        serde_json::to_value(&message).ok()
+    }
+}
+
+/// The path of a method in requests.
+pub(super) fn path(method: &MethodDescriptor) -> String {
+    format!("/{}/{}", method.parent_service().full_name(), method.name())
+}
+
+/// The gRPC frame of a request.
+pub(super) fn frame(
+    message: &MessageDescriptor,
+    encoding: Encoding,
+    body: &[u8],
+) -> Result<Bytes, Status> {
+    match encoding {
+        Encoding::Proto => Ok(framed(body.len(), |frame| frame.put_slice(body))),
+        Encoding::Json => {
+            let message = from_json(message, body)?;
+            let length = message.encoded_len();
+            // A growing buffer has room for each message.
+            Ok(framed(length, |frame| message.encode_raw(frame)))
+        }
+    }
+}
+
+fn framed(length: usize, write: impl FnOnce(&mut BytesMut)) -> Bytes {
+    let mut frame = BytesMut::with_capacity(FRAME_HEADER_BYTES + length);
+    frame.put_u8(0);
+    // The limit of messages is below 4 GiB; the length of an impossible message is rejected.
+    frame.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    write(&mut frame);
+    frame.freeze()
+}
+
+/// Parses a message in the JSON form of protocol buffers. Unknown and repeated members are errors.
+fn from_json(message: &MessageDescriptor, body: &[u8]) -> Result<DynamicMessage, Status> {
+    let value = parse_json(body).map_err(|error| status::invalid_json(&error))?;
+    let mut track = Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
+    let options = DeserializeOptions::new();
+    let parsed = DynamicMessage::deserialize_with_options(message.clone(), tracked, &options);
+    parsed.map_err(|error| {
+        let (path, problem) = (track.path().to_string(), error.to_string());
+        // The path of the whole message is a dot.
+        let parent = if path == "." { "" } else { &path };
+        // The error of an unknown field has the path of its parent.
+        let name = problem.strip_prefix("unrecognized field name '");
+        match name.and_then(|rest| rest.strip_suffix('\'')) {
+            Some(name) if parent.is_empty() => status::invalid_field(name, "unknown field"),
+            Some(name) => status::invalid_field(&format!("{parent}.{name}"), "unknown field"),
+            None => status::invalid_field(parent, &problem),
+        }
+    })
+}
+
+/// The body of a response for the only frame of a gRPC response.
+pub(super) fn unframed(
+    message: &MessageDescriptor,
+    encoding: Encoding,
+    mut frame: Bytes,
+) -> Result<Bytes, Status> {
+    // The server compresses no response to a request that accepts no compression.
+    let length = match *frame {
+        [0, a, b, c, d, ..] => u32::from_be_bytes([a, b, c, d]) as usize,
+        _ => return Err(status::untranslatable(&"a response without an uncompressed message")),
+    };
+    let encoded = frame.split_off(FRAME_HEADER_BYTES);
+    if encoded.len() != length {
+        return Err(status::untranslatable(&"a response with more or less than one message"));
+    }
+    match encoding {
+        Encoding::Proto => Ok(encoded),
+        Encoding::Json => {
+            let message = DynamicMessage::decode(message.clone(), encoded)
+                .map_err(|error| status::untranslatable(&error))?;
+            let json = serde_json::to_vec(&message);
+            json.map(Bytes::from).map_err(|error| status::untranslatable(&error))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tonic::Code;
+    use tonic_types::StatusExt as _;
+
+    use super::*;
+
+    fn message(name: &str) -> MessageDescriptor {
+        let messages = Messages::load().unwrap();
+        messages.pool.get_message_by_name(&format!("registry.v1.{name}")).unwrap()
+    }
+
+    fn round_trip(name: &str, json: &Value) -> Value {
+        let message = message(name);
+        let frame = frame(&message, Encoding::Json, json.to_string().as_bytes()).unwrap();
+        serde_json::from_slice(&unframed(&message, Encoding::Json, frame).unwrap()).unwrap()
+    }
+
+    fn rejected(name: &str, body: &str) -> (Code, Vec<String>) {
+        let status = frame(&message(name), Encoding::Json, body.as_bytes()).unwrap_err();
+        let details = status.get_details_bad_request().into_iter();
+        let violations = details.flat_map(|details| details.field_violations);
+        (status.code(), violations.map(|violation| violation.field).collect())
+    }
+
+    #[test]
+    fn message_round_trips_as_json() {
+        let message = json!({
+            "key": { "kind": "ENTITY_KIND_TOOL", "name": "fetch", "version": "1.0.0" },
+            "minRevision": "18446744073709551615",
+        });
+        assert_eq!(round_trip("GetEntityRequest", &message), message);
+        let loose = json!({ "key": { "kind": 2 }, "min_revision": 7, "includeDocument": null });
+        let strict = json!({ "key": { "kind": "ENTITY_KIND_SERVER" }, "minRevision": "7" });
+        assert_eq!(round_trip("GetEntityRequest", &loose), strict);
+    }
+
+    #[test]
+    fn invalid_json_names_its_field() {
+        for (body, field) in [
+            (r#"{ "kind": 1 }"#, "kind"),
+            (r#"{ "key": { "kin": 1 } }"#, "key.kin"),
+            (r#"{ "key": { "kind": "TOOL" } }"#, "key.kind"),
+            (r#"{ "key": { "name": 1 } }"#, "key.name"),
+            (r#"{ "key": [] }"#, "key"),
+            (r#"{ "minRevision": -1 }"#, "minRevision"),
+            (r#"{ "includeDocument": "yes" }"#, "includeDocument"),
+        ] {
+            let found = rejected("GetEntityRequest", body);
+            assert_eq!(found, (Code::InvalidArgument, vec![field.to_owned()]), "{body}");
+        }
+        let changes = r#"{ "changes": [{}, { "registerEntity": { "schema": { "x": 1 } } }] }"#;
+        let (_, fields) = rejected("ApplyChangesRequest", changes);
+        assert_eq!(fields, ["changes[1].registerEntity.schema.x"]);
+        for body in ["", "{", "[]", "1", r#"{ "minRevision": 1, "minRevision": 2 }"#] {
+            assert_eq!(
+                rejected("GetEntityRequest", body),
+                (Code::InvalidArgument, vec![]),
+                "{body}"
+            );
+        }
+        let both = r#"{ "setLifecycle": {}, "registerEntity": {} }"#;
+        assert_eq!(rejected("EntityChange", both).0, Code::InvalidArgument);
+        let deep = format!("{}1{}", "[".repeat(10_000), "]".repeat(10_000));
+        assert_eq!(rejected("GetEntityRequest", &deep).0, Code::InvalidArgument);
+    }
+}
