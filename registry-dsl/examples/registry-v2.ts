@@ -19,15 +19,15 @@ const Address = schema(
   "Address",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      street: { type: "string" },
       city: { type: "string" },
-      state: { type: "string" },
-      zipCode: { type: "string" },
       country: { type: "string" },
+      state: { type: "string" },
+      street: { type: "string" },
+      zipCode: { type: "string" },
     },
     required: ["street", "city", "zipCode", "country"],
+    type: "object",
   },
   { description: "Shipping address" },
 );
@@ -36,22 +36,22 @@ const CreateDocumentRequest = schema(
   "CreateDocumentRequest",
   "1.0.0",
   {
-    type: "object",
+    additionalProperties: false,
     properties: {
-      title: { type: "string", description: "Title", minLength: 1 },
-      content: { type: "string", description: "Complete text" },
-      tags: { type: "array", items: { type: "string" } },
-      author: { type: "string", description: "Author" },
-      chunkSize: { type: "integer", description: "Characters per chunk", default: 512, minimum: 1 },
+      author: { description: "Author", type: "string" },
       chunkOverlap: {
-        type: "integer",
-        description: "Characters shared by consecutive chunks",
         default: 50,
+        description: "Characters shared by consecutive chunks",
         minimum: 0,
+        type: "integer",
       },
+      chunkSize: { default: 512, description: "Characters per chunk", minimum: 1, type: "integer" },
+      content: { description: "Complete text", type: "string" },
+      tags: { items: { type: "string" }, type: "array" },
+      title: { description: "Title", minLength: 1, type: "string" },
     },
     required: ["title", "content"],
-    additionalProperties: false,
+    type: "object",
   },
   { description: "A document to store" },
 );
@@ -60,15 +60,15 @@ const CreateTaskRequest = schema(
   "CreateTaskRequest",
   "1.0.0",
   {
-    type: "object",
+    additionalProperties: false,
     properties: {
-      title: { type: "string", description: "Short title", minLength: 1 },
-      description: { type: "string", description: "Full description" },
-      assignee: { type: "string", description: "Id of the assigned user" },
-      priority: { type: "string", enum: ["low", "normal", "high"], default: "normal" },
+      assignee: { description: "Id of the assigned user", type: "string" },
+      description: { description: "Full description", type: "string" },
+      priority: { default: "normal", enum: ["low", "normal", "high"], type: "string" },
+      title: { description: "Short title", minLength: 1, type: "string" },
     },
     required: ["title"],
-    additionalProperties: false,
+    type: "object",
   },
   { description: "A task to create" },
 );
@@ -77,18 +77,18 @@ const Document = schema(
   "Document",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      id: { type: "string", description: "Such as doc-1" },
-      title: { type: "string" },
-      content: { type: "string" },
-      tags: { type: "array", items: { type: "string" } },
       author: { type: "string" },
-      createdAt: { type: "string", format: "date-time" },
-      updatedAt: { type: "string", format: "date-time" },
-      chunkCount: { type: "integer", description: "Number of chunks", minimum: 1 },
+      chunkCount: { description: "Number of chunks", minimum: 1, type: "integer" },
+      content: { type: "string" },
+      createdAt: { format: "date-time", type: "string" },
+      id: { description: "Such as doc-1", type: "string" },
+      tags: { items: { type: "string" }, type: "array" },
+      title: { type: "string" },
+      updatedAt: { format: "date-time", type: "string" },
     },
     required: ["id", "title", "content"],
+    type: "object",
   },
   { description: "A stored document" },
 );
@@ -97,13 +97,13 @@ const FetchRequest = schema(
   "FetchRequest",
   "1.0.0",
   {
-    type: "object",
+    additionalProperties: false,
     properties: {
-      url: { type: "string", description: "URL", format: "uri" },
-      maxLength: { type: "integer", description: "Maximum number of characters to return", minimum: 1 },
+      maxLength: { description: "Maximum number of characters to return", minimum: 1, type: "integer" },
+      url: { description: "URL", format: "uri", type: "string" },
     },
     required: ["url"],
-    additionalProperties: false,
+    type: "object",
   },
   { description: "A web page to fetch" },
 );
@@ -112,15 +112,15 @@ const FetchedPage = schema(
   "FetchedPage",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      url: { type: "string", description: "Requested URL", format: "uri" },
-      title: { type: "string", minLength: 1 },
       content: { type: "string" },
       contentType: { type: "string" },
-      truncated: { type: "boolean", description: "Whether maxLength truncated the content" },
+      title: { minLength: 1, type: "string" },
+      truncated: { description: "Whether maxLength truncated the content", type: "boolean" },
+      url: { description: "Requested URL", format: "uri", type: "string" },
     },
     required: ["url", "title", "content"],
+    type: "object",
   },
   { description: "A web page as text" },
 );
@@ -129,13 +129,13 @@ const KnowledgeEntity = schema(
   "KnowledgeEntity",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      name: { type: "string", minLength: 1 },
-      entityType: { type: "string", description: "Type of the entity" },
-      observations: { type: "array", description: "Observations about the entity", items: { type: "string" } },
+      entityType: { description: "Type of the entity", type: "string" },
+      name: { minLength: 1, type: "string" },
+      observations: { description: "Observations about the entity", items: { type: "string" }, type: "array" },
     },
     required: ["name", "entityType"],
+    type: "object",
   },
   { description: "A node of the knowledge graph, identified by its name" },
 );
@@ -144,13 +144,13 @@ const KnowledgeRelation = schema(
   "KnowledgeRelation",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      from: { type: "string", description: "Name of an entity" },
-      to: { type: "string", description: "Name of an entity" },
-      relationType: { type: "string", description: "In active voice, such as follows" },
+      from: { description: "Name of an entity", type: "string" },
+      relationType: { description: "In active voice, such as follows", type: "string" },
+      to: { description: "Name of an entity", type: "string" },
     },
     required: ["from", "to", "relationType"],
+    type: "object",
   },
   { description: "An edge of the knowledge graph" },
 );
@@ -159,16 +159,16 @@ const Notification = schema(
   "Notification",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      id: { type: "string", description: "Such as notif-1" },
-      userId: { type: "string", description: "Recipient" },
-      subject: { type: "string" },
       body: { type: "string" },
-      channel: { type: "string", enum: ["in_app", "email", "sms", "push"] },
-      sentAt: { type: "string", format: "date-time" },
+      channel: { enum: ["in_app", "email", "sms", "push"], type: "string" },
+      id: { description: "Such as notif-1", type: "string" },
+      sentAt: { format: "date-time", type: "string" },
+      subject: { type: "string" },
+      userId: { description: "Recipient", type: "string" },
     },
     required: ["id", "userId", "subject", "body", "channel"],
+    type: "object",
   },
   { description: "A notification that was sent" },
 );
@@ -177,13 +177,13 @@ const OrderLine = schema(
   "OrderLine",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      productId: { type: "string", description: "Such as prod-1" },
-      quantity: { type: "integer", minimum: 1 },
-      price: { type: "number", description: "Price per piece", minimum: 0 },
+      price: { description: "Price per piece", minimum: 0, type: "number" },
+      productId: { description: "Such as prod-1", type: "string" },
+      quantity: { minimum: 1, type: "integer" },
     },
     required: ["productId", "quantity"],
+    type: "object",
   },
   { description: "Quantity of one product" },
 );
@@ -192,12 +192,12 @@ const PaymentMethod = schema(
   "PaymentMethod",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      type: { type: "string", enum: ["credit_card", "paypal", "bank_transfer"] },
-      token: { type: "string", description: "Payment token; tok_declined is always declined" },
+      token: { description: "Payment token; tok_declined is always declined", type: "string" },
+      type: { enum: ["credit_card", "paypal", "bank_transfer"], type: "string" },
     },
     required: ["type", "token"],
+    type: "object",
   },
   { description: "Payment method" },
 );
@@ -206,18 +206,18 @@ const OrderRequest = schema(
   "OrderRequest",
   "1.0.0",
   {
-    type: "object",
+    additionalProperties: false,
     properties: {
-      orderId: { type: "string", description: "Order id; an order is processed once", minLength: 1 },
+      currency: { default: "USD", description: "ISO 4217 code", maxLength: 3, minLength: 3, type: "string" },
       customerId: { type: "string" },
-      items: { type: "array", items: OrderLine, minItems: 1 },
-      totalAmount: { type: "number", description: "Amount in units of the currency", minimum: 0 },
-      currency: { type: "string", description: "ISO 4217 code", default: "USD", minLength: 3, maxLength: 3 },
-      shippingAddress: Address,
+      items: { items: OrderLine, minItems: 1, type: "array" },
+      orderId: { description: "Order id; an order is processed once", minLength: 1, type: "string" },
       paymentMethod: PaymentMethod,
+      shippingAddress: Address,
+      totalAmount: { description: "Amount in units of the currency", minimum: 0, type: "number" },
     },
     required: ["orderId", "customerId", "items", "totalAmount", "shippingAddress", "paymentMethod"],
-    additionalProperties: false,
+    type: "object",
   },
   { description: "An order to process, with its total" },
 );
@@ -226,17 +226,17 @@ const OrderResult = schema(
   "OrderResult",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      orderId: { type: "string" },
-      status: { type: "string", enum: ["completed", "compensated", "compensation_failed"] },
-      reservationId: { type: "string" },
-      transactionId: { type: "string" },
-      trackingNumber: { type: "string" },
-      estimatedDelivery: { type: "string", format: "date" },
       error: { type: "string" },
+      estimatedDelivery: { format: "date", type: "string" },
+      orderId: { type: "string" },
+      reservationId: { type: "string" },
+      status: { enum: ["completed", "compensated", "compensation_failed"], type: "string" },
+      trackingNumber: { type: "string" },
+      transactionId: { type: "string" },
     },
     required: ["orderId", "status"],
+    type: "object",
   },
   { description: "Result of an order" },
 );
@@ -245,18 +245,18 @@ const PageRequest = schema(
   "PageRequest",
   "1.0.0",
   {
-    type: "object",
+    additionalProperties: false,
     properties: {
       limit: {
-        type: "integer",
-        description: "Maximum number of items to return",
         default: 10,
-        minimum: 1,
+        description: "Maximum number of items to return",
         maximum: 100,
+        minimum: 1,
+        type: "integer",
       },
-      offset: { type: "integer", description: "Number of items to skip", default: 0, minimum: 0 },
+      offset: { default: 0, description: "Number of items to skip", minimum: 0, type: "integer" },
     },
-    additionalProperties: false,
+    type: "object",
   },
   { description: "A page of a list" },
 );
@@ -265,15 +265,15 @@ const PaymentRequest = schema(
   "PaymentRequest",
   "1.0.0",
   {
-    type: "object",
+    additionalProperties: false,
     properties: {
-      orderId: { type: "string", minLength: 1 },
-      amount: { type: "number", description: "In units of the currency", minimum: 0 },
-      currency: { type: "string", description: "ISO 4217 code", default: "USD", minLength: 3, maxLength: 3 },
+      amount: { description: "In units of the currency", minimum: 0, type: "number" },
+      currency: { default: "USD", description: "ISO 4217 code", maxLength: 3, minLength: 3, type: "string" },
+      orderId: { minLength: 1, type: "string" },
       paymentMethod: PaymentMethod,
     },
     required: ["orderId", "amount", "paymentMethod"],
-    additionalProperties: false,
+    type: "object",
   },
   { description: "A charge to make or check" },
 );
@@ -282,26 +282,26 @@ const ResearchReport = schema(
   "ResearchReport",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      summary: { type: "string" },
       findings: {
-        type: "array",
         items: {
-          type: "object",
           properties: {
             claim: { type: "string" },
+            confidence: { maximum: 1, minimum: 0, type: "number" },
             evidence: { type: "string" },
-            confidence: { type: "number", minimum: 0, maximum: 1 },
-            sources: { type: "array", items: { type: "string" } },
+            sources: { items: { type: "string" }, type: "array" },
           },
           required: ["claim", "evidence", "confidence"],
+          type: "object",
         },
+        type: "array",
       },
-      recommendations: { type: "array", items: { type: "string" } },
-      relatedTopics: { type: "array", items: { type: "string" } },
+      recommendations: { items: { type: "string" }, type: "array" },
+      relatedTopics: { items: { type: "string" }, type: "array" },
+      summary: { type: "string" },
     },
     required: ["summary", "findings"],
+    type: "object",
   },
   { description: "Output of the research agent" },
 );
@@ -310,19 +310,19 @@ const ResearchRequest = schema(
   "ResearchRequest",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      topic: { type: "string", description: "Topic to research", minLength: 1 },
       depth: {
-        type: "string",
+        default: "medium",
         description: "Depth of the research",
         enum: ["shallow", "medium", "deep"],
-        default: "medium",
+        type: "string",
       },
-      sources: { type: "array", description: "Sources to prefer", items: { type: "string" } },
-      maxResults: { type: "integer", default: 10, minimum: 1 },
+      maxResults: { default: 10, minimum: 1, type: "integer" },
+      sources: { description: "Sources to prefer", items: { type: "string" }, type: "array" },
+      topic: { description: "Topic to research", minLength: 1, type: "string" },
     },
     required: ["topic"],
+    type: "object",
   },
   { description: "Input of the research agent" },
 );
@@ -331,14 +331,14 @@ const Reservation = schema(
   "Reservation",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      reservationId: { type: "string", description: "Such as res-1" },
+      items: { items: OrderLine, type: "array" },
       orderId: { type: "string" },
-      items: { type: "array", items: OrderLine },
-      status: { type: "string", enum: ["reserved", "released"] },
+      reservationId: { description: "Such as res-1", type: "string" },
+      status: { enum: ["reserved", "released"], type: "string" },
     },
     required: ["reservationId", "orderId", "items", "status"],
+    type: "object",
   },
   { description: "Stock reserved for an order" },
 );
@@ -347,20 +347,20 @@ const SearchFilters = schema(
   "SearchFilters",
   "1.0.0",
   {
-    type: "object",
+    additionalProperties: false,
     properties: {
+      author: { description: "Author", type: "string" },
       dateRange: {
-        type: "object",
         description: "Creation date, inclusive",
         properties: {
-          start: { type: "string", description: "First day", format: "date" },
-          end: { type: "string", description: "Last day", format: "date" },
+          end: { description: "Last day", format: "date", type: "string" },
+          start: { description: "First day", format: "date", type: "string" },
         },
+        type: "object",
       },
-      tags: { type: "array", description: "Match at least one of these tags", items: { type: "string" } },
-      author: { type: "string", description: "Author" },
+      tags: { description: "Match at least one of these tags", items: { type: "string" }, type: "array" },
     },
-    additionalProperties: false,
+    type: "object",
   },
   { description: "Filters for documents; all must match" },
 );
@@ -369,21 +369,21 @@ const SearchQuery = schema(
   "SearchQuery",
   "1.0.0",
   {
-    type: "object",
+    additionalProperties: false,
     properties: {
-      query: { type: "string", description: "Search words", minLength: 1 },
-      limit: {
-        type: "integer",
-        description: "Maximum number of items to return",
-        default: 10,
-        minimum: 1,
-        maximum: 100,
-      },
-      offset: { type: "integer", description: "Number of items to skip", default: 0, minimum: 0 },
       filters: SearchFilters,
+      limit: {
+        default: 10,
+        description: "Maximum number of items to return",
+        maximum: 100,
+        minimum: 1,
+        type: "integer",
+      },
+      offset: { default: 0, description: "Number of items to skip", minimum: 0, type: "integer" },
+      query: { description: "Search words", minLength: 1, type: "string" },
     },
     required: ["query"],
-    additionalProperties: false,
+    type: "object",
   },
   { description: "A search query with paging" },
 );
@@ -392,16 +392,16 @@ const SearchResult = schema(
   "SearchResult",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      id: { type: "string", description: "Id of the hit, such as doc-1 or user-1" },
-      title: { type: "string", description: "Title or name" },
-      snippet: { type: "string", description: "Matching part" },
-      score: { type: "number", description: "Relevance, 1 is best", minimum: 0, maximum: 1 },
-      url: { type: "string", description: "URL of the item", format: "uri" },
-      metadata: { type: "object", description: "Additional metadata" },
+      id: { description: "Id of the hit, such as doc-1 or user-1", type: "string" },
+      metadata: { description: "Additional metadata", type: "object" },
+      score: { description: "Relevance, 1 is best", maximum: 1, minimum: 0, type: "number" },
+      snippet: { description: "Matching part", type: "string" },
+      title: { description: "Title or name", type: "string" },
+      url: { description: "URL of the item", format: "uri", type: "string" },
     },
     required: ["id", "title", "score"],
+    type: "object",
   },
   { description: "A search hit" },
 );
@@ -410,13 +410,13 @@ const SearchResults = schema(
   "SearchResults",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      results: { type: "array", items: SearchResult },
-      totalCount: { type: "integer", description: "Total number of matches on all pages", minimum: 0 },
-      hasMore: { type: "boolean", description: "Whether another page follows" },
+      hasMore: { description: "Whether another page follows", type: "boolean" },
+      results: { items: SearchResult, type: "array" },
+      totalCount: { description: "Total number of matches on all pages", minimum: 0, type: "integer" },
     },
     required: ["results"],
+    type: "object",
   },
   { description: "Hits, best first" },
 );
@@ -425,16 +425,16 @@ const Shipment = schema(
   "Shipment",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      trackingNumber: { type: "string", description: "Such as track-1" },
-      orderId: { type: "string" },
       address: Address,
-      items: { type: "array", items: OrderLine },
-      status: { type: "string", enum: ["created", "cancelled"] },
-      estimatedDelivery: { type: "string", format: "date" },
+      estimatedDelivery: { format: "date", type: "string" },
+      items: { items: OrderLine, type: "array" },
+      orderId: { type: "string" },
+      status: { enum: ["created", "cancelled"], type: "string" },
+      trackingNumber: { description: "Such as track-1", type: "string" },
     },
     required: ["trackingNumber", "orderId", "status"],
+    type: "object",
   },
   { description: "A shipment and its status" },
 );
@@ -443,13 +443,13 @@ const SummarizeRequest = schema(
   "SummarizeRequest",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      content: { type: "string", description: "The text to summarize" },
-      maxLength: { type: "integer", description: "Approximate number of words", minimum: 1 },
-      style: { type: "string", enum: ["bullet", "paragraph", "executive"], default: "paragraph" },
+      content: { description: "The text to summarize", type: "string" },
+      maxLength: { description: "Approximate number of words", minimum: 1, type: "integer" },
+      style: { default: "paragraph", enum: ["bullet", "paragraph", "executive"], type: "string" },
     },
     required: ["content"],
+    type: "object",
   },
   { description: "Input of the summarizer agent" },
 );
@@ -458,13 +458,13 @@ const SummarizeResponse = schema(
   "SummarizeResponse",
   "1.0.0",
   {
-    type: "object",
     properties: {
+      keyPoints: { items: { type: "string" }, type: "array" },
       summary: { type: "string" },
-      keyPoints: { type: "array", items: { type: "string" } },
-      wordCount: { type: "integer", minimum: 0 },
+      wordCount: { minimum: 0, type: "integer" },
     },
     required: ["summary"],
+    type: "object",
   },
   { description: "Output of the summarizer agent" },
 );
@@ -473,18 +473,18 @@ const Task = schema(
   "Task",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      id: { type: "string", description: "Such as task-1" },
-      title: { type: "string" },
+      assignee: { description: "Id of a user", type: "string" },
+      completedAt: { format: "date-time", type: "string" },
+      createdAt: { format: "date-time", type: "string" },
       description: { type: "string" },
-      assignee: { type: "string", description: "Id of a user" },
-      priority: { type: "string", enum: ["low", "normal", "high"] },
-      status: { type: "string", enum: ["open", "completed"] },
-      createdAt: { type: "string", format: "date-time" },
-      completedAt: { type: "string", format: "date-time" },
+      id: { description: "Such as task-1", type: "string" },
+      priority: { enum: ["low", "normal", "high"], type: "string" },
+      status: { enum: ["open", "completed"], type: "string" },
+      title: { type: "string" },
     },
     required: ["id", "title", "status"],
+    type: "object",
   },
   { description: "A task" },
 );
@@ -493,15 +493,15 @@ const Transaction = schema(
   "Transaction",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      transactionId: { type: "string", description: "Such as txn-1" },
-      orderId: { type: "string" },
-      amount: { type: "number", minimum: 0 },
+      amount: { minimum: 0, type: "number" },
       currency: { type: "string" },
-      status: { type: "string", enum: ["charged", "refunded"] },
+      orderId: { type: "string" },
+      status: { enum: ["charged", "refunded"], type: "string" },
+      transactionId: { description: "Such as txn-1", type: "string" },
     },
     required: ["transactionId", "orderId", "amount", "status"],
+    type: "object",
   },
   { description: "A charge and its status" },
 );
@@ -510,15 +510,15 @@ const User = schema(
   "User",
   "1.0.0",
   {
-    type: "object",
     properties: {
-      id: { type: "string", description: "Such as user-1" },
-      name: { type: "string" },
-      email: { type: "string", format: "email" },
-      role: { type: "string" },
       bio: { type: "string" },
+      email: { format: "email", type: "string" },
+      id: { description: "Such as user-1", type: "string" },
+      name: { type: "string" },
+      role: { type: "string" },
     },
     required: ["id", "name"],
+    type: "object",
   },
   { description: "A person" },
 );
@@ -581,10 +581,10 @@ const completeTask = tool("complete_task", "1.0.0", {
   description: "Complete a task; repeated calls change nothing",
   metadata: { tags: ["tasks"] },
   inputSchema: {
-    type: "object",
-    properties: { id: { type: "string", description: "Such as task-1" } },
-    required: ["id"],
     additionalProperties: false,
+    properties: { id: { description: "Such as task-1", type: "string" } },
+    required: ["id"],
+    type: "object",
   },
   outputSchema: Task,
 }).source(taskService);
@@ -600,15 +600,15 @@ const createEntities = tool("create_entities", "1.0.0", {
   description: "Add entities to the knowledge graph; those that exist are left as they are",
   metadata: { tags: ["knowledge"] },
   inputSchema: {
-    type: "object",
-    properties: { entities: { type: "array", items: KnowledgeEntity } },
-    required: ["entities"],
     additionalProperties: false,
+    properties: { entities: { items: KnowledgeEntity, type: "array" } },
+    required: ["entities"],
+    type: "object",
   },
   outputSchema: {
-    type: "object",
-    properties: { entities: { type: "array", description: "New items", items: KnowledgeEntity } },
+    properties: { entities: { description: "New items", items: KnowledgeEntity, type: "array" } },
     required: ["entities"],
+    type: "object",
   },
 }).source(memoryServer);
 
@@ -621,7 +621,7 @@ const createNote = tool("create_note", "1.0.0", {
 })
   .source(documentService, {
     tool: "create_document",
-    defaults: { chunkSize: 256, chunkOverlap: 0, tags: ["note"] },
+    defaults: { chunkOverlap: 0, chunkSize: 256, tags: ["note"] },
     hideFields: ["chunkOverlap"],
   });
 
@@ -629,15 +629,15 @@ const createRelations = tool("create_relations", "1.0.0", {
   description: "Connect entities of the knowledge graph; all of the relations or none",
   metadata: { tags: ["knowledge"] },
   inputSchema: {
-    type: "object",
-    properties: { relations: { type: "array", items: KnowledgeRelation } },
-    required: ["relations"],
     additionalProperties: false,
+    properties: { relations: { items: KnowledgeRelation, type: "array" } },
+    required: ["relations"],
+    type: "object",
   },
   outputSchema: {
-    type: "object",
-    properties: { relations: { type: "array", description: "New items", items: KnowledgeRelation } },
+    properties: { relations: { description: "New items", items: KnowledgeRelation, type: "array" } },
     required: ["relations"],
+    type: "object",
   },
 }).source(memoryServer);
 
@@ -649,30 +649,30 @@ const createTask = tool("create_task", "1.0.0", {
 }).source(taskService);
 
 const createTaskAndNotifyInput = {
-  type: "object",
+  additionalProperties: false,
   properties: {
-    title: { type: "string", description: "Short title", minLength: 1 },
-    description: { type: "string", description: "Full description" },
-    assignee: { type: "string", description: "Id of the assigned user, who is notified", minLength: 1 },
-    priority: { type: "string", enum: ["low", "normal", "high"], default: "normal" },
+    assignee: { description: "Id of the assigned user, who is notified", minLength: 1, type: "string" },
+    description: { description: "Full description", type: "string" },
+    priority: { default: "normal", enum: ["low", "normal", "high"], type: "string" },
+    title: { description: "Short title", minLength: 1, type: "string" },
   },
   required: ["title", "assignee"],
-  additionalProperties: false,
+  type: "object",
 } as const;
 
 const sendNotification = tool("send_notification", "1.0.0", {
   description: "Send a notification to one user over one channel",
   metadata: { tags: ["notifications"] },
   inputSchema: {
-    type: "object",
+    additionalProperties: false,
     properties: {
-      userId: { type: "string", description: "Such as user-1", minLength: 1 },
-      subject: { type: "string" },
       body: { type: "string" },
-      channel: { type: "string", enum: ["in_app", "email", "sms", "push"], default: "in_app" },
+      channel: { default: "in_app", enum: ["in_app", "email", "sms", "push"], type: "string" },
+      subject: { type: "string" },
+      userId: { description: "Such as user-1", minLength: 1, type: "string" },
     },
     required: ["userId", "subject", "body"],
-    additionalProperties: false,
+    type: "object",
   },
   outputSchema: Notification,
 }).source(notificationService);
@@ -682,23 +682,23 @@ const createTaskAndNotify = tool("create_task_and_notify", "1.0.0", {
   metadata: { tags: ["tasks", "notifications"] },
   inputSchema: createTaskAndNotifyInput,
   outputSchema: {
-    type: "object",
-    properties: { task: Task, notification: Notification },
+    properties: { notification: Notification, task: Task },
     required: ["task", "notification"],
+    type: "object",
   },
 })
   .composition(
     pipeline(createTaskAndNotifyInput)
       .step("create_task", createTask)
       .step("notify", sendNotification, ({ steps }) => ({
-        userId: raw({ input: { path: "$.assignee" } }),
-        subject: "New task assigned",
         body: steps.create_task.title,
         channel: "in_app",
+        subject: "New task assigned",
+        userId: raw({ input: { path: "$.assignee" } }),
       }))
-      .step("both", schemaMap({ task: "$.task", notification: "$.notification" }), ({ steps }) => ({
-        task: steps.create_task,
+      .step("both", schemaMap({ notification: "$.notification", task: "$.task" }), ({ steps }) => ({
         notification: steps.notify,
+        task: steps.create_task,
       })),
   );
 
@@ -719,9 +719,9 @@ const fetchAndStore = tool("fetch_and_store", "1.0.0", {
     pipeline(FetchRequest)
       .step("fetch_content", fetch)
       .step("store_document", createDocument, ({ steps }) => ({
-        title: steps.fetch_content.title,
         content: steps.fetch_content.content,
         tags: ["web"],
+        title: steps.fetch_content.title,
       })),
   );
 
@@ -729,26 +729,26 @@ const getCurrentTime = tool("get_current_time", "1.0.0", {
   description: "Get the current time in a time zone",
   metadata: { tags: ["time"] },
   inputSchema: {
-    type: "object",
+    additionalProperties: false,
     properties: {
       timezone: {
-        type: "string",
         description: "IANA zone such as Europe/Berlin, or an offset such as +02:00",
+        type: "string",
       },
     },
     required: ["timezone"],
-    additionalProperties: false,
+    type: "object",
   },
   outputSchema: {
-    type: "object",
     properties: {
-      timezone: { type: "string" },
-      datetime: { type: "string", description: "Local time with its offset", format: "date-time" },
+      datetime: { description: "Local time with its offset", format: "date-time", type: "string" },
       dayOfWeek: { type: "string" },
+      isDst: { description: "Whether daylight saving time is on", type: "boolean" },
+      timezone: { type: "string" },
       utcOffset: { type: "string" },
-      isDst: { type: "boolean", description: "Whether daylight saving time is on" },
     },
     required: ["timezone", "datetime"],
+    type: "object",
   },
 }).source(timeServer);
 
@@ -756,10 +756,10 @@ const getDocument = tool("get_document", "1.0.0", {
   description: "Read one document by its id",
   metadata: { tags: ["documents"] },
   inputSchema: {
-    type: "object",
-    properties: { id: { type: "string", description: "Such as doc-1" } },
-    required: ["id"],
     additionalProperties: false,
+    properties: { id: { description: "Such as doc-1", type: "string" } },
+    required: ["id"],
+    type: "object",
   },
   outputSchema: Document,
 }).source(documentService);
@@ -768,30 +768,30 @@ const getNotifications = tool("get_notifications", "1.0.0", {
   description: "Read what was sent to one user, oldest first",
   metadata: { tags: ["notifications"] },
   inputSchema: {
-    type: "object",
+    additionalProperties: false,
     properties: {
-      userId: { type: "string", description: "Such as user-1" },
-      channel: { type: "string", enum: ["in_app", "email", "sms", "push"] },
+      channel: { enum: ["in_app", "email", "sms", "push"], type: "string" },
       limit: {
-        type: "integer",
-        description: "Maximum number of items to return",
         default: 10,
-        minimum: 1,
+        description: "Maximum number of items to return",
         maximum: 100,
+        minimum: 1,
+        type: "integer",
       },
-      offset: { type: "integer", description: "Number of items to skip", default: 0, minimum: 0 },
+      offset: { default: 0, description: "Number of items to skip", minimum: 0, type: "integer" },
+      userId: { description: "Such as user-1", type: "string" },
     },
     required: ["userId"],
-    additionalProperties: false,
+    type: "object",
   },
   outputSchema: {
-    type: "object",
     properties: {
-      notifications: { type: "array", items: Notification },
-      totalCount: { type: "integer", description: "Total number of matches on all pages", minimum: 0 },
-      hasMore: { type: "boolean", description: "Whether another page follows" },
+      hasMore: { description: "Whether another page follows", type: "boolean" },
+      notifications: { items: Notification, type: "array" },
+      totalCount: { description: "Total number of matches on all pages", minimum: 0, type: "integer" },
     },
     required: ["notifications"],
+    type: "object",
   },
 }).source(notificationService);
 
@@ -800,21 +800,21 @@ const getPageTitle = tool("get_page_title", "1.0.0", {
   metadata: { tags: ["web", "projection"] },
   inputSchema: FetchRequest,
   outputSchema: {
-    type: "object",
-    properties: { url: { type: "string", format: "uri" }, title: { type: "string" } },
+    properties: { title: { type: "string" }, url: { format: "uri", type: "string" } },
     required: ["url", "title"],
+    type: "object",
   },
-  outputTransform: { url: "$.url", title: { coalesce: { paths: ["$.title", "$.url"] } } },
+  outputTransform: { title: { coalesce: { paths: ["$.title", "$.url"] } }, url: "$.url" },
 }).source(fetchServer, { tool: "fetch", defaults: { maxLength: 1 }, hideFields: ["maxLength"] });
 
 const getUser = tool("get_user", "1.0.0", {
   description: "Read one user by id",
   metadata: { tags: ["people"] },
   inputSchema: {
-    type: "object",
-    properties: { id: { type: "string", description: "Such as user-1" } },
-    required: ["id"],
     additionalProperties: false,
+    properties: { id: { description: "Such as user-1", type: "string" } },
+    required: ["id"],
+    type: "object",
   },
   outputSchema: User,
 }).source(userService);
@@ -831,70 +831,70 @@ const inventoryCheck = tool("inventory_check", "1.0.0", {
   annotations: { readOnlyHint: true },
   metadata: { tags: ["orders"] },
   inputSchema: {
-    type: "object",
-    properties: {
-      productId: { type: "string", description: "Only this product" },
-      orderId: { type: "string", description: "Only reservations of this order" },
-    },
     additionalProperties: false,
+    properties: {
+      orderId: { description: "Only reservations of this order", type: "string" },
+      productId: { description: "Only this product", type: "string" },
+    },
+    type: "object",
   },
   outputSchema: {
-    type: "object",
     properties: {
       products: {
-        type: "array",
         items: {
-          type: "object",
           properties: {
-            productId: { type: "string" },
+            available: { minimum: 0, type: "integer" },
             name: { type: "string" },
-            onHand: { type: "integer", minimum: 0 },
-            reserved: { type: "integer", minimum: 0 },
-            available: { type: "integer", minimum: 0 },
+            onHand: { minimum: 0, type: "integer" },
+            productId: { type: "string" },
+            reserved: { minimum: 0, type: "integer" },
           },
           required: ["productId", "available"],
+          type: "object",
         },
+        type: "array",
       },
-      reservations: { type: "array", items: Reservation },
+      reservations: { items: Reservation, type: "array" },
     },
     required: ["products", "reservations"],
+    type: "object",
   },
 }).source(inventoryService);
 
 const inventoryRelease = tool("inventory_release", "1.0.0", {
   description: "Release reserved stock; repeated calls change nothing",
-  annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true },
+  annotations: { destructiveHint: true, idempotentHint: true, readOnlyHint: false },
   metadata: { tags: ["orders", "compensation"] },
   inputSchema: {
-    type: "object",
-    properties: {
-      reservationId: { type: "string", description: "Id of one reservation" },
-      orderId: { type: "string", description: "Or all reservations of this order" },
-    },
     additionalProperties: false,
+    properties: {
+      orderId: { description: "Or all reservations of this order", type: "string" },
+      reservationId: { description: "Id of one reservation", type: "string" },
+    },
+    type: "object",
   },
   outputSchema: {
-    type: "object",
     properties: {
-      reservations: { type: "array", items: Reservation },
-      changed: { type: "integer", description: "Number of records changed by this call", minimum: 0 },
+      changed: { description: "Number of records changed by this call", minimum: 0, type: "integer" },
+      reservations: { items: Reservation, type: "array" },
     },
     required: ["reservations", "changed"],
+    type: "object",
   },
 }).source(inventoryService);
 
 const inventoryReserve = tool("inventory_reserve", "1.0.0", {
   description: "Reserve stock for all items of an order, or for none",
-  annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
+  annotations: { destructiveHint: false, idempotentHint: false, readOnlyHint: false },
   metadata: { tags: ["orders"] },
   inputSchema: {
-    type: "object",
+    additionalProperties: false,
     properties: {
-      orderId: { type: "string", minLength: 1 },
-      items: { type: "array", items: OrderLine, minItems: 1 },
+      items: { items: OrderLine, minItems: 1, type: "array" },
+      orderId: { minLength: 1, type: "string" },
     },
     required: ["orderId", "items"],
-    additionalProperties: false,
+    type: "object",
   },
   outputSchema: Reservation,
 }).source(inventoryService);
@@ -904,25 +904,25 @@ const listDocuments = tool("list_documents", "1.0.0", {
   metadata: { tags: ["documents"] },
   inputSchema: PageRequest,
   outputSchema: {
-    type: "object",
     properties: {
       documents: {
-        type: "array",
         items: {
-          type: "object",
           properties: {
+            createdAt: { format: "date-time", type: "string" },
             id: { type: "string" },
+            tags: { items: { type: "string" }, type: "array" },
             title: { type: "string" },
-            tags: { type: "array", items: { type: "string" } },
-            createdAt: { type: "string", format: "date-time" },
           },
           required: ["id", "title"],
+          type: "object",
         },
+        type: "array",
       },
-      totalCount: { type: "integer", description: "Total number of matches on all pages", minimum: 0 },
-      hasMore: { type: "boolean", description: "Whether another page follows" },
+      hasMore: { description: "Whether another page follows", type: "boolean" },
+      totalCount: { description: "Total number of matches on all pages", minimum: 0, type: "integer" },
     },
     required: ["documents"],
+    type: "object",
   },
 }).source(documentService);
 
@@ -930,29 +930,29 @@ const listTasks = tool("list_tasks", "1.0.0", {
   description: "List tasks, oldest first, of one assignee or in one status if wanted",
   metadata: { tags: ["tasks"] },
   inputSchema: {
-    type: "object",
-    properties: {
-      assignee: { type: "string", description: "Id of a user" },
-      status: { type: "string", enum: ["open", "completed"] },
-      limit: {
-        type: "integer",
-        description: "Maximum number of items to return",
-        default: 10,
-        minimum: 1,
-        maximum: 100,
-      },
-      offset: { type: "integer", description: "Number of items to skip", default: 0, minimum: 0 },
-    },
     additionalProperties: false,
+    properties: {
+      assignee: { description: "Id of a user", type: "string" },
+      limit: {
+        default: 10,
+        description: "Maximum number of items to return",
+        maximum: 100,
+        minimum: 1,
+        type: "integer",
+      },
+      offset: { default: 0, description: "Number of items to skip", minimum: 0, type: "integer" },
+      status: { enum: ["open", "completed"], type: "string" },
+    },
+    type: "object",
   },
   outputSchema: {
-    type: "object",
     properties: {
-      tasks: { type: "array", items: Task },
-      totalCount: { type: "integer", description: "Total number of matches on all pages", minimum: 0 },
-      hasMore: { type: "boolean", description: "Whether another page follows" },
+      hasMore: { description: "Whether another page follows", type: "boolean" },
+      tasks: { items: Task, type: "array" },
+      totalCount: { description: "Total number of matches on all pages", minimum: 0, type: "integer" },
     },
     required: ["tasks"],
+    type: "object",
   },
 }).source(taskService);
 
@@ -961,13 +961,13 @@ const listUsers = tool("list_users", "1.0.0", {
   metadata: { tags: ["people"] },
   inputSchema: PageRequest,
   outputSchema: {
-    type: "object",
     properties: {
-      users: { type: "array", items: User },
-      totalCount: { type: "integer", description: "Total number of matches on all pages", minimum: 0 },
-      hasMore: { type: "boolean", description: "Whether another page follows" },
+      hasMore: { description: "Whether another page follows", type: "boolean" },
+      totalCount: { description: "Total number of matches on all pages", minimum: 0, type: "integer" },
+      users: { items: User, type: "array" },
     },
     required: ["users"],
+    type: "object",
   },
 }).source(userService);
 
@@ -983,20 +983,20 @@ const searchUsersByBio = tool("search_users_by_bio", "1.0.0", {
   description: "Find users whose bio matches a query",
   metadata: { tags: ["people", "search"] },
   inputSchema: {
-    type: "object",
+    additionalProperties: false,
     properties: {
-      query: { type: "string", description: "Search words", minLength: 1 },
       limit: {
-        type: "integer",
-        description: "Maximum number of items to return",
         default: 10,
-        minimum: 1,
+        description: "Maximum number of items to return",
         maximum: 100,
+        minimum: 1,
+        type: "integer",
       },
-      offset: { type: "integer", description: "Number of items to skip", default: 0, minimum: 0 },
+      offset: { default: 0, description: "Number of items to skip", minimum: 0, type: "integer" },
+      query: { description: "Search words", minLength: 1, type: "string" },
     },
     required: ["query"],
-    additionalProperties: false,
+    type: "object",
   },
   outputSchema: SearchResults,
 }).source(userService);
@@ -1028,7 +1028,7 @@ const multiSearch = tool("multi_search", "1.0.0", {
           )
           .target(
             pipeline()
-              .step("search", searchUsersByBio, ({ input }) => ({ query: input.query, limit: input.limit }))
+              .step("search", searchUsersByBio, ({ input }) => ({ limit: input.limit, query: input.query }))
               .step("hits", filter(where("$.score", "gte", 0.05)), ({ steps }) => steps.search.results),
           ),
       )
@@ -1041,20 +1041,20 @@ const paymentAuthorize = tool("payment_authorize", "1.0.0", {
   metadata: { tags: ["orders"] },
   inputSchema: PaymentRequest,
   outputSchema: {
-    type: "object",
     properties: {
-      orderId: { type: "string" },
       authorized: { type: "boolean" },
-      reason: { type: "string", description: "Reason if not authorized" },
-      transactions: { type: "array", items: Transaction },
+      orderId: { type: "string" },
+      reason: { description: "Reason if not authorized", type: "string" },
+      transactions: { items: Transaction, type: "array" },
     },
     required: ["orderId", "authorized", "transactions"],
+    type: "object",
   },
 }).source(paymentService);
 
 const paymentCharge = tool("payment_charge", "1.0.0", {
   description: "Charge an order; every call makes a new charge",
-  annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false },
+  annotations: { destructiveHint: true, idempotentHint: false, readOnlyHint: false },
   metadata: { tags: ["orders"] },
   inputSchema: PaymentRequest,
   outputSchema: Transaction,
@@ -1062,62 +1062,62 @@ const paymentCharge = tool("payment_charge", "1.0.0", {
 
 const paymentRefund = tool("payment_refund", "1.0.0", {
   description: "Refund in full; repeated calls change nothing",
-  annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true },
+  annotations: { destructiveHint: true, idempotentHint: true, readOnlyHint: false },
   metadata: { tags: ["orders", "compensation"] },
   inputSchema: {
-    type: "object",
-    properties: {
-      transactionId: { type: "string", description: "Id of one transaction" },
-      orderId: { type: "string", description: "Or all transactions of this order" },
-    },
     additionalProperties: false,
+    properties: {
+      orderId: { description: "Or all transactions of this order", type: "string" },
+      transactionId: { description: "Id of one transaction", type: "string" },
+    },
+    type: "object",
   },
   outputSchema: {
-    type: "object",
     properties: {
-      transactions: { type: "array", items: Transaction },
-      changed: { type: "integer", description: "Number of records changed by this call", minimum: 0 },
+      changed: { description: "Number of records changed by this call", minimum: 0, type: "integer" },
+      transactions: { items: Transaction, type: "array" },
     },
     required: ["transactions", "changed"],
+    type: "object",
   },
 }).source(paymentService);
 
 const shippingCreate = tool("shipping_create", "1.0.0", {
   description: "Create a shipping label and schedule the pickup",
-  annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
+  annotations: { destructiveHint: false, idempotentHint: false, readOnlyHint: false },
   metadata: { tags: ["orders"] },
   inputSchema: {
-    type: "object",
+    additionalProperties: false,
     properties: {
-      orderId: { type: "string", minLength: 1 },
       address: Address,
-      items: { type: "array", items: OrderLine },
+      items: { items: OrderLine, type: "array" },
+      orderId: { minLength: 1, type: "string" },
     },
     required: ["orderId", "address", "items"],
-    additionalProperties: false,
+    type: "object",
   },
   outputSchema: Shipment,
 }).source(shippingService);
 
 const shippingCancel = tool("shipping_cancel", "1.0.0", {
   description: "Cancel a shipment; repeated calls change nothing",
-  annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true },
+  annotations: { destructiveHint: true, idempotentHint: true, readOnlyHint: false },
   metadata: { tags: ["orders", "compensation"] },
   inputSchema: {
-    type: "object",
-    properties: {
-      trackingNumber: { type: "string", description: "Tracking number of one shipment" },
-      orderId: { type: "string", description: "Or all shipments of this order" },
-    },
     additionalProperties: false,
+    properties: {
+      orderId: { description: "Or all shipments of this order", type: "string" },
+      trackingNumber: { description: "Tracking number of one shipment", type: "string" },
+    },
+    type: "object",
   },
   outputSchema: {
-    type: "object",
     properties: {
-      shipments: { type: "array", items: Shipment },
-      changed: { type: "integer", description: "Number of records changed by this call", minimum: 0 },
+      changed: { description: "Number of records changed by this call", minimum: 0, type: "integer" },
+      shipments: { items: Shipment, type: "array" },
     },
     required: ["shipments", "changed"],
+    type: "object",
   },
 }).source(shippingService);
 
@@ -1133,7 +1133,7 @@ const processOrder = tool("process_order", "1.0.0", {
         name: "Reserve inventory",
         action: inventoryReserve,
         compensate: inventoryRelease,
-        input: ({ input }) => ({ orderId: input.orderId, items: input.items }),
+        input: ({ input }) => ({ items: input.items, orderId: input.orderId }),
         compensateInput: ({ input }) => ({ orderId: input.orderId }),
         compensateOnUnknown: true,
       })
@@ -1142,9 +1142,9 @@ const processOrder = tool("process_order", "1.0.0", {
         action: paymentCharge,
         compensate: paymentRefund,
         input: ({ input }) => ({
-          orderId: input.orderId,
           amount: input.totalAmount,
           currency: input.currency,
+          orderId: input.orderId,
           paymentMethod: input.paymentMethod,
         }),
         compensateInput: ({ input }) => ({ orderId: input.orderId }),
@@ -1154,31 +1154,31 @@ const processOrder = tool("process_order", "1.0.0", {
         name: "Create shipment",
         action: shippingCreate,
         compensate: shippingCancel,
-        input: ({ input }) => ({ orderId: input.orderId, address: input.shippingAddress, items: input.items }),
+        input: ({ input }) => ({ address: input.shippingAddress, items: input.items, orderId: input.orderId }),
         compensateInput: ({ input }) => ({ orderId: input.orderId }),
         compensateOnUnknown: true,
       })
       .output(({ input, steps }) => ({
-        orderId: input.orderId,
-        status: "completed",
-        reservationId: steps.reserve_inventory.reservationId,
-        transactionId: steps.charge_payment.transactionId,
-        trackingNumber: steps.create_shipment.trackingNumber,
         estimatedDelivery: steps.create_shipment.estimatedDelivery,
+        orderId: input.orderId,
+        reservationId: steps.reserve_inventory.reservationId,
+        status: "completed",
+        trackingNumber: steps.create_shipment.trackingNumber,
+        transactionId: steps.charge_payment.transactionId,
       })),
   );
 
 const readGraph = tool("read_graph", "1.0.0", {
   description: "Read the whole knowledge graph",
   metadata: { tags: ["knowledge"] },
-  inputSchema: { type: "object", properties: {}, additionalProperties: false },
+  inputSchema: { additionalProperties: false, properties: {}, type: "object" },
   outputSchema: {
-    type: "object",
     properties: {
-      entities: { type: "array", items: KnowledgeEntity },
-      relations: { type: "array", items: KnowledgeRelation },
+      entities: { items: KnowledgeEntity, type: "array" },
+      relations: { items: KnowledgeRelation, type: "array" },
     },
     required: ["entities", "relations"],
+    type: "object",
   },
 }).source(memoryServer);
 
@@ -1247,11 +1247,11 @@ const summarizerAgent = agent("summarizer-agent", "2.0.0", {
     inputModes: ["text"],
     outputModes: ["application/json"],
     outputSchema: {
-      type: "object",
       properties: {
-        keywords: { type: "array", items: { type: "string" } },
-        phrases: { type: "array", items: { type: "string" } },
+        keywords: { items: { type: "string" }, type: "array" },
+        phrases: { items: { type: "string" }, type: "array" },
       },
+      type: "object",
     },
   })
   .dependsOn();
@@ -1263,9 +1263,9 @@ const researchAndSummarize = tool("research_and_summarize", "1.0.0", {
   metadata: { tags: ["research"] },
   inputSchema: ResearchRequest,
   outputSchema: {
-    type: "object",
-    properties: { research: ResearchReport, executiveSummary: SummarizeResponse },
+    properties: { executiveSummary: SummarizeResponse, research: ResearchReport },
     required: ["research", "executiveSummary"],
+    type: "object",
   },
 })
   .composition(
@@ -1275,9 +1275,9 @@ const researchAndSummarize = tool("research_and_summarize", "1.0.0", {
         content: steps.research.summary,
         style: "executive",
       }))
-      .step("both", schemaMap({ research: "$.research", executiveSummary: "$.executiveSummary" }), ({ steps }) => ({
-        research: steps.research,
+      .step("both", schemaMap({ executiveSummary: "$.executiveSummary", research: "$.research" }), ({ steps }) => ({
         executiveSummary: steps.summarize,
+        research: steps.research,
       })),
   );
 
@@ -1286,17 +1286,17 @@ const shippingTrack = tool("shipping_track", "1.0.0", {
   annotations: { readOnlyHint: true },
   metadata: { tags: ["orders"] },
   inputSchema: {
-    type: "object",
-    properties: {
-      trackingNumber: { type: "string", description: "Tracking number of one shipment" },
-      orderId: { type: "string", description: "Or all shipments of this order" },
-    },
     additionalProperties: false,
+    properties: {
+      orderId: { description: "Or all shipments of this order", type: "string" },
+      trackingNumber: { description: "Tracking number of one shipment", type: "string" },
+    },
+    type: "object",
   },
   outputSchema: {
-    type: "object",
-    properties: { shipments: { type: "array", items: Shipment } },
+    properties: { shipments: { items: Shipment, type: "array" } },
     required: ["shipments"],
+    type: "object",
   },
 }).source(shippingService);
 
@@ -1378,7 +1378,7 @@ const orchestratorAgent = agent("orchestrator-agent", "1.0.0", {
   defaultInputModes: ["text", "application/json"],
   defaultOutputModes: ["text", "application/json"],
   security: [{ bearer: [] }],
-  securitySchemes: { bearer: { type: "http", scheme: "bearer" } },
+  securitySchemes: { bearer: { scheme: "bearer", type: "http" } },
   capabilities: {
     streaming: true,
     stateTransitionHistory: true,

@@ -82,7 +82,10 @@ function place(pointer: string): string {
   return pointer === "" ? "the top" : pointer;
 }
 
-/** Writes a value as the registry does: two spaces, sorted members of open objects, a final newline. */
+/**
+ * Writes a value as the registry does: two spaces, members of open objects in the order of their UTF-16 units as in
+ * RFC 8785, a final newline.
+ */
 export function writeJson(node: Node): string {
   const parts: string[] = [];
   write(node, "\n", parts);
@@ -98,7 +101,7 @@ function write(node: Node, indent: string, parts: string[]): void {
   } else if (Array.isArray(node)) {
     list(node, "[]", indent, parts, write);
   } else {
-    const members = Object.entries(node as JsonObject).sort(([a], [b]) => compareCodePoints(a, b));
+    const members = Object.entries(node as JsonObject).sort(([a], [b]) => compareTexts(a, b));
     list(members, "{}", indent, parts, writeMember);
   }
 }
@@ -136,6 +139,11 @@ function scalar(value: null | boolean | number | bigint | string): string {
 function numberText(value: number): string {
   const isSmall = value !== 0 && Math.abs(value) < 1e-5;
   return isSmall ? value.toExponential() : String(value === 0 ? 0 : value);
+}
+
+/** Compares texts by UTF-16 units. */
+export function compareTexts(a: string, b: string): number {
+  return Number(a > b) - Number(a < b);
 }
 
 /** Compares texts by code points, which is the order of their UTF-8 bytes. The order of UTF-16 differs. */

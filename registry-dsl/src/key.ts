@@ -1,6 +1,6 @@
 /** Kinds and keys of entities. */
 
-import { compareCodePoints } from "./json.ts";
+import { compareTexts } from "./json.ts";
 import { compareVersions } from "./version.ts";
 
 /** The kinds of entities, in the order of files. */
@@ -42,6 +42,6 @@ export function parseKey(text: string): EntityKey | undefined {
 /** The order of files: kind, name, version. */
 export function compareKeys(a: EntityKey, b: EntityKey): number {
   return KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind)
-    || compareCodePoints(a.name, b.name)
+    || compareTexts(a.name, b.name)
     || compareVersions(a.version, b.version);
 }

@@ -3,7 +3,7 @@
  * lists. The registry writes documents in this form. Invalid values stay unchanged, so that validation reports them.
  */
 
-import { compareCodePoints, isObject, type JsonObject, type JsonValue, type Node } from "./json.ts";
+import { compareCodePoints, compareTexts, isObject, type JsonObject, type JsonValue, type Node } from "./json.ts";
 import type { Kind } from "./key.ts";
 
 /** Converts a value to its normal form. `undefined`: the member is omitted. */
@@ -37,7 +37,7 @@ const struct = (shape: Shape, prepare = (value: JsonObject): JsonObject => value
     if (node !== undefined) found.set(name, node);
   }
   const isUnknown = (name: string): boolean => name !== "$comment" && !Object.hasOwn(shape, name);
-  for (const name of Object.keys(members).filter(isUnknown).sort(compareCodePoints)) {
+  for (const name of Object.keys(members).filter(isUnknown).sort(compareTexts)) {
     found.set(name, members[name] as JsonValue);
   }
   return found;

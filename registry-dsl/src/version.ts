@@ -1,6 +1,6 @@
 /** The order of exact versions: the precedence of Semantic Versioning 2.0.0, then the build metadata. */
 
-import { compareCodePoints } from "./json.ts";
+import { compareTexts } from "./json.ts";
 
 const VERSION = /^(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?$/;
 
@@ -8,7 +8,7 @@ const VERSION = /^(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+)
 export function compareVersions(a: string, b: string): number {
   const [left, right] = [VERSION.exec(a), VERSION.exec(b)];
   if (left === null || right === null) {
-    return Number(left === null) - Number(right === null) || compareCodePoints(a, b);
+    return Number(left === null) - Number(right === null) || compareTexts(a, b);
   }
   for (const part of [1, 2, 3]) {
     const order = compareNumbers(left[part] ?? "", right[part] ?? "");
@@ -20,7 +20,7 @@ export function compareVersions(a: string, b: string): number {
 /** Digits may exceed every number type, so they are compared as texts. */
 function compareNumbers(a: string, b: string): number {
   const [left, right] = [a.replace(/^0+/, ""), b.replace(/^0+/, "")];
-  return left.length - right.length || compareCodePoints(left, right);
+  return left.length - right.length || compareTexts(left, right);
 }
 
 const isNumeric = (text: string): boolean => /^\d*$/.test(text);
@@ -44,7 +44,7 @@ function compareIdentifiers(a: string, b: string, numeric: (a: string, b: string
     if (other === undefined) return 1;
     const order = isNumeric(one) && isNumeric(other)
       ? numeric(one, other)
-      : Number(isNumeric(other)) - Number(isNumeric(one)) || compareCodePoints(one, other);
+      : Number(isNumeric(other)) - Number(isNumeric(one)) || compareTexts(one, other);
     if (order !== 0) return order;
   }
   return left.length - right.length;

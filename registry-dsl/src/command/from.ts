@@ -43,11 +43,16 @@ function normalFile(file: JsonObject): JsonObject {
     const documents = (Array.isArray(list) ? list : []).map((document: JsonValue) => {
       if (records === undefined || !isObject(document)) return normalDocument(kind, document);
       const key = keyText({ kind, name: String(document["name"]), version: String(document["version"]) });
-      return normalDocument(kind, { ...document, ...records.get(key) });
+      return normalDocument(kind, { ...document, ...WITHOUT_LIFECYCLE, ...records.get(key) });
     });
     return [PLURALS[kind], documents.map(plain)];
   }));
 }
+
+/** The records of an export replace the lifecycle members of its documents. */
+const WITHOUT_LIFECYCLE: JsonObject = {
+  deprecated: null, retired: null, deprecationMessage: null, replacement: null, sunsetDate: null, forceReason: null,
+};
 
 /** The lifecycle members by key. */
 function lifecycles(records: readonly JsonValue[]): ReadonlyMap<string, JsonObject> {
@@ -57,8 +62,9 @@ function lifecycles(records: readonly JsonValue[]): ReadonlyMap<string, JsonObje
     if (parsed === undefined || (state !== "deprecated" && state !== "retired")) return [];
     const notice = isObject(lifecycle) && isObject(lifecycle["notice"]) ? lifecycle["notice"] : {};
     const { message, replacement, sunsetDate, forceReason } = notice as JsonObject;
-    const members = { deprecationMessage: message ?? null, replacement: replacement ?? null, sunsetDate: sunsetDate ?? null, forceReason: forceReason ?? null };
-    return [[keyText(parsed), { [state]: true, ...members }] as const];
+    const members = { deprecationMessage: message, replacement, sunsetDate, forceReason };
+    const given = Object.entries(members).filter((member): member is [string, JsonValue] => member[1] !== undefined);
+    return [[keyText(parsed), { [state]: true, ...Object.fromEntries(given) }] as const];
   }));
 }
 
