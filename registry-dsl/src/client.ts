@@ -4,7 +4,12 @@ import { changesOf, kindOf, type Change } from "./changes.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { isObject, type JsonObject, type JsonValue } from "./json.ts";
 import type { EntityKey } from "./key.ts";
-import { errorReason, fromBase64, validationFailure, type ChangeDiagnostic } from "./wire.ts";
+
+/** A finding about a change of a batch. */
+export interface ChangeDiagnostic extends Diagnostic {
+  /** The index of the change. */
+  readonly change: number | undefined;
+}
 
 /** The kind of a failed request. */
 export type FailureKind = "unreachable" | "rejected" | "invalid" | "server" | "invalid-response";
@@ -200,16 +205,15 @@ function parse(text: string): JsonValue | undefined {
 function failure(address: string, code: string, value: JsonObject): RegistryFailure {
   const message = typeof value["message"] === "string" ? value["message"] : "";
   const details = objects(value["details"]);
-  const detail = (type: string): Uint8Array | undefined => {
-    const found = details.find((one) => one["type"] === type)?.["value"];
-    return typeof found === "string" ? fromBase64(found) : undefined;
-  };
+  // The registry repeats the encoded message of each detail as JSON.
+  const detail = (type: string): JsonValue | undefined => details.find((one) => one["type"] === type)?.["debug"];
   const findings = detail("registry.v1.ValidationFailure");
-  if (findings !== undefined) {
-    return new RegistryFailure("invalid", "rejected by validation", "VALIDATION_FAILED", validationFailure(findings));
+  if (isObject(findings)) {
+    const found = objects(findings["diagnostics"]).map(diagnostic);
+    return new RegistryFailure("invalid", "rejected by validation", "VALIDATION_FAILED", found);
   }
   const info = detail("google.rpc.ErrorInfo");
-  const reason = info === undefined ? "" : errorReason(info);
+  const reason = isObject(info) ? String(info["reason"] ?? "") : "";
   if (code === "unavailable" && reason === "") {
     return new RegistryFailure("unreachable", `cannot reach the registry at ${address}: ${message}`);
   }

@@ -91,7 +91,7 @@ const TIME = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:\.(\d+))?(?:Z|[+-]\d{2}:
 const anchor: Normal = (value) => {
   const parts = typeof value === "string" ? TIME.exec(value) : null;
   if (parts === null) return value;
-  // Digits beyond milliseconds are cut off.
+  // The registry ignores digits beyond milliseconds.
   const text = (value as string).replace(/\.(\d{1,3})\d*/, ".$1").replace(" ", "T").toUpperCase();
   const time = Date.parse(text);
   if (Number.isNaN(time)) return value;
