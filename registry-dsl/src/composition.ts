@@ -10,22 +10,23 @@ import type {
   AggregationOp, Backoff, CompensationBinding as Binding, FieldSource, Idempotent, Mappings, Predicate, Spec,
 } from "./types.ts";
 
+/** Writes a specification at a pointer into the document of its tool. */
+type SpecSource = (to: SpecWriter, pointer: string) => { readonly [pattern: string]: unknown };
+
 /** A pattern: the specification of a composed tool, or an operation inside of another pattern. */
 export class Pattern<I = any, O = any> implements Operation<I, O> {
-  readonly #name: string;
-  readonly #fields: (to: SpecWriter, pointer: string) => { readonly [name: string]: unknown };
+  readonly #source: SpecSource;
   readonly #site = new CallSite();
 
   /** @internal */
-  constructor(name: string, fields: (to: SpecWriter, pointer: string) => { readonly [name: string]: unknown }) {
-    this.#name = name;
-    this.#fields = fields;
+  constructor(source: SpecSource) {
+    this.#source = source;
   }
 
   /** The pattern in the grammar of compositions. */
   spec(to: SpecWriter, pointer: string): JsonObject {
     to.sites.set(pointer, this.#site);
-    return { [this.#name]: toJson(this.#fields(to, pointerTo(pointer, this.#name))) };
+    return toJson(this.#source(to, pointer)) as JsonObject;
   }
 
   write(to: SpecWriter, pointer: string): JsonObject {
@@ -34,6 +35,11 @@ export class Pattern<I = any, O = any> implements Operation<I, O> {
 }
 
 export interface Pattern<I = any, O = any> extends Operation<I, O> {}
+
+/** The specification of a named pattern. */
+function named(name: string, fields: SpecSource): SpecSource {
+  return (to, pointer) => ({ [name]: fields(to, pointerTo(pointer, name)) });
+}
 
 /** The values that a binding of a step may use. */
 export interface Sources<I, S> {
@@ -98,9 +104,9 @@ export class PipelineBuilder<I, S, O> extends Pattern<I, O> {
   /** @internal */
   constructor() {
     const steps: StepWriter[] = [];
-    super("pipeline", (to, pointer) => ({
+    super(named("pipeline", (to, pointer) => ({
       steps: steps.map((write, index) => write(to, pointerTo(pointerTo(pointer, "steps"), index))),
-    }));
+    })));
     this.#steps = steps;
   }
 
@@ -169,12 +175,12 @@ export class SagaBuilder<I, S, O> extends Pattern<I, O> {
   /** @internal */
   constructor({ id, timeoutMs }: SagaOptions<I>) {
     const [scope, steps, state] = [new Scope(), [] as StepWriter[], {} as { output?: Binding }];
-    super("saga", (to, pointer) => ({
+    super(named("saga", (to, pointer) => ({
       steps: steps.map((write, index) => write(to, pointerTo(pointerTo(pointer, "steps"), index))),
       ...member("sagaIdPath", id === undefined ? undefined : inputPath(id(scope.sources<I, unknown>().input), scope)),
       ...member("timeoutMs", timeoutMs),
       ...member("output", state.output),
-    }));
+    })));
     [this.#scope, this.#steps, this.#state] = [scope, steps, state];
   }
 
@@ -243,12 +249,12 @@ export class ScatterGatherBuilder<I> extends Pattern<I, any> {
   /** @internal */
   constructor({ aggregation, timeoutMs, failFast }: ScatterGatherOptions) {
     const targets: StepWriter[] = [];
-    super("scatterGather", (to, pointer) => ({
+    super(named("scatterGather", (to, pointer) => ({
       targets: targets.map((write, index) => write(to, pointerTo(pointerTo(pointer, "targets"), index))),
       aggregation: { ops: aggregation },
       ...member("timeoutMs", timeoutMs),
       ...member("failFast", failFast),
-    }));
+    })));
     this.#targets = targets;
   }
 
@@ -286,7 +292,7 @@ export function where(field: string, op: Predicate["op"], value: JsonValue): Pre
 
 /** The items of a list that satisfy a condition. */
 export function filter<T = any>(predicate: Predicate): Pattern<readonly T[], T[]> {
-  return new Pattern("filter", () => ({ predicate }));
+  return new Pattern(named("filter", () => ({ predicate })));
 }
 
 /** The source of a mapped field; a text is a JSONPath. */
@@ -303,19 +309,19 @@ export function mappings(fields: { readonly [field: string]: MappingSource }): M
 
 /** An object that is constructed from parts of the input. */
 export function schemaMap(fields: { readonly [field: string]: MappingSource }): Pattern<any, any> {
-  return new Pattern("schemaMap", () => ({ ...mappings(fields) }));
+  return new Pattern(named("schemaMap", () => ({ ...mappings(fields) })));
 }
 
 /** A pattern with one inner operation. */
 function around<I, O>(
   name: string,
   inner: Operation,
-  fields: (to: SpecWriter, pointer: string) => { readonly [name: string]: unknown },
+  fields: SpecSource,
 ): Pattern<I, O> {
-  return new Pattern(name, (to, pointer) => ({
+  return new Pattern(named(name, (to, pointer) => ({
     inner: inner.write(to, pointerTo(pointer, "inner")),
     ...fields(to, pointer),
-  }));
+  })));
 }
 
 /** Runs an operation on each item of a list. */
@@ -444,19 +450,15 @@ export interface ClaimCheckOptions {
 
 /** Passes the response of a storing tool to an operation instead of the input. */
 export function claimCheck(inner: Operation, options: ClaimCheckOptions): Pattern<any, any> {
-  return new Pattern("claimCheck", (to, pointer) => ({
+  return new Pattern(named("claimCheck", (to, pointer) => ({
     storeTool: toolName(to, options.storeTool),
     inner: inner.write(to, pointerTo(pointer, "inner")),
     retrieveTool: toolName(to, options.retrieveTool),
     retrieveAtEnd: options.retrieveAtEnd,
-  }));
+  })));
 }
 
 /** A pattern in the grammar of compositions. Its dependencies are those of `dependsOn`. */
-export function rawSpec(spec: Spec): Pattern<any, any> {
-  const [[name, fields] = ["", {}], ...others] = Object.entries(spec) as [string, JsonObject][];
-  if (name === "" || others.length > 0) {
-    throw new DslError("value-invalid", "a specification needs exactly one pattern", "write for example { pipeline: { … } }");
-  }
-  return new Pattern(name, () => fields);
+export function rawSpec(spec: Spec | JsonObject): Pattern<any, any> {
+  return new Pattern(() => ({ ...spec }));
 }

@@ -15,6 +15,8 @@ const RESERVED = new Set([
 export class Names {
   readonly #names = new Map<string, string>();
   readonly #used = new Set<string>(RESERVED);
+  /** Kinds and names that have a constant for one of their versions. */
+  readonly #seen = new Set<string>();
 
   /** The name of an entity. */
   of(key: EntityKey): string {
@@ -23,7 +25,9 @@ export class Names {
     const base = identifier(key);
     const versioned = `${base}V${key.version.replace(/[^0-9A-Za-z]+/g, "_")}`;
     const kind = key.kind.charAt(0).toUpperCase() + key.kind.slice(1);
-    const name = this.fresh([base, `${base}${kind}`, versioned, `${versioned}${kind}`]);
+    const others = this.#seen.has(`${key.kind}/${key.name}`) ? [versioned, `${versioned}${kind}`] : [`${base}${kind}`, versioned];
+    const name = this.fresh([base, ...others]);
+    this.#seen.add(`${key.kind}/${key.name}`);
     this.#names.set(keyText(key), name);
     return name;
   }
