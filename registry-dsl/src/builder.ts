@@ -1,7 +1,7 @@
 /** Definitions of schemas, servers, tools, agents and policies. References between them are values. */
 
 import { CallSite } from "./call-site.ts";
-import { mappings, type MappingSource, type Pattern } from "./composition.ts";
+import { mappings, RawTransform, type MappingSource, type Pattern } from "./composition.ts";
 import { Entity, type LifecycleMember } from "./entity.ts";
 import { DslError } from "./errors.ts";
 import { toJson, type JsonObject } from "./json.ts";
@@ -115,7 +115,7 @@ export interface ToolFields<I extends SchemaSource, O extends SchemaSource> exte
   /** The schema of the structured result. */
   readonly outputSchema?: O;
   /** Projection of the upstream's result. A text is a JSONPath. */
-  readonly outputTransform?: { readonly [field: string]: MappingSource };
+  readonly outputTransform?: { readonly [field: string]: MappingSource } | RawTransform;
 }
 
 /** The part of a source that differs from the registered tool. */
@@ -185,7 +185,9 @@ export class ToolEntity<I = any, O = any> extends Entity implements Callee<I, O>
       ...this.#implementation(),
       inputSchema: inputSchema === undefined ? undefined : schemaJson(inputSchema, `inputSchema of ${keyText(this)}`),
       outputSchema: outputSchema === undefined ? undefined : schemaJson(outputSchema, `outputSchema of ${keyText(this)}`),
-      outputTransform: outputTransform === undefined ? undefined : mappings(outputTransform),
+      outputTransform: outputTransform instanceof RawTransform
+        ? outputTransform.value
+        : outputTransform && mappings(outputTransform),
     });
   }
 

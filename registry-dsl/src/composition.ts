@@ -307,6 +307,21 @@ export function mappings(fields: { readonly [field: string]: MappingSource }): M
   return { mappings: found };
 }
 
+/** A projection in the grammar of compositions. */
+export class RawTransform {
+  readonly value: JsonObject;
+
+  /** @internal */
+  constructor(value: JsonObject) {
+    this.value = value;
+  }
+}
+
+/** A projection in the grammar of compositions, such as one with comments. */
+export function rawTransform(transform: Mappings | JsonObject): RawTransform {
+  return new RawTransform(toJson(transform) as JsonObject);
+}
+
 /** An object that is constructed from parts of the input. */
 export function schemaMap(fields: { readonly [field: string]: MappingSource }): Pattern<any, any> {
   return new Pattern(named("schemaMap", () => ({ ...mappings(fields) })));

@@ -12,11 +12,11 @@ export type { Applied, ClientOptions, CommitFields, FailureKind, PlannedChange }
 export { RegistryClient, RegistryFailure } from "./client.ts";
 export type {
   CacheOptions, CircuitBreakerOptions, ClaimCheckOptions, CompensationSources, DeadLetterOptions, IdempotentOptions,
-  MappingSource, Pattern, PipelineBuilder, RetryOptions, SagaBuilder, SagaOptions, SagaStepFields,
+  MappingSource, Pattern, PipelineBuilder, RawTransform, RetryOptions, SagaBuilder, SagaOptions, SagaStepFields,
   ScatterGatherBuilder, ScatterGatherOptions, Sources, TimeoutOptions,
 } from "./composition.ts";
 export {
-  cache, circuitBreaker, claimCheck, deadLetter, filter, idempotent, mapEach, pipeline, rawSpec, retry, saga,
+  cache, circuitBreaker, claimCheck, deadLetter, filter, idempotent, mapEach, pipeline, rawSpec, rawTransform, retry, saga,
   scatterGather, schemaMap, timeout, where,
 } from "./composition.ts";
 export type { Diagnostic, Undecided, ValidationResult } from "./diagnostic.ts";

@@ -60,7 +60,8 @@ export async function validate(
 
 /** The text of a registry file. */
 function fileText(input: Registry | string | object): string {
-  if (typeof input === "string") return input;
+  // A byte order mark belongs to the file, not to its text.
+  if (typeof input === "string") return input.replace(/^\ufeff/, "");
   return input instanceof Registry ? input.toJSON() : writeJson(toJson(input));
 }
 

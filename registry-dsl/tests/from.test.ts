@@ -4,7 +4,9 @@ import { fileURLToPath } from "node:url";
 import { afterAll, expect, it } from "vitest";
 
 import { typescriptOf } from "../src/command/from.ts";
-import type { JsonValue } from "../src/json.ts";
+import { writeJson, type JsonObject, type JsonValue, type Node } from "../src/json.ts";
+import { compareKeys, KINDS, PLURALS } from "../src/key.ts";
+import { normalDocument } from "../src/normal.ts";
 import type { Registry } from "../src/registry.ts";
 
 const read = (name: string): string => readFileSync(new URL(`data/${name}`, import.meta.url), "utf8");
@@ -12,6 +14,17 @@ const directory = mkdtempSync(fileURLToPath(new URL(".from-", import.meta.url)))
 afterAll(() => rmSync(directory, { recursive: true }));
 
 let count = 0;
+
+/** A file as the registry writes it. */
+function normalText(file: JsonObject): string {
+  const members = KINDS.map((kind) => {
+    const list = (file[PLURALS[kind]] ?? []) as readonly JsonObject[];
+    const key = ({ name, version }: JsonObject) => ({ kind, name: String(name), version: String(version) });
+    return [PLURALS[kind], [...list].sort((a, b) => compareKeys(key(a), key(b))).map((one) => normalDocument(kind, one))] as const;
+  });
+  const written = members.filter(([name, list]) => name !== "policies" || list.length > 0);
+  return writeJson(new Map<string, Node>([["schemaVersion", "2.0"], ...written]));
+}
 
 /** The registry that the TypeScript of a file builds. */
 async function rebuilt(value: JsonValue): Promise<{ readonly code: string; readonly text: string }> {
@@ -30,6 +43,21 @@ it("generated TypeScript builds the same bytes", async () => {
 
 it("generated TypeScript of other spellings builds the normal form", async () => {
   expect((await rebuilt(JSON.parse(read("other-forms.json")) as JsonValue)).text).toBe(read("other-forms.normal.json"));
+});
+
+it("readable documents of the corpus are rebuilt in normal form", async () => {
+  const lines = (name: string): any[] => read(`../corpus/${name}`).trimEnd().split("\n").map((line) => JSON.parse(line) as unknown);
+  const unreadable = ["document-invalid", "implementation-ambiguous", "name-invalid", "version-invalid", "already-registered"];
+  const golden = lines("golden.jsonl");
+  let rebuiltCount = 0;
+  for (const [index, { name, text }] of lines("documents.jsonl").entries()) {
+    const errors = golden[index].diagnostics.filter(({ code, severity }: any) => severity === "error" && unreadable.includes(code));
+    if (errors.length > 0 || name.startsWith("lifecycle/records") || name === "text/version-1" || name === "version/same-key-twice") continue;
+    const value = JSON.parse(text.replace(/^\ufeff/, "")) as JsonObject;
+    expect((await rebuilt(value)).text, name).toBe(normalText(value));
+    rebuiltCount += 1;
+  }
+  expect(rebuiltCount).toBeGreaterThan(200);
 });
 
 it("committed example is what the command writes", () => {

@@ -76,7 +76,7 @@ function plain(node: unknown): JsonValue {
 
 function read(file: string): string {
   try {
-    return readFileSync(file, "utf8");
+    return readFileSync(file, "utf8").replace(/^\ufeff/, "");
   } catch (error) {
     throw usage(`cannot read ${file}: ${(error as Error).message}`);
   }

@@ -294,7 +294,9 @@ function raise(): never {
 /** The code of the fields of mappings. `undefined`: they have another form. */
 export function mappingsCode(value: JsonValue): Code | undefined {
   if (!isObject(value) || Object.keys(value).join() !== "mappings" || !isObject(value["mappings"])) return undefined;
-  return object(Object.entries(value["mappings"]).map(([field, source]) => {
+  const sources = Object.entries(value["mappings"]);
+  if (!sources.every(([, source]) => isObject(source))) return undefined;
+  return object(sources.map(([field, source]) => {
     const isPath = isObject(source) && Object.keys(source).join() === "path" && typeof source["path"] === "string";
     return [field, isPath ? literal(source["path"] as string) : literal(source)] as const;
   }));

@@ -153,7 +153,9 @@ class Generator {
     const { source, spec, depends, inputSchema, outputSchema, outputTransform, ...rest } = fields;
     const input = inputSchema === undefined ? undefined : this.#jsonSchema(inputSchema);
     const shared = input !== undefined && typeof input !== "string" && isObject(spec) ? this.#constant(key, input) : input;
-    const mappings = outputTransform === undefined ? undefined : mappingsCode(outputTransform);
+    const mappings = outputTransform === undefined
+      ? undefined
+      : (mappingsCode(outputTransform) ?? this.#call("rawTransform", [literal(outputTransform)]));
     const members: (readonly [string, Code])[] = [
       ...plain(rest),
       ...(shared === undefined ? [] : [["inputSchema", shared] as const]),

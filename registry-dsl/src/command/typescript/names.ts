@@ -5,7 +5,7 @@ import { keyText, type EntityKey } from "../../key.ts";
 const RESERVED = new Set([
   ..."agent array arguments await break case catch class const constant continue debugger default delete do else enum".split(" "),
   ..."eval export extends false filter finally for function if implements import in instanceof interface let new null".split(" "),
-  ..."package pipeline policy private protected public raw rawSpec registered registry retry return saga schema".split(" "),
+  ..."package pipeline policy private protected public raw rawSpec rawTransform registered registry retry return saga schema".split(" "),
   ..."schemaMap scatterGather select server static super switch this throw timeout tool true try typeof undefined".split(" "),
   ..."var void where while with yield mapEach cache idempotent circuitBreaker deadLetter claimCheck validate".split(" "),
   ..."input steps error Object Array String Number Boolean Infinity NaN globalThis process".split(" "),
