@@ -124,8 +124,8 @@ export interface SourceFields<I> {
   readonly tool?: string;
   /** Values of arguments that callers omit. */
   readonly defaults?: { readonly [K in keyof I]?: unknown };
-  /** Arguments that callers neither see nor set. */
-  readonly hideFields?: readonly (keyof I & string)[];
+  /** Arguments that callers neither see nor set. Dotted paths reach nested objects. */
+  readonly hideFields?: readonly ((keyof I & string) | `${keyof I & string}.${string}`)[];
 }
 
 /** A tool, which compositions call and agents depend on. */
