@@ -17,7 +17,11 @@ const BANNER = `/**
 export async function generate(schemaFile = SCHEMA) {
   const schema = JSON.parse(await readFile(schemaFile, "utf8"));
   const isUsed = ([name]) => !UNUSED.includes(name);
-  const definitions = Object.fromEntries(Object.entries(schema.$defs).filter(isUsed).map(([name, one]) => [name, simple(one)]));
+  const definitions = Object.fromEntries(
+    Object.entries(schema.$defs)
+      .filter(isUsed)
+      .map(([name, one]) => [name, simple(one)]),
+  );
   const root = { ...simple(schema), title: "RegistryFile", $defs: definitions };
   const types = await compile(root, "RegistryFile", {
     bannerComment: BANNER,
@@ -38,8 +42,22 @@ export async function generate(schemaFile = SCHEMA) {
 const UNUSED = ["Comment", "LifecycleRule", "ListValue", "Record"];
 
 /** Constraints between members, which types cannot express. */
-const CONSTRAINTS = ["$schema", "$defs", "if", "then", "else", "allOf", "propertyNames", "pattern",
-  "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength"];
+const CONSTRAINTS = [
+  "$schema",
+  "$defs",
+  "if",
+  "then",
+  "else",
+  "allOf",
+  "propertyNames",
+  "pattern",
+  "minimum",
+  "maximum",
+  "minItems",
+  "maxItems",
+  "minLength",
+  "maxLength",
+];
 
 const isNull = (one) => one === null || one?.type === "null";
 
@@ -75,8 +93,15 @@ function simple(schema) {
 
 function properties(members) {
   const isWritten = ([name, member]) =>
-    name !== "$comment" && name !== "$schema" && !member.deprecated && !/^(Former|Member of an export)/.test(member.description);
-  return Object.fromEntries(Object.entries(members).filter(isWritten).map(([name, member]) => [name, simple(member)]));
+    name !== "$comment" &&
+    name !== "$schema" &&
+    !member.deprecated &&
+    !/^(Former|Member of an export)/.test(member.description);
+  return Object.fromEntries(
+    Object.entries(members)
+      .filter(isWritten)
+      .map(([name, member]) => [name, simple(member)]),
+  );
 }
 
 /** An object with exactly one of several members is a union of objects. */

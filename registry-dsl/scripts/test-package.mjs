@@ -9,13 +9,22 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const directory = mkdtempSync(join(tmpdir(), "registry-dsl-"));
 
-const run = (cwd, program, ...args) => execFileSync(program, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
+const run = (cwd, program, ...args) =>
+  execFileSync(program, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
 const npm = (cwd, ...args) => run(cwd, "npm", ...args, "--no-audit", "--no-fund", "--prefer-offline");
 
 try {
   const [packed] = JSON.parse(npm(root, "pack", "--json", "--pack-destination", directory));
   const files = packed.files.map(({ path }) => path);
-  for (const wanted of ["LICENSE", "README.md", "dist/index.js", "dist/index.d.ts", "dist/command/main.js", "wasm/registry_rules.wasm", "template/src/registry.ts"]) {
+  for (const wanted of [
+    "LICENSE",
+    "README.md",
+    "dist/index.js",
+    "dist/index.d.ts",
+    "dist/command/main.js",
+    "wasm/registry_rules.wasm",
+    "template/src/registry.ts",
+  ]) {
     assert(files.includes(wanted), `the package has no ${wanted}`);
   }
   assert(!files.some((path) => /^(src|tests|node_modules)\//.test(path)), "the package has sources or tests");
@@ -41,11 +50,21 @@ try {
 
   // A renamed field is an error of the compiler.
   const source = join(project, "src/pages.ts");
-  writeFileSync(source, readFileSync(source, "utf8").replace("title: { type: \"string\" }, text: { type: \"string\" } },\n  required: [\"url\", \"title\"", "name: { type: \"string\" }, text: { type: \"string\" } },\n  required: [\"url\", \"name\""));
-  assert.throws(() => execFileSync("npx", ["tsc"], { cwd: project, stdio: "pipe" }), ({ stdout }) => /registry\.ts.*TS2339/.test(String(stdout)));
+  writeFileSync(
+    source,
+    readFileSync(source, "utf8").replace(
+      'title: { type: "string" }, text: { type: "string" } },\n  required: ["url", "title"',
+      'name: { type: "string" }, text: { type: "string" } },\n  required: ["url", "name"',
+    ),
+  );
+  assert.throws(
+    () => execFileSync("npx", ["tsc"], { cwd: project, stdio: "pipe" }),
+    ({ stdout }) => /registry\.ts.*TS2339/.test(String(stdout)),
+  );
 
   // The library runs without the command, and without its development dependencies.
-  const program = 'import { registry, schema, validate } from "registry-dsl"; const { diagnostics } = await validate(registry([schema("A", "1.0.0", true)])); console.log(diagnostics.map(({ code }) => code).join());';
+  const program =
+    'import { registry, schema, validate } from "registry-dsl"; const { diagnostics } = await validate(registry([schema("A", "1.0.0", true)])); console.log(diagnostics.map(({ code }) => code).join());';
   assert.equal(run(outer, "node", "--input-type=module", "--eval", program).trim(), "schema-unused");
   console.log("the package works in a fresh directory");
 } finally {

@@ -19,37 +19,46 @@ export interface Value<T> {
 /** A path into a value of type `T`. Its members are paths. The paths into an unknown value are not checked. */
 export type Path<T> = 0 extends 1 & T ? any : Value<NonNullable<T>> & Members<NonNullable<T>>;
 
-type Members<T> =
-  T extends readonly (infer U)[] ? { readonly [index: number]: Path<U> }
-  : T extends object ? { readonly [K in keyof T & (string | number)]-?: Path<T[K]> }
-  : unknown;
+type Members<T> = T extends readonly (infer U)[]
+  ? { readonly [index: number]: Path<U> }
+  : T extends object
+    ? { readonly [K in keyof T & (string | number)]-?: Path<T[K]> }
+    : unknown;
 
 /**
  * A type without the distinctions that only the registry can prove: texts of an enumeration, optional members and
  * `null`. The registry's flow proof reports them.
  */
-type Loose<T> =
-  0 extends 1 & T ? any
-  : T extends string ? string
-  : T extends number ? number
-  : T extends boolean ? boolean
-  : T extends readonly (infer U)[] ? readonly Loose<U>[]
-  : T extends object ? { readonly [K in keyof T]?: Loose<T[K]> }
-  : never;
+type Loose<T> = 0 extends 1 & T
+  ? any
+  : T extends string
+    ? string
+    : T extends number
+      ? number
+      : T extends boolean
+        ? boolean
+        : T extends readonly (infer U)[]
+          ? readonly Loose<U>[]
+          : T extends object
+            ? { readonly [K in keyof T]?: Loose<T[K]> }
+            : never;
 
 /** The bindings that may supply a value of type `T`: paths, constants, and objects of bindings. */
-export type Bound<T> =
-  0 extends 1 & T ? unknown
-  : Value<Loose<T>>
+export type Bound<T> = 0 extends 1 & T
+  ? unknown
+  : | Value<Loose<T>>
     | (T extends readonly (infer U)[] ? readonly U[] : T extends object ? { readonly [K in keyof T]: Bound<T[K]> } : T);
 
 /** Rejects the members of a binding that its target does not have. */
-export type NoOthers<B, T> =
-  0 extends (1 & B) | (1 & T) ? unknown
-  : B extends Value<any> ? unknown
-  : T extends readonly unknown[] ? unknown
-  : T extends object ? { readonly [K in Exclude<keyof B, keyof T>]: never }
-  : unknown;
+export type NoOthers<B, T> = 0 extends (1 & B) | (1 & T)
+  ? unknown
+  : B extends Value<any>
+    ? unknown
+    : T extends readonly unknown[]
+      ? unknown
+      : T extends object
+        ? { readonly [K in Exclude<keyof B, keyof T>]: never }
+        : unknown;
 
 /** The root of paths. */
 type Root = { readonly from: "input" } | { readonly from: "step"; readonly step: string } | { readonly from: "error" };
@@ -103,7 +112,8 @@ function step(member: string): string {
 /** The values that a JSONPath (RFC 9535) selects, relative to a path: `select(input, "$.items[*].id")`. */
 export function select<T = any>(from: Value<any>, path: `$${string}`): Path<T> {
   const here = (from as { [origin]?: Origin })[origin];
-  if (here === undefined) throw new DslError("value-invalid", "the first argument of `select` is not a path", "pass `input` or a step");
+  if (here === undefined)
+    throw new DslError("value-invalid", "the first argument of `select` is not a path", "pass `input` or a step");
   return proxy(new Origin(here.scope, here.root, here.path + path.slice(1)));
 }
 
@@ -143,16 +153,25 @@ export function bindingOf(value: unknown, scope: object, pointer = ""): Binding 
 function ownBinding(path: Origin, scope: object, pointer: string): Binding {
   if (path.scope === scope) return path.binding;
   const at = pointer === "" ? "the input" : pointer;
-  throw new DslError("path-foreign", `the path ${path.path} at ${at} belongs to another pattern`,
-    "use the paths that the callback of this step receives");
+  throw new DslError(
+    "path-foreign",
+    `the path ${path.path} at ${at} belongs to another pattern`,
+    "use the paths that the callback of this step receives",
+  );
 }
 
 /** Lists are constants, so they contain no paths. */
 function constantOf(value: unknown, pointer: string): JsonValue {
-  return toJson(value, (object) => {
-    if (!(origin in object || written in object)) return undefined;
-    throw new DslError("value-invalid", `the list at ${pointer === "" ? "the input" : pointer} contains a path`,
-      "bind a path to a whole member; the grammar has no lists of paths");
-  }, pointer);
+  return toJson(
+    value,
+    (object) => {
+      if (!(origin in object || written in object)) return undefined;
+      throw new DslError(
+        "value-invalid",
+        `the list at ${pointer === "" ? "the input" : pointer} contains a path`,
+        "bind a path to a whole member; the grammar has no lists of paths",
+      );
+    },
+    pointer,
+  );
 }
-

@@ -184,10 +184,10 @@ export class ToolEntity<I = any, O = any> extends Entity implements Callee<I, O>
       ...fields,
       ...this.#implementation(),
       inputSchema: inputSchema === undefined ? undefined : schemaJson(inputSchema, `inputSchema of ${keyText(this)}`),
-      outputSchema: outputSchema === undefined ? undefined : schemaJson(outputSchema, `outputSchema of ${keyText(this)}`),
-      outputTransform: outputTransform instanceof RawTransform
-        ? outputTransform.value
-        : outputTransform && mappings(outputTransform),
+      outputSchema:
+        outputSchema === undefined ? undefined : schemaJson(outputSchema, `outputSchema of ${keyText(this)}`),
+      outputTransform:
+        outputTransform instanceof RawTransform ? outputTransform.value : outputTransform && mappings(outputTransform),
     });
   }
 
@@ -201,8 +201,11 @@ export class ToolEntity<I = any, O = any> extends Entity implements Callee<I, O>
     const to = new SpecWriter(this.sites);
     const spec = this.#composition?.spec(to, "/spec");
     if (source === undefined && spec === undefined) {
-      throw new DslError("implementation-missing", `${keyText(this)} has no implementation`,
-        "call `source` for an upstream tool or `composition` for a composed one");
+      throw new DslError(
+        "implementation-missing",
+        `${keyText(this)} has no implementation`,
+        "call `source` for an upstream tool or `composition` for a composed one",
+      );
     }
     return { source, spec, depends: this.#depends ?? to.dependencies };
   }
@@ -231,8 +234,9 @@ export interface AgentFields extends Fields<documents.Agent, "skills" | "capabil
 }
 
 /** The fields of a skill. */
-export interface SkillFields<I extends SchemaSource, O extends SchemaSource>
-  extends Readonly<Omit<documents.Skill, "id" | "inputSchema" | "outputSchema">> {
+export interface SkillFields<I extends SchemaSource, O extends SchemaSource> extends Readonly<
+  Omit<documents.Skill, "id" | "inputSchema" | "outputSchema">
+> {
   readonly inputSchema?: I;
   readonly outputSchema?: O;
 }

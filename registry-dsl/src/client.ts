@@ -73,16 +73,28 @@ const FIRST_WAIT_MILLIS = 250;
 
 /** Reasons after which a retry may succeed. */
 const TRANSIENT = [
-  "CONTENTION", "DRAINING", "REQUEST_MEMORY_LIMIT", "OUTCOME_UNKNOWN", "RATE_LIMITED", "SLOW_READER",
-  "TOO_MANY_STREAMS", "WRITE_QUEUE_FULL",
+  "CONTENTION",
+  "DRAINING",
+  "REQUEST_MEMORY_LIMIT",
+  "OUTCOME_UNKNOWN",
+  "RATE_LIMITED",
+  "SLOW_READER",
+  "TOO_MANY_STREAMS",
+  "WRITE_QUEUE_FULL",
 ];
 /** Reasons that concern one server only. */
 const OF_ONE_SERVER = ["DATABASE_SCHEMA_TOO_NEW", "DATABASE_UNAVAILABLE", "READ_ONLY"];
 
 /** The codes of the protocol for rejected requests. */
 const REJECTIONS = [
-  "not_found", "invalid_argument", "aborted", "already_exists", "failed_precondition", "out_of_range",
-  "permission_denied", "unauthenticated",
+  "not_found",
+  "invalid_argument",
+  "aborted",
+  "already_exists",
+  "failed_precondition",
+  "out_of_range",
+  "permission_denied",
+  "unauthenticated",
 ];
 
 /** A client of one registry. */
@@ -223,7 +235,10 @@ function failure(address: string, code: string, value: JsonObject): RegistryFail
 
 /** `deadline_exceeded` is `DeadlineExceeded`. */
 function codeName(code: string): string {
-  return code.split("_").map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
+  return code
+    .split("_")
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join("");
 }
 
 function objects(value: JsonValue | undefined): JsonObject[] {

@@ -7,7 +7,14 @@ import { pointerTo, toJson, type JsonObject, type JsonValue } from "./json.ts";
 import type { Callee, Operation, SpecWriter } from "./operation.ts";
 import type { Infer, SchemaSource } from "./schema.ts";
 import type {
-  AggregationOp, Backoff, CompensationBinding as Binding, FieldSource, Idempotent, Mappings, Predicate, Spec,
+  AggregationOp,
+  Backoff,
+  CompensationBinding as Binding,
+  FieldSource,
+  Idempotent,
+  Mappings,
+  Predicate,
+  Spec,
 } from "./types.ts";
 
 /** Writes a specification at a pointer into the document of its tool. */
@@ -72,8 +79,11 @@ class Scope {
     const get = (_: object, id: string | symbol): unknown => {
       if (typeof id === "symbol") return undefined;
       if (ids.includes(id)) return pathFrom(this, { from: "step", step: id });
-      throw new DslError("step-unknown", `there is no earlier step \`${id}\``,
-        ids.length === 0 ? "use `input`" : `the earlier steps are ${ids.join(", ")}`);
+      throw new DslError(
+        "step-unknown",
+        `there is no earlier step \`${id}\``,
+        ids.length === 0 ? "use `input`" : `the earlier steps are ${ids.join(", ")}`,
+      );
     };
     return {
       input: pathFrom<I>(this, { from: "input" }),
@@ -104,9 +114,11 @@ export class PipelineBuilder<I, S, O> extends Pattern<I, O> {
   /** @internal */
   constructor() {
     const steps: StepWriter[] = [];
-    super(named("pipeline", (to, pointer) => ({
-      steps: steps.map((write, index) => write(to, pointerTo(pointerTo(pointer, "steps"), index))),
-    })));
+    super(
+      named("pipeline", (to, pointer) => ({
+        steps: steps.map((write, index) => write(to, pointerTo(pointerTo(pointer, "steps"), index))),
+      })),
+    );
     this.#steps = steps;
   }
 
@@ -175,12 +187,14 @@ export class SagaBuilder<I, S, O> extends Pattern<I, O> {
   /** @internal */
   constructor({ id, timeoutMs }: SagaOptions<I>) {
     const [scope, steps, state] = [new Scope(), [] as StepWriter[], {} as { output?: Binding }];
-    super(named("saga", (to, pointer) => ({
-      steps: steps.map((write, index) => write(to, pointerTo(pointerTo(pointer, "steps"), index))),
-      ...member("sagaIdPath", id === undefined ? undefined : inputPath(id(scope.sources<I, unknown>().input), scope)),
-      ...member("timeoutMs", timeoutMs),
-      ...member("output", state.output),
-    })));
+    super(
+      named("saga", (to, pointer) => ({
+        steps: steps.map((write, index) => write(to, pointerTo(pointerTo(pointer, "steps"), index))),
+        ...member("sagaIdPath", id === undefined ? undefined : inputPath(id(scope.sources<I, unknown>().input), scope)),
+        ...member("timeoutMs", timeoutMs),
+        ...member("output", state.output),
+      })),
+    );
     [this.#scope, this.#steps, this.#state] = [scope, steps, state];
   }
 
@@ -249,12 +263,14 @@ export class ScatterGatherBuilder<I> extends Pattern<I, any> {
   /** @internal */
   constructor({ aggregation, timeoutMs, failFast }: ScatterGatherOptions) {
     const targets: StepWriter[] = [];
-    super(named("scatterGather", (to, pointer) => ({
-      targets: targets.map((write, index) => write(to, pointerTo(pointerTo(pointer, "targets"), index))),
-      aggregation: { ops: aggregation },
-      ...member("timeoutMs", timeoutMs),
-      ...member("failFast", failFast),
-    })));
+    super(
+      named("scatterGather", (to, pointer) => ({
+        targets: targets.map((write, index) => write(to, pointerTo(pointerTo(pointer, "targets"), index))),
+        aggregation: { ops: aggregation },
+        ...member("timeoutMs", timeoutMs),
+        ...member("failFast", failFast),
+      })),
+    );
     this.#targets = targets;
   }
 
@@ -328,15 +344,13 @@ export function schemaMap(fields: { readonly [field: string]: MappingSource }): 
 }
 
 /** A pattern with one inner operation. */
-function around<I, O>(
-  name: string,
-  inner: Operation,
-  fields: SpecSource,
-): Pattern<I, O> {
-  return new Pattern(named(name, (to, pointer) => ({
-    inner: inner.write(to, pointerTo(pointer, "inner")),
-    ...fields(to, pointer),
-  })));
+function around<I, O>(name: string, inner: Operation, fields: SpecSource): Pattern<I, O> {
+  return new Pattern(
+    named(name, (to, pointer) => ({
+      inner: inner.write(to, pointerTo(pointer, "inner")),
+      ...fields(to, pointer),
+    })),
+  );
 }
 
 /** Runs an operation on each item of a list. */
@@ -465,12 +479,14 @@ export interface ClaimCheckOptions {
 
 /** Passes the response of a storing tool to an operation instead of the input. */
 export function claimCheck(inner: Operation, options: ClaimCheckOptions): Pattern<any, any> {
-  return new Pattern(named("claimCheck", (to, pointer) => ({
-    storeTool: toolName(to, options.storeTool),
-    inner: inner.write(to, pointerTo(pointer, "inner")),
-    retrieveTool: toolName(to, options.retrieveTool),
-    retrieveAtEnd: options.retrieveAtEnd,
-  })));
+  return new Pattern(
+    named("claimCheck", (to, pointer) => ({
+      storeTool: toolName(to, options.storeTool),
+      inner: inner.write(to, pointerTo(pointer, "inner")),
+      retrieveTool: toolName(to, options.retrieveTool),
+      retrieveAtEnd: options.retrieveAtEnd,
+    })),
+  );
 }
 
 /** A pattern in the grammar of compositions. Its dependencies are those of `dependsOn`. */

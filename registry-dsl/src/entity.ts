@@ -8,7 +8,7 @@ import type { Schema } from "./types.ts";
 
 /** The names of the lifecycle members, which all kinds have. */
 export type LifecycleMember =
-  | "deprecated" | "retired" | "deprecationMessage" | "replacement" | "sunsetDate" | "forceReason";
+  "deprecated" | "retired" | "deprecationMessage" | "replacement" | "sunsetDate" | "forceReason";
 
 type LifecycleMembers = Pick<Schema, LifecycleMember>;
 
@@ -50,7 +50,11 @@ export abstract class Entity implements EntityKey {
 
   /** Marks the entity as retired: it cannot be used. */
   retired({ forceReason, ...notice }: RetirementNotice = {}): this {
-    return this.#setLifecycle({ retired: true, ...members(notice), ...(forceReason === undefined ? {} : { forceReason }) });
+    return this.#setLifecycle({
+      retired: true,
+      ...members(notice),
+      ...(forceReason === undefined ? {} : { forceReason }),
+    });
   }
 
   #setLifecycle(lifecycle: LifecycleMembers): this {

@@ -3,21 +3,61 @@
 export type { Bound, NoOthers, Path, Value } from "./binding.ts";
 export { constant, raw, select } from "./binding.ts";
 export type {
-  AgentEntity, AgentFields, AgentSkill, InspectionFields, PolicyEntity, PolicyFields, SchemaEntity, Selector,
-  ServerEntity, SkillFields, SourceFields, ToolEntity, ToolFields,
+  AgentEntity,
+  AgentFields,
+  AgentSkill,
+  InspectionFields,
+  PolicyEntity,
+  PolicyFields,
+  SchemaEntity,
+  Selector,
+  ServerEntity,
+  SkillFields,
+  SourceFields,
+  ToolEntity,
+  ToolFields,
 } from "./builder.ts";
 export { agent, policy, schema, server, tool } from "./builder.ts";
 export type { Position } from "./call-site.ts";
 export type { Applied, ClientOptions, CommitFields, FailureKind, PlannedChange } from "./client.ts";
 export { RegistryClient, RegistryFailure } from "./client.ts";
 export type {
-  CacheOptions, CircuitBreakerOptions, ClaimCheckOptions, CompensationSources, DeadLetterOptions, IdempotentOptions,
-  MappingSource, Pattern, PipelineBuilder, RawTransform, RetryOptions, SagaBuilder, SagaOptions, SagaStepFields,
-  ScatterGatherBuilder, ScatterGatherOptions, Sources, TimeoutOptions,
+  CacheOptions,
+  CircuitBreakerOptions,
+  ClaimCheckOptions,
+  CompensationSources,
+  DeadLetterOptions,
+  IdempotentOptions,
+  MappingSource,
+  Pattern,
+  PipelineBuilder,
+  RawTransform,
+  RetryOptions,
+  SagaBuilder,
+  SagaOptions,
+  SagaStepFields,
+  ScatterGatherBuilder,
+  ScatterGatherOptions,
+  Sources,
+  TimeoutOptions,
 } from "./composition.ts";
 export {
-  cache, circuitBreaker, claimCheck, deadLetter, filter, idempotent, mapEach, pipeline, rawSpec, rawTransform, retry, saga,
-  scatterGather, schemaMap, timeout, where,
+  cache,
+  circuitBreaker,
+  claimCheck,
+  deadLetter,
+  filter,
+  idempotent,
+  mapEach,
+  pipeline,
+  rawSpec,
+  rawTransform,
+  retry,
+  saga,
+  scatterGather,
+  schemaMap,
+  timeout,
+  where,
 } from "./composition.ts";
 export type { Diagnostic, Undecided, ValidationResult } from "./diagnostic.ts";
 export type { Entity, Notice, RetirementNotice } from "./entity.ts";

@@ -34,7 +34,10 @@ export function pointerTo(pointer: string, member: string | number): string {
 
 /** The segments of a JSON pointer, unescaped. */
 export function segments(pointer: string): string[] {
-  return pointer.split("/").slice(1).map((segment) => segment.replaceAll("~1", "/").replaceAll("~0", "~"));
+  return pointer
+    .split("/")
+    .slice(1)
+    .map((segment) => segment.replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
 /**
@@ -54,8 +57,11 @@ export function toJson(value: unknown, replace?: Replace, pointer = "", depth = 
     case "object": {
       if (value === null) return null;
       if (depth > DEPTH) {
-        throw new DslError("value-invalid", `the value at ${place(pointer)} is nested deeper than ${DEPTH} levels`,
-          "flatten it, and check that it does not contain itself");
+        throw new DslError(
+          "value-invalid",
+          `the value at ${place(pointer)} is nested deeper than ${DEPTH} levels`,
+          "flatten it, and check that it does not contain itself",
+        );
       }
       const replaced = replace?.(value);
       if (replaced !== undefined) return toJson(replaced, replace, pointer, depth + 1);
@@ -70,8 +76,11 @@ export function toJson(value: unknown, replace?: Replace, pointer = "", depth = 
       return object;
     }
   }
-  throw new DslError("value-invalid", `the value at ${place(pointer)} is ${shown(value)}, which is not JSON`,
-    "use null, booleans, finite numbers, strings, arrays and objects");
+  throw new DslError(
+    "value-invalid",
+    `the value at ${place(pointer)} is ${shown(value)}, which is not JSON`,
+    "use null, booleans, finite numbers, strings, arrays and objects",
+  );
 }
 
 function shown(value: unknown): string {

@@ -36,12 +36,16 @@ export function parseKey(text: string): EntityKey | undefined {
   const slash = text.indexOf("/");
   const at = text.lastIndexOf("@");
   const kind = KINDS.find((one) => one === text.slice(0, slash));
-  return kind === undefined || at < slash ? undefined : { kind, name: text.slice(slash + 1, at), version: text.slice(at + 1) };
+  return kind === undefined || at < slash
+    ? undefined
+    : { kind, name: text.slice(slash + 1, at), version: text.slice(at + 1) };
 }
 
 /** The order of files: kind, name, version. */
 export function compareKeys(a: EntityKey, b: EntityKey): number {
-  return KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind)
-    || compareTexts(a.name, b.name)
-    || compareVersions(a.version, b.version);
+  return (
+    KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) ||
+    compareTexts(a.name, b.name) ||
+    compareVersions(a.version, b.version)
+  );
 }

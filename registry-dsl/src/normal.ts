@@ -17,45 +17,58 @@ interface Shape {
 const open: Normal = (value) => value;
 
 /** Omits one value. */
-const unless = (omitted: JsonValue): Normal => (value) => (value === omitted ? undefined : value);
+const unless =
+  (omitted: JsonValue): Normal =>
+  (value) =>
+    value === omitted ? undefined : value;
 
 /** Omits an object that is empty. */
-const unlessEmpty = (normal: Normal): Normal => (value) => {
-  const node = normal(value);
-  const isEmpty = node instanceof Map ? node.size === 0 : isObject(node) && Object.keys(node).length === 0;
-  return isEmpty ? undefined : node;
-};
+const unlessEmpty =
+  (normal: Normal): Normal =>
+  (value) => {
+    const node = normal(value);
+    const isEmpty = node instanceof Map ? node.size === 0 : isObject(node) && Object.keys(node).length === 0;
+    return isEmpty ? undefined : node;
+  };
 
 /** An object of the registry's own. Members without a place in the shape follow, so that they are reported. */
-const struct = (shape: Shape, prepare = (value: JsonObject): JsonObject => value): Normal => (value) => {
-  if (!isObject(value)) return value;
-  const members = prepare(value);
-  const found = new Map<string, Node>();
-  for (const [name, normal] of Object.entries(shape)) {
-    const member = Object.hasOwn(members, name) ? members[name] : undefined;
-    const node = member === undefined || member === null ? undefined : normal(member);
-    if (node !== undefined) found.set(name, node);
-  }
-  const isUnknown = (name: string): boolean => name !== "$comment" && !Object.hasOwn(shape, name);
-  for (const name of Object.keys(members).filter(isUnknown).sort(compareTexts)) {
-    found.set(name, members[name] as JsonValue);
-  }
-  return found;
-};
+const struct =
+  (shape: Shape, prepare = (value: JsonObject): JsonObject => value): Normal =>
+  (value) => {
+    if (!isObject(value)) return value;
+    const members = prepare(value);
+    const found = new Map<string, Node>();
+    for (const [name, normal] of Object.entries(shape)) {
+      const member = Object.hasOwn(members, name) ? members[name] : undefined;
+      const node = member === undefined || member === null ? undefined : normal(member);
+      if (node !== undefined) found.set(name, node);
+    }
+    const isUnknown = (name: string): boolean => name !== "$comment" && !Object.hasOwn(shape, name);
+    for (const name of Object.keys(members).filter(isUnknown).sort(compareTexts)) {
+      found.set(name, members[name] as JsonValue);
+    }
+    return found;
+  };
 
 /** A list that is written even if it is empty. */
-const list = (item: Normal = open): Normal => (value) =>
-  Array.isArray(value) ? value.map((one: JsonValue) => item(one) ?? one) : value;
+const list =
+  (item: Normal = open): Normal =>
+  (value) =>
+    Array.isArray(value) ? value.map((one: JsonValue) => item(one) ?? one) : value;
 
 /** A list that is omitted if it is empty. */
-const optionalList = (item: Normal = open): Normal => (value) =>
-  Array.isArray(value) && value.length === 0 ? undefined : list(item)(value);
+const optionalList =
+  (item: Normal = open): Normal =>
+  (value) =>
+    Array.isArray(value) && value.length === 0 ? undefined : list(item)(value);
 
 /** A set of texts in a fixed order. */
-const ordered = (order: readonly string[]): Normal => (value) => {
-  if (!Array.isArray(value) || !value.every((one) => typeof one === "string" && order.includes(one))) return value;
-  return value.length === 0 ? undefined : order.filter((one) => value.includes(one));
-};
+const ordered =
+  (order: readonly string[]): Normal =>
+  (value) => {
+    if (!Array.isArray(value) || !value.every((one) => typeof one === "string" && order.includes(one))) return value;
+    return value.length === 0 ? undefined : order.filter((one) => value.includes(one));
+  };
 
 const AMOUNT = /^(0|[1-9]\d*)(?:\.(\d{1,6}))?$/;
 
@@ -75,7 +88,12 @@ const LONGEST_DURATION = 86_400_000n;
 function durationText(text: string): string {
   const parts = DURATION.exec(text);
   if (parts === null) return text;
-  const [days, hours, minutes, rest] = parts.slice(1, 5).map((part) => BigInt(part ?? 0)) as [bigint, bigint, bigint, bigint];
+  const [days, hours, minutes, rest] = parts.slice(1, 5).map((part) => BigInt(part ?? 0)) as [
+    bigint,
+    bigint,
+    bigint,
+    bigint,
+  ];
   const seconds = days * 86_400n + hours * 3_600n + minutes * 60n + rest;
   if (seconds === 0n || seconds > LONGEST_DURATION) return text;
   const part = (count: bigint, unit: string): string => (count === 0n ? "" : `${count}${unit}`);
@@ -92,7 +110,10 @@ const anchor: Normal = (value) => {
   const parts = typeof value === "string" ? TIME.exec(value) : null;
   if (parts === null) return value;
   // The registry ignores digits beyond milliseconds.
-  const text = (value as string).replace(/\.(\d{1,3})\d*/, ".$1").replace(" ", "T").toUpperCase();
+  const text = (value as string)
+    .replace(/\.(\d{1,3})\d*/, ".$1")
+    .replace(" ", "T")
+    .toUpperCase();
   const time = Date.parse(text);
   if (Number.isNaN(time)) return value;
   return time === 0 ? undefined : new Date(time).toISOString();
@@ -127,13 +148,15 @@ const dependency = struct({ type: open, name: open, version: open, skill: open }
 const SBOM_EXTENSION = "urn:agentgateway:sbom";
 
 const sbomParams = struct({ depends: list(dependency) }, (params) =>
-  params["depends"] === undefined || params["depends"] === null ? { ...params, depends: [] } : params);
+  params["depends"] === undefined || params["depends"] === null ? { ...params, depends: [] } : params,
+);
 
 const extension: Normal = (value) => {
   const isSbom = isObject(value) && value["uri"] === SBOM_EXTENSION;
   const params = isSbom ? sbomParams : unlessEmpty(open);
   return struct({ uri: open, description: open, required: open, params }, (members) =>
-    isSbom && (members["params"] ?? null) === null ? { ...members, params: {} } : members)(value);
+    isSbom && (members["params"] ?? null) === null ? { ...members, params: {} } : members,
+  )(value);
 };
 
 /** Older files have `target`, and `defaults` and `hideFields` next to `source`. */
@@ -156,17 +179,20 @@ function currentSelector(members: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(members).filter(isKept));
 }
 
-const skill = struct({
-  id: open,
-  name: open,
-  description: open,
-  tags: list(),
-  examples: optionalList(),
-  inputModes: optionalList(),
-  outputModes: optionalList(),
-  inputSchema: open,
-  outputSchema: open,
-}, (members) => ((members["tags"] ?? null) === null ? { ...members, tags: [] } : members));
+const skill = struct(
+  {
+    id: open,
+    name: open,
+    description: open,
+    tags: list(),
+    examples: optionalList(),
+    inputModes: optionalList(),
+    outputModes: optionalList(),
+    inputSchema: open,
+    outputSchema: open,
+  },
+  (members) => ((members["tags"] ?? null) === null ? { ...members, tags: [] } : members),
+);
 
 /** The lifecycle members follow those of the document. */
 const LIFECYCLE: Shape = {
@@ -198,28 +224,31 @@ const ENTITIES: { readonly [K in Kind]: Normal } = {
     exposes: optionalList(),
     metadata: open,
   }),
-  tool: entity({
-    name: open,
-    version: open,
-    title: open,
-    description: open,
-    source: struct({
-      server: open,
-      serverVersion: open,
-      tool: open,
-      defaults: unlessEmpty(open),
-      hideFields: optionalList(),
-    }),
-    spec: open,
-    depends: optionalList(dependency),
-    inputSchema: open,
-    outputSchema: open,
-    outputTransform: open,
-    annotations: open,
-    execution: open,
-    _meta: open,
-    metadata: open,
-  }, currentTool),
+  tool: entity(
+    {
+      name: open,
+      version: open,
+      title: open,
+      description: open,
+      source: struct({
+        server: open,
+        serverVersion: open,
+        tool: open,
+        defaults: unlessEmpty(open),
+        hideFields: optionalList(),
+      }),
+      spec: open,
+      depends: optionalList(dependency),
+      inputSchema: open,
+      outputSchema: open,
+      outputTransform: open,
+      annotations: open,
+      execution: open,
+      _meta: open,
+      metadata: open,
+    },
+    currentTool,
+  ),
   agent: entity({
     name: open,
     version: open,
@@ -244,13 +273,18 @@ const ENTITIES: { readonly [K in Kind]: Normal } = {
     name: open,
     version: open,
     description: open,
-    appliesTo: unlessEmpty(struct({
-      callers: open,
-      tools: open,
-      skills: open,
-      servers: open,
-      destructive: open,
-    }, currentSelector)),
+    appliesTo: unlessEmpty(
+      struct(
+        {
+          callers: open,
+          tools: open,
+          skills: open,
+          servers: open,
+          destructive: open,
+        },
+        currentSelector,
+      ),
+    ),
     mode: unless("enforce"),
     default: unless("allow"),
     authorization: struct({ cedar: open }),
@@ -261,24 +295,28 @@ const ENTITIES: { readonly [K in Kind]: Normal } = {
       failures: unless("charged"),
       perRound: amount,
     }),
-    budgets: optionalList(struct({
-      name: open,
-      per: open,
-      limit: amount,
-      window: budgetWindow,
-      timeZone: unless("UTC"),
-      anchor,
-      unpriced: unless("allow"),
-      onUnavailable: (value) => (value === "deny" ? undefined : struct({ allow: amount })(value)),
-      alertAt: alerts,
-    })),
-    rates: optionalList(struct({
-      per: ordered(["caller", "agent", "principal", "tool"]),
-      limit: open,
-      window: duration,
-      burst: open,
-      reach: unless("gateway"),
-    })),
+    budgets: optionalList(
+      struct({
+        name: open,
+        per: open,
+        limit: amount,
+        window: budgetWindow,
+        timeZone: unless("UTC"),
+        anchor,
+        unpriced: unless("allow"),
+        onUnavailable: (value) => (value === "deny" ? undefined : struct({ allow: amount })(value)),
+        alertAt: alerts,
+      }),
+    ),
+    rates: optionalList(
+      struct({
+        per: ordered(["caller", "agent", "principal", "tool"]),
+        limit: open,
+        window: duration,
+        burst: open,
+        reach: unless("gateway"),
+      }),
+    ),
     limits: struct({ trace: struct({ calls: open, hops: open, cost: amount }) }),
     inspection: struct({
       profile: open,

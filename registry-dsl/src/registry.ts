@@ -23,8 +23,11 @@ export class Registry {
       if (one === other) {
         throw new DslError("entity-duplicate", `${keyText(one)} is listed twice`, "remove one of them");
       }
-      throw new DslError("entity-duplicate", `two definitions have the key ${keyText(one)}${where(other)}${where(one)}`,
-        "rename one of them, or change its version");
+      throw new DslError(
+        "entity-duplicate",
+        `two definitions have the key ${keyText(one)}${where(other)}${where(one)}`,
+        "rename one of them, or change its version",
+      );
     });
   }
 
@@ -75,8 +78,11 @@ function* flat(definitions: Iterable<Definitions>): Generator<Entity> {
     } else if (typeof one === "object" && one !== null && Symbol.iterator in one) {
       yield* flat(one);
     } else {
-      throw new DslError("entity-expected", `${String(one)} is not a definition`,
-        "pass the values of schema, server, tool, agent and policy, or lists of them");
+      throw new DslError(
+        "entity-expected",
+        `${String(one)} is not a definition`,
+        "pass the values of schema, server, tool, agent and policy, or lists of them",
+      );
     }
   }
 }

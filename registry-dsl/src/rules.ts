@@ -8,7 +8,10 @@ interface Exports {
   readonly memory: WebAssembly.Memory;
   readonly alloc: (length: number) => number;
   readonly free: (pointer: number, length: number) => void;
-  /** The pointer of the output in the upper half, its length in the lower. The caller frees it. */
+  /**
+   * Validates the text of a registry file. Returns the pointer of the JSON answer in the upper half and its length in
+   * the lower. The caller frees both texts.
+   */
   readonly validate: (pointer: number, length: number) => bigint;
 }
 
@@ -22,22 +25,30 @@ export async function check(text: string): Promise<Diagnostic[]> {
   compiled ??= compile();
   const module = await compiled.catch((error: unknown) => {
     compiled = undefined;
-    throw new DslError("rules-unavailable", `cannot load the rules from ${MODULE.href}: ${(error as Error).message}`,
-      "install the package again", { cause: error });
+    throw new DslError(
+      "rules-unavailable",
+      `cannot load the rules from ${MODULE.href}: ${(error as Error).message}`,
+      "install the package again",
+      { cause: error },
+    );
   });
   instance ??= (await WebAssembly.instantiate(module)).exports as unknown as Exports;
   try {
-    const { diagnostics } = JSON.parse(call(instance, JSON.stringify({ text }))) as { diagnostics: Diagnostic[] };
+    const { diagnostics } = JSON.parse(call(instance, text)) as { diagnostics: Diagnostic[] };
     return diagnostics;
   } catch (error) {
     // The memory of a module that has trapped is in an unknown state.
     instance = undefined;
-    throw new DslError("rules-unavailable", `the rules stopped: ${(error as Error).message}`,
-      "validate the file with `registryctl validate`, and report it", { cause: error });
+    throw new DslError(
+      "rules-unavailable",
+      `the rules stopped: ${(error as Error).message}`,
+      "validate the file with `registryctl validate`, and report it",
+      { cause: error },
+    );
   }
 }
 
-/** Calls the module with a text, and reads the text of its response. */
+/** Calls the module with a text, and reads the text of its answer. */
 function call({ memory, alloc, free, validate }: Exports, input: string): string {
   const bytes = new TextEncoder().encode(input);
   const pointer = alloc(bytes.length);
@@ -54,6 +65,8 @@ async function compile(): Promise<WebAssembly.Module> {
   if (MODULE.protocol !== "file:") return WebAssembly.compileStreaming(fetch(MODULE));
   // Bundlers for browsers must not resolve the name.
   const name = "node:fs/promises";
-  const { readFile } = (await import(/* @vite-ignore */ /* webpackIgnore: true */ name)) as typeof import("node:fs/promises");
+  const { readFile } = (await import(
+    /* @vite-ignore */ /* webpackIgnore: true */ name
+  )) as typeof import("node:fs/promises");
   return WebAssembly.compile(await readFile(MODULE));
 }

@@ -39,35 +39,54 @@ export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
 export type SchemaSource = SchemaReference | StandardJsonSchema | JsonSchema;
 
 /** The type of the values that a schema accepts. `any`: the schema does not determine it. */
-export type Infer<S> =
-  0 extends 1 & S ? any
-  : S extends Describes<infer T> & { readonly kind: "schema" } ? T
-  : S extends StandardJsonSchema<infer T> ? T
-  : S extends { readonly static: infer T; readonly params: unknown } ? T
-  : S extends { readonly const: infer C } ? C
-  : S extends { readonly enum: readonly (infer E)[] } ? E
-  : S extends { readonly anyOf: readonly (infer U)[] } ? Infer<U>
-  : S extends { readonly oneOf: readonly (infer U)[] } ? Infer<U>
-  : S extends { readonly type: infer N } ? (N extends readonly (infer E)[] ? OfType<E, S> : OfType<N, S>)
-  : S extends { readonly properties: object } ? OfObject<S>
-  : any;
+export type Infer<S> = 0 extends 1 & S
+  ? any
+  : S extends Describes<infer T> & { readonly kind: "schema" }
+    ? T
+    : S extends StandardJsonSchema<infer T>
+      ? T
+      : S extends { readonly static: infer T; readonly params: unknown }
+        ? T
+        : S extends { readonly const: infer C }
+          ? C
+          : S extends { readonly enum: readonly (infer E)[] }
+            ? E
+            : S extends { readonly anyOf: readonly (infer U)[] }
+              ? Infer<U>
+              : S extends { readonly oneOf: readonly (infer U)[] }
+                ? Infer<U>
+                : S extends { readonly type: infer N }
+                  ? N extends readonly (infer E)[]
+                    ? OfType<E, S>
+                    : OfType<N, S>
+                  : S extends { readonly properties: object }
+                    ? OfObject<S>
+                    : any;
 
-type OfType<N, S> =
-  N extends "string" ? string
-  : N extends "number" | "integer" ? number
-  : N extends "boolean" ? boolean
-  : N extends "null" ? null
-  : N extends "array" ? (S extends { readonly items: infer I } ? Infer<I>[] : any[])
-  : N extends "object" ? OfObject<S>
-  : any;
+type OfType<N, S> = N extends "string"
+  ? string
+  : N extends "number" | "integer"
+    ? number
+    : N extends "boolean"
+      ? boolean
+      : N extends "null"
+        ? null
+        : N extends "array"
+          ? S extends { readonly items: infer I }
+            ? Infer<I>[]
+            : any[]
+          : N extends "object"
+            ? OfObject<S>
+            : any;
 
-type OfObject<S> =
-  S extends { readonly properties: infer P }
-    ? Flat<
-        { [K in keyof P as K extends RequiredNames<S> ? K : never]: Infer<P[K]> }
-        & { [K in keyof P as K extends RequiredNames<S> ? never : K]?: Infer<P[K]> }
-      >
-    : S extends { readonly additionalProperties: infer A extends object } ? { [name: string]: Infer<A> }
+type OfObject<S> = S extends { readonly properties: infer P }
+  ? Flat<
+      { [K in keyof P as K extends RequiredNames<S> ? K : never]: Infer<P[K]> } & {
+        [K in keyof P as K extends RequiredNames<S> ? never : K]?: Infer<P[K]>;
+      }
+    >
+  : S extends { readonly additionalProperties: infer A extends object }
+    ? { [name: string]: Infer<A> }
     : { [name: string]: any };
 
 type RequiredNames<S> = S extends { readonly required: readonly (infer R)[] } ? R : never;
@@ -92,15 +111,22 @@ function replaceSchema(value: object): unknown {
 function standardJson(schema: Partial<StandardJsonSchema>): unknown {
   const convert = schema["~standard"]?.jsonSchema?.input;
   if (convert === undefined) {
-    throw new DslError("schema-invalid", "the schema library does not convert its schemas to JSON Schema",
-      "use a version with the Standard JSON Schema interface (Zod from 4.2), or convert the schema yourself");
+    throw new DslError(
+      "schema-invalid",
+      "the schema library does not convert its schemas to JSON Schema",
+      "use a version with the Standard JSON Schema interface (Zod from 4.2), or convert the schema yourself",
+    );
   }
   try {
     const { $schema, ...rest } = convert({ target: "draft-2020-12" });
     // The registry's default draft needs no name.
     return $schema === undefined || $schema === DRAFT ? rest : { $schema, ...rest };
   } catch (error) {
-    throw new DslError("schema-invalid", `the schema has no JSON Schema: ${(error as Error).message}`,
-      "use types that JSON can represent, or convert the schema yourself", { cause: error });
+    throw new DslError(
+      "schema-invalid",
+      `the schema has no JSON Schema: ${(error as Error).message}`,
+      "use types that JSON can represent, or convert the schema yourself",
+      { cause: error },
+    );
   }
 }

@@ -33,7 +33,11 @@ const OWNERSHIP: Undecided = {
 };
 /** Findings about entities that are not in the file, but may be registered. */
 const REFERENCES = [
-  "dependency-unknown", "not-registered", "provision-unknown", "replacement-unknown", "schema-unresolved",
+  "dependency-unknown",
+  "not-registered",
+  "provision-unknown",
+  "replacement-unknown",
+  "schema-unresolved",
   "source-unknown",
 ];
 /** Findings about a file that no registry can read. */
@@ -52,9 +56,8 @@ export async function validate(
   const text = fileText(input);
   const diagnostics = await check(text);
   const isReadable = !diagnostics.some((found) => isError(found) && UNREADABLE.includes(found.code));
-  const result = deep === undefined || !isReadable
-    ? { diagnostics, undecided: undecided(diagnostics) }
-    : await decide(text, deep);
+  const result =
+    deep === undefined || !isReadable ? { diagnostics, undecided: undecided(diagnostics) } : await decide(text, deep);
   return input instanceof Registry ? { ...result, diagnostics: positioned(result.diagnostics, input) } : result;
 }
 
@@ -71,7 +74,12 @@ function undecided(diagnostics: readonly Diagnostic[]): Undecided[] {
   return [
     COMPATIBILITY,
     OWNERSHIP,
-    ...references.map(({ code, message, pointer }) => ({ subject: "reference" as const, message, codes: [code], pointer })),
+    ...references.map(({ code, message, pointer }) => ({
+      subject: "reference" as const,
+      message,
+      codes: [code],
+      pointer,
+    })),
   ];
 }
 
@@ -93,7 +101,9 @@ async function runRegistryctl(
 ): Promise<Diagnostic[]> {
   // Bundlers for browsers must not resolve the name.
   const name = "node:child_process";
-  const { spawn } = (await import(/* @vite-ignore */ /* webpackIgnore: true */ name)) as typeof import("node:child_process");
+  const { spawn } = (await import(
+    /* @vite-ignore */ /* webpackIgnore: true */ name
+  )) as typeof import("node:child_process");
   const options = against === undefined ? [] : ["--against", against];
   const child = spawn(registryctl, ["validate", "--output", "json", "-f", "-", ...options]);
   const [output, errors] = [collect(child.stdout), collect(child.stderr)];
@@ -105,15 +115,30 @@ async function runRegistryctl(
   child.stdin.on("error", () => {});
   child.stdin.end(text);
   await closed.catch((error: Error) => {
-    throw new DslError("rules-unavailable", `cannot run ${registryctl}: ${error.message}`, "check the path of registryctl");
+    throw new DslError(
+      "rules-unavailable",
+      `cannot run ${registryctl}: ${error.message}`,
+      "check the path of registryctl",
+    );
   });
   try {
-    const found = JSON.parse(await output) as { diagnostics: (Omit<Diagnostic, "entity"> & { entity: string | null })[] };
+    const found = JSON.parse(await output) as {
+      diagnostics: (Omit<Diagnostic, "entity"> & { entity: string | null })[];
+    };
     return found.diagnostics.map(({ code, severity, entity, pointer, message, help }) => ({
-      code, severity, pointer, message, help, entity: entity === null ? null : (parseKey(entity) ?? null),
+      code,
+      severity,
+      pointer,
+      message,
+      help,
+      entity: entity === null ? null : (parseKey(entity) ?? null),
     }));
   } catch {
-    throw new DslError("rules-unavailable", `${registryctl} failed: ${(await errors).trim()}`, "run `registryctl validate` yourself");
+    throw new DslError(
+      "rules-unavailable",
+      `${registryctl} failed: ${(await errors).trim()}`,
+      "run `registryctl validate` yourself",
+    );
   }
 }
 

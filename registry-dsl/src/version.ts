@@ -42,9 +42,10 @@ function compareIdentifiers(a: string, b: string, numeric: (a: string, b: string
   for (const [index, one] of left.entries()) {
     const other = right[index];
     if (other === undefined) return 1;
-    const order = isNumeric(one) && isNumeric(other)
-      ? numeric(one, other)
-      : Number(isNumeric(other)) - Number(isNumeric(one)) || compareTexts(one, other);
+    const order =
+      isNumeric(one) && isNumeric(other)
+        ? numeric(one, other)
+        : Number(isNumeric(other)) - Number(isNumeric(one)) || compareTexts(one, other);
     if (order !== 0) return order;
   }
   return left.length - right.length;

@@ -20,7 +20,10 @@ function normalText(file: JsonObject): string {
   const members = KINDS.map((kind) => {
     const list = (file[PLURALS[kind]] ?? []) as readonly JsonObject[];
     const key = ({ name, version }: JsonObject) => ({ kind, name: String(name), version: String(version) });
-    return [PLURALS[kind], [...list].sort((a, b) => compareKeys(key(a), key(b))).map((one) => normalDocument(kind, one))] as const;
+    return [
+      PLURALS[kind],
+      [...list].sort((a, b) => compareKeys(key(a), key(b))).map((one) => normalDocument(kind, one)),
+    ] as const;
   });
   const written = members.filter(([name, list]) => name !== "policies" || list.length > 0);
   return writeJson(new Map<string, Node>([["schemaVersion", "2.0"], ...written]));
@@ -46,13 +49,31 @@ it("generated TypeScript of other spellings builds the normal form", async () =>
 });
 
 it("readable documents of the corpus are rebuilt in normal form", async () => {
-  const lines = (name: string): any[] => read(`../corpus/${name}`).trimEnd().split("\n").map((line) => JSON.parse(line) as unknown);
-  const unreadable = ["document-invalid", "implementation-ambiguous", "name-invalid", "version-invalid", "already-registered"];
+  const lines = (name: string): any[] =>
+    read(`../corpus/${name}`)
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as unknown);
+  const unreadable = [
+    "document-invalid",
+    "implementation-ambiguous",
+    "name-invalid",
+    "version-invalid",
+    "already-registered",
+  ];
   const golden = lines("golden.jsonl");
   let rebuiltCount = 0;
   for (const [index, { name, text }] of lines("documents.jsonl").entries()) {
-    const errors = golden[index].diagnostics.filter(({ code, severity }: any) => severity === "error" && unreadable.includes(code));
-    if (errors.length > 0 || name.startsWith("lifecycle/records") || name === "text/version-1" || name === "version/same-key-twice") continue;
+    const errors = golden[index].diagnostics.filter(
+      ({ code, severity }: any) => severity === "error" && unreadable.includes(code),
+    );
+    if (
+      errors.length > 0 ||
+      name.startsWith("lifecycle/records") ||
+      name === "text/version-1" ||
+      name === "version/same-key-twice"
+    )
+      continue;
     const value = JSON.parse(text.replace(/^\ufeff/, "")) as JsonObject;
     expect((await rebuilt(value)).text, name).toBe(normalText(value));
     rebuiltCount += 1;
@@ -71,12 +92,25 @@ it("references to entities outside of the file are kept", async () => {
     schemas: [{ name: "A", version: "1.0.0", schema: { $ref: "#B:1.0.0" } }],
     servers: [{ name: "s", version: "1.0.0", provides: [{ tool: "elsewhere", version: "1.0.0" }] }],
     tools: [
-      { name: "a", version: "1.0.0", source: { server: "away", serverVersion: "1.0.0", tool: "a" }, deprecated: true, replacement: "tool/b@2.0.0" },
       {
-        name: "c", version: "1.0.0", spec: { retry: { inner: { tool: { name: "far" } }, maxAttempts: 2, backoff: { fixed: { delayMs: 1 } } } },
+        name: "a",
+        version: "1.0.0",
+        source: { server: "away", serverVersion: "1.0.0", tool: "a" },
+        deprecated: true,
+        replacement: "tool/b@2.0.0",
+      },
+      {
+        name: "c",
+        version: "1.0.0",
+        spec: { retry: { inner: { tool: { name: "far" } }, maxAttempts: 2, backoff: { fixed: { delayMs: 1 } } } },
         depends: [{ type: "tool", name: "far", version: "1.0.0" }],
       },
-      { name: "undeclared", version: "1.0.0", spec: { mapEach: { inner: { tool: { name: "far" } } } }, depends: [{ type: "agent", name: "x", version: "1.0.0", skill: "s" }] },
+      {
+        name: "undeclared",
+        version: "1.0.0",
+        spec: { mapEach: { inner: { tool: { name: "far" } } } },
+        depends: [{ type: "agent", name: "x", version: "1.0.0", skill: "s" }],
+      },
     ],
     agents: [],
   };
@@ -85,27 +119,48 @@ it("references to entities outside of the file are kept", async () => {
 
 it("cycles become later calls", async () => {
   const tool = (name: string, other: string): JsonValue => ({
-    name, version: "1.0.0", spec: { pipeline: { steps: [{ id: "a", operation: { tool: { name: other } } }] } },
+    name,
+    version: "1.0.0",
+    spec: { pipeline: { steps: [{ id: "a", operation: { tool: { name: other } } }] } },
     depends: [{ type: "tool", name: other, version: "1.0.0" }],
   });
-  const schema = (name: string, other: string): JsonValue => ({ name, version: "1.0.0", schema: { $ref: `#${other}:1.0.0` } });
-  const file = { schemaVersion: "2.0", schemas: [schema("A", "B"), schema("B", "A")], servers: [], tools: [tool("a", "b"), tool("b", "a")], agents: [] };
+  const schema = (name: string, other: string): JsonValue => ({
+    name,
+    version: "1.0.0",
+    schema: { $ref: `#${other}:1.0.0` },
+  });
+  const file = {
+    schemaVersion: "2.0",
+    schemas: [schema("A", "B"), schema("B", "A")],
+    servers: [],
+    tools: [tool("a", "b"), tool("b", "a")],
+    agents: [],
+  };
   expect(JSON.parse((await rebuilt(file)).text)).toEqual(file);
 });
 
 it("lifecycles of an export are read from its records", async () => {
   const file = {
-    schemaVersion: "2.0", schemas: [{ name: "A", version: "1.0.0", schema: true, retired: true }], servers: [], tools: [], agents: [],
+    schemaVersion: "2.0",
+    schemas: [{ name: "A", version: "1.0.0", schema: true, retired: true }],
+    servers: [],
+    tools: [],
+    agents: [],
     records: [{ key: "schema/A@1.0.0", lifecycle: { state: "deprecated", notice: { message: "old" } } }],
   };
-  expect(JSON.parse((await rebuilt(file)).text).schemas).toEqual([{ name: "A", version: "1.0.0", schema: true, deprecated: true, deprecationMessage: "old" }]);
+  expect(JSON.parse((await rebuilt(file)).text).schemas).toEqual([
+    { name: "A", version: "1.0.0", schema: true, deprecated: true, deprecationMessage: "old" },
+  ]);
 });
 
 it("names of constants are unique identifiers", async () => {
   const names = ["a-b", "a_b", "a.b", "1st", "delete", "schema", "steps", "Registry", "registry", "constructor"];
   const file = {
-    schemaVersion: "2.0", schemas: names.flatMap((name) => ["1.0.0", "2.0.0-rc.1"].map((version) => ({ name, version, schema: true }))),
-    servers: names.map((name) => ({ name, version: "1.0.0", provides: [] })), tools: [], agents: [],
+    schemaVersion: "2.0",
+    schemas: names.flatMap((name) => ["1.0.0", "2.0.0-rc.1"].map((version) => ({ name, version, schema: true }))),
+    servers: names.map((name) => ({ name, version: "1.0.0", provides: [] })),
+    tools: [],
+    agents: [],
   };
   const { code, text } = await rebuilt(file);
   expect(JSON.parse(text).schemas).toHaveLength(20);

@@ -11,8 +11,11 @@ const CASES = Number(process.env["FUZZ_CASES"] ?? 500);
 
 type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 
-const texts = readFileSync(new URL("corpus/documents.jsonl", import.meta.url), "utf8").trimEnd().split("\n")
-  .map((line) => (JSON.parse(line) as { text: string }).text).filter((text) => text.length < 10_000);
+const texts = readFileSync(new URL("corpus/documents.jsonl", import.meta.url), "utf8")
+  .trimEnd()
+  .split("\n")
+  .map((line) => (JSON.parse(line) as { text: string }).text)
+  .filter((text) => text.length < 10_000);
 const values = texts.flatMap((text): Json[] => {
   try {
     return [JSON.parse(text) as Json];
@@ -27,7 +30,14 @@ function parts(value: Json): Json[] {
 }
 
 const words = [...new Set(values.flatMap(parts).filter((one): one is string => typeof one === "string"))];
-const names = [...new Set(values.flatMap(parts).filter((one) => typeof one === "object" && one !== null && !Array.isArray(one)).flatMap((one) => Object.keys(one as object)))];
+const names = [
+  ...new Set(
+    values
+      .flatMap(parts)
+      .filter((one) => typeof one === "object" && one !== null && !Array.isArray(one))
+      .flatMap((one) => Object.keys(one as object)),
+  ),
+];
 
 /** A value that may stand at any place of a file. */
 const part: fc.Arbitrary<Json> = fc.oneof(
@@ -55,7 +65,9 @@ const mutation: fc.Arbitrary<Mutation> = fc.record({
 /** Changes one container inside of a copy of a file. */
 function mutated(file: Json, { place, kind, name, value }: Mutation): Json {
   const copy = structuredClone(file);
-  const containers = parts(copy).filter((one): one is Json[] | { [name: string]: Json } => typeof one === "object" && one !== null);
+  const containers = parts(copy).filter(
+    (one): one is Json[] | { [name: string]: Json } => typeof one === "object" && one !== null,
+  );
   const target = containers[place % containers.length];
   if (target === undefined) return value;
   const keys = Object.keys(target);
@@ -85,7 +97,10 @@ const text: fc.Arbitrary<string> = fc
   .record({
     file: fc.constantFrom(...values),
     mutations: fc.array(mutation, { minLength: 1, maxLength: 3 }),
-    slip: fc.option(fc.record({ at: fc.nat(), character: fc.constantFrom("", '"', "{", "}", ",", "\\", "0", "e", "\u200b", "😀") }), { freq: 10 }),
+    slip: fc.option(
+      fc.record({ at: fc.nat(), character: fc.constantFrom("", '"', "{", "}", ",", "\\", "0", "e", "\u200b", "😀") }),
+      { freq: 10 },
+    ),
   })
   .map(({ file, mutations, slip }) => {
     const whole = JSON.stringify(mutations.reduce(mutated, file));
@@ -94,14 +109,21 @@ const text: fc.Arbitrary<string> = fc
     return whole.slice(0, at) + slip.character + whole.slice(at + 1);
   });
 
-it("module and native rules agree about mutated files", async () => {
-  const native = nativeRules();
-  try {
-    await fc.assert(fc.asyncProperty(text, async (file) => {
-      const [{ diagnostics }, wanted] = [await validate(file), await native.check(file)];
-      expect(verdicts(diagnostics)).toEqual(verdicts(wanted));
-    }), { numRuns: CASES });
-  } finally {
-    native.close();
-  }
-}, 4 * 60 * 60_000);
+it(
+  "module and native rules agree about mutated files",
+  async () => {
+    const native = nativeRules();
+    try {
+      await fc.assert(
+        fc.asyncProperty(text, async (file) => {
+          const [{ diagnostics }, wanted] = [await validate(file), await native.check(file)];
+          expect(verdicts(diagnostics)).toEqual(verdicts(wanted));
+        }),
+        { numRuns: CASES },
+      );
+    } finally {
+      native.close();
+    }
+  },
+  4 * 60 * 60_000,
+);

@@ -12,8 +12,12 @@ import type { Diagnostic } from "../src/diagnostic.ts";
 export type Verdict = string;
 
 /** The comparable parts of findings, in one order. */
-export function verdicts(diagnostics: readonly Pick<Diagnostic, "code" | "severity" | "entity" | "pointer">[]): Verdict[] {
-  return diagnostics.map(({ code, severity, entity, pointer }) => JSON.stringify([code, severity, entity, pointer])).sort();
+export function verdicts(
+  diagnostics: readonly Pick<Diagnostic, "code" | "severity" | "entity" | "pointer">[],
+): Verdict[] {
+  return diagnostics
+    .map(({ code, severity, entity, pointer }) => JSON.stringify([code, severity, entity, pointer]))
+    .sort();
 }
 
 /** A finding of `registryctl`. */
@@ -43,17 +47,23 @@ export function nativeRules(): NativeRules {
 export function registryctl(): string {
   const built = fileURLToPath(new URL("../../target/debug/registryctl", import.meta.url));
   const path = process.env["REGISTRYCTL"] ?? built;
-  if (!existsSync(path)) throw new Error(`${path} is missing: run \`cargo build --bin registryctl\`, or set REGISTRYCTL`);
+  if (!existsSync(path))
+    throw new Error(`${path} is missing: run \`cargo build --bin registryctl\`, or set REGISTRYCTL`);
   return path;
 }
 
 function spawned(path: string): NativeRules {
   return {
     async check(text) {
-      const { stdout, stderr } = spawnSync(path, ["validate", "--output", "json", "-f", "-"], { input: text, encoding: "utf8" });
+      const { stdout, stderr } = spawnSync(path, ["validate", "--output", "json", "-f", "-"], {
+        input: text,
+        encoding: "utf8",
+      });
       if (stdout === "") throw new Error(stderr);
       const { diagnostics } = JSON.parse(stdout) as { diagnostics: NativeDiagnostic[] };
-      return diagnostics.filter(({ help }) => !help?.includes("`registryctl import registry")).map(fromNative);
+      return diagnostics
+        .filter(({ pointer, help }) => pointer !== "" || !help?.includes("`registryctl import registry"))
+        .map(fromNative);
     },
     close() {},
   };

@@ -31,9 +31,15 @@ describe("normal form", () => {
 
   it("invalid values stay unchanged", () => {
     const invalid: JsonObject = {
-      name: 1, version: null, appliesTo: { tools: [], skills: [] }, unknown: { b: 1, a: null }, rates: [{ per: ["x"], window: "1h" }],
-      budgets: [{ limit: "01", window: "PT", anchor: "today", alertAt: ["a"] }, 7], maxStaleness: "PT0S",
-      approval: { approvers: ["bob"] }, inspection: { arguments: { credential: "log", other: "log" } },
+      name: 1,
+      version: null,
+      appliesTo: { tools: [], skills: [] },
+      unknown: { b: 1, a: null },
+      rates: [{ per: ["x"], window: "1h" }],
+      budgets: [{ limit: "01", window: "PT", anchor: "today", alertAt: ["a"] }, 7],
+      maxStaleness: "PT0S",
+      approval: { approvers: ["bob"] },
+      inspection: { arguments: { credential: "log", other: "log" } },
     };
     const found = JSON.parse(writeJson(normalDocument("policy", invalid))) as JsonValue;
     expect(found).toEqual({ ...invalid, version: undefined });
@@ -42,7 +48,9 @@ describe("normal form", () => {
 
 describe("JSON", () => {
   it("members are sorted by UTF-16 units", () => {
-    const members = Object.keys(JSON.parse(writeJson({ "\ue000": 1, "😀": 2, z: 3, "\uffff": 4, é: 5, "": 6 })) as object);
+    const members = Object.keys(
+      JSON.parse(writeJson({ "\ue000": 1, "😀": 2, z: 3, "\uffff": 4, é: 5, "": 6 })) as object,
+    );
     expect(members).toEqual(["", "z", "é", "😀", "\ue000", "\uffff"]);
   });
 
@@ -53,7 +61,14 @@ describe("JSON", () => {
   });
 
   it("members of structs keep their order", () => {
-    expect(writeJson(new Map<string, Node>([["b", { d: 1, c: [] }], ["a", {}]]))).toBe('{\n  "b": {\n    "c": [],\n    "d": 1\n  },\n  "a": {}\n}\n');
+    expect(
+      writeJson(
+        new Map<string, Node>([
+          ["b", { d: 1, c: [] }],
+          ["a", {}],
+        ]),
+      ),
+    ).toBe('{\n  "b": {\n    "c": [],\n    "d": 1\n  },\n  "a": {}\n}\n');
   });
 
   it("integers beyond doubles keep their digits", () => {
@@ -69,8 +84,26 @@ describe("JSON", () => {
 describe("versions", () => {
   it("versions follow semver with build metadata", () => {
     const sorted = [
-      "1.0.0-0", "1.0.0-1", "1.0.0-10", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-rc.2", "1.0.0-rc.10", "1.0.0",
-      "1.0.0+0", "1.0.0+00", "1.0.0+1", "1.0.0+1.a", "1.0.0+a", "1.0.0+a.1", "1.0.1", "1.2.0", "1.10.0", "2.0.0", "18446744073709551615.0.0",
+      "1.0.0-0",
+      "1.0.0-1",
+      "1.0.0-10",
+      "1.0.0-alpha",
+      "1.0.0-alpha.1",
+      "1.0.0-alpha.beta",
+      "1.0.0-rc.2",
+      "1.0.0-rc.10",
+      "1.0.0",
+      "1.0.0+0",
+      "1.0.0+00",
+      "1.0.0+1",
+      "1.0.0+1.a",
+      "1.0.0+a",
+      "1.0.0+a.1",
+      "1.0.1",
+      "1.2.0",
+      "1.10.0",
+      "2.0.0",
+      "18446744073709551615.0.0",
     ];
     for (const [index, version] of sorted.entries()) {
       expect(compareVersions(version, version)).toBe(0);

@@ -44,7 +44,9 @@ export async function apply(registry: Registry, options: Options, to: Screen): P
   if (options.yes !== true) await confirm(changes, to);
   const applied = await client.apply(file, commit).catch((error: unknown) => {
     if (isOutcomeUnknown(error)) {
-      to.error(`note: the commit may have been stored; repeat the command with --request-id ${commit.requestId} to find out\n`);
+      to.error(
+        `note: the commit may have been stored; repeat the command with --request-id ${commit.requestId} to find out\n`,
+      );
     }
     throw withFindings(error, registry, to);
   });
@@ -53,7 +55,8 @@ export async function apply(registry: Registry, options: Options, to: Screen): P
 
 function commitFields(options: Options): CommitFields {
   const revision = options["base-revision"];
-  if (revision !== undefined && !/^\d+$/.test(revision)) throw usage(`invalid value ${revision} for --base-revision`, "write a number");
+  if (revision !== undefined && !/^\d+$/.test(revision))
+    throw usage(`invalid value ${revision} for --base-revision`, "write a number");
   const local = hasToken(options) ? undefined : process.env["USER"];
   const author = options.author ?? local;
   return {
@@ -123,7 +126,8 @@ function isOutcomeUnknown(error: unknown): boolean {
 
 /** Asks on the terminal. Every answer except `y` and `yes` aborts. */
 async function confirm(changes: number, to: Screen): Promise<void> {
-  if (!process.stdin.isTTY) throw usage("cannot prompt for confirmation: stdin is not a terminal; use --yes or `registry-dsl plan`");
+  if (!process.stdin.isTTY)
+    throw usage("cannot prompt for confirmation: stdin is not a terminal; use --yes or `registry-dsl plan`");
   const question = changes === 1 ? "Apply this change?" : `Apply these ${changes} changes?`;
   to.error(`${question} [y/N] `);
   const reader = createInterface({ input: process.stdin });

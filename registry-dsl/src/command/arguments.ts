@@ -33,7 +33,12 @@ export type Options = {
 };
 
 const CONNECTION: readonly OptionName[] = [
-  "registry", "token", "token-file", "allow-insecure-token", "allow-policy-break", "base-revision",
+  "registry",
+  "token",
+  "token-file",
+  "allow-insecure-token",
+  "allow-policy-break",
+  "base-revision",
 ];
 
 const COMMANDS = {
@@ -97,7 +102,8 @@ export function parse(words: readonly string[]): Arguments | undefined {
   if (values.help || words.length === 0) return undefined;
   const [name, file, ...rest] = positionals;
   const command = (Object.keys(COMMANDS) as CommandName[]).find((one) => one === name);
-  if (command === undefined) throw usage(`there is no command ${name ?? ""}`, "the commands are build, check, plan, apply, from and init");
+  if (command === undefined)
+    throw usage(`there is no command ${name ?? ""}`, "the commands are build, check, plan, apply, from and init");
   if (file === undefined || rest.length > 0) throw usage(`${command} takes one file`, "see registry-dsl --help");
   const allowed: readonly string[] = [...COMMANDS[command], "no-color"];
   const other = Object.keys(values).find((option) => !allowed.includes(option));

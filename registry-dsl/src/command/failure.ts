@@ -44,12 +44,19 @@ const HELP: { readonly [reason: string]: string } = {
 export function describe(error: unknown, style: Style): { readonly text: string; readonly exitCode: number } {
   const { exitCode, reason, help } = parts(error);
   const head = style.paint("bad", reason === "" ? "error" : `error[${printable(reason)}]`);
-  const message = String(error instanceof Error ? error.message : error).split(/\r?\n/).map(printable).join("\n");
+  const message = String(error instanceof Error ? error.message : error)
+    .split(/\r?\n/)
+    .map(printable)
+    .join("\n");
   const remedy = help === undefined ? "" : `  = help: ${printable(help)}\n`;
   return { text: `${head}: ${message}\n${remedy}`, exitCode };
 }
 
-function parts(error: unknown): { readonly exitCode: number; readonly reason: string; readonly help: string | undefined } {
+function parts(error: unknown): {
+  readonly exitCode: number;
+  readonly reason: string;
+  readonly help: string | undefined;
+} {
   if (error instanceof Failure) return { exitCode: error.exitCode, reason: "", help: error.help };
   if (error instanceof DslError) return { exitCode: 1, reason: "", help: error.help };
   if (error instanceof RegistryFailure) {

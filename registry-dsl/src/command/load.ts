@@ -15,7 +15,10 @@ export async function load(file: string): Promise<Registry> {
   await prepare(path);
   const module = (await import(pathToFileURL(path).href)) as { default?: unknown };
   if (module.default instanceof Registry) return module.default;
-  throw usage(`${file} does not export a registry`, "write `export default registry([…])`, with the installed registry-dsl");
+  throw usage(
+    `${file} does not export a registry`,
+    "write `export default registry([…])`, with the installed registry-dsl",
+  );
 }
 
 /** Lets Node.js read TypeScript, and maps stacks to its lines. */
@@ -24,7 +27,10 @@ async function prepare(path: string): Promise<void> {
   try {
     await import("esbuild");
   } catch {
-    throw usage(`Node.js ${process.versions.node} reads no TypeScript`, "run `npm install --save-dev esbuild`, or use Node.js 22.18 or later");
+    throw usage(
+      `Node.js ${process.versions.node} reads no TypeScript`,
+      "run `npm install --save-dev esbuild`, or use Node.js 22.18 or later",
+    );
   }
   process.setSourceMapsEnabled(true);
   register("./hooks.js", import.meta.url);

@@ -29,7 +29,11 @@ export function table(plan: readonly PlannedChange[], style: Style): string {
   });
   const all: { paint: Paint; cells: string[] }[] = [{ paint: "strong", cells: HEADING }, ...rows];
   const widths = HEADING.map((_, column) => Math.max(...all.map(({ cells }) => (cells[column] ?? "").length)));
-  const line = (cells: string[]): string => cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ").trimEnd();
+  const line = (cells: string[]): string =>
+    cells
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join("  ")
+      .trimEnd();
   return all.map(({ paint, cells }) => `${style.paint(paint, line(cells))}\n`).join("");
 }
 

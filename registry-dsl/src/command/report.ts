@@ -56,7 +56,10 @@ export class Report {
 
   /** The first findings as text, with an empty line after each. */
   render(style: Style): string {
-    const text = this.#findings.slice(0, SHOWN).map((found) => render(found, style)).join("");
+    const text = this.#findings
+      .slice(0, SHOWN)
+      .map((found) => render(found, style))
+      .join("");
     const more = this.#findings.length - SHOWN;
     return more > 0 ? `${text}and ${more} more findings; --output json lists all\n\n` : text;
   }

@@ -38,29 +38,44 @@ export class Sources {
 }
 
 /** Strings, comments, names, numbers and punctuation. Regular expressions are rare in definitions. */
-const TOKEN = /\/\/.*|\/\*[^]*?\*\/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\[^])*`|[\p{ID_Start}$_][\p{ID_Continue}$]*|[^\s]/gu;
+const TOKEN =
+  /\/\/.*|\/\*[^]*?\*\/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\[^])*`|[\p{ID_Start}$_][\p{ID_Continue}$]*|[^\s]/gu;
+
+/** A member on the path to a value: the number of its segments in the source, and the next segment of the path. */
+interface Match {
+  readonly count: number;
+  readonly next: number;
+}
 
 /** The place of the deepest member of a call's arguments on a path, or of the call. */
 function memberPosition(source: string, call: Position, path: readonly string[]): Position {
   const start = offsetOf(source, call);
   const wanted = path.filter((segment) => !/^\d+$/.test(segment));
-  let [depth, found, next] = [0, start, 0];
-  TOKEN.lastIndex = start;
+  let best: { readonly count: number; readonly at: number } = { count: 0, at: start };
+  // The matches around the current token by their depth. `undefined`: a member that is not on the path.
+  const around: (Match | undefined)[] = [{ count: 0, next: 0 }];
   let name: { text: string; at: number } | undefined;
+  TOKEN.lastIndex = start;
   for (let token = TOKEN.exec(source); token !== null; token = TOKEN.exec(source)) {
     const text = token[0];
     if (text.startsWith("//") || text.startsWith("/*")) continue;
-    if ("([{".includes(text)) depth += 1;
-    if (")]}".includes(text) && --depth <= 0) break;
-    if (text === ":" && name !== undefined && depth > 0) {
+    if ("([{".includes(text)) around.push(around.at(-1));
+    if (")]}".includes(text)) {
+      around.pop();
+      if (around.length <= 1) break;
+    }
+    if (text === ":" && name !== undefined && around.length > 1) {
+      const outer = around.at(-2);
       // Members that the builder adds, such as `construct`, are not in the source.
-      const index = wanted.indexOf(name.text, next);
-      if (index >= 0) [found, next] = [name.at, index + 1];
+      const index = outer === undefined ? -1 : wanted.indexOf(name.text, outer.next);
+      const match = outer !== undefined && index >= 0 ? { count: outer.count + 1, next: index + 1 } : undefined;
+      around[around.length - 1] = match;
+      if (match !== undefined && match.count > best.count) best = { count: match.count, at: name.at };
     }
     const isName = /^["'\p{ID_Start}$_]/u.test(text);
     name = isName ? { text: text.replace(/^["']|["']$/g, ""), at: token.index } : undefined;
   }
-  return found === start ? call : positionOf(source, call.file, found);
+  return best.count === 0 ? call : positionOf(source, call.file, best.at);
 }
 
 function offsetOf(source: string, { line, column }: Position): number {

@@ -35,9 +35,9 @@ export class Style {
 
 /** Control characters, and characters that are invisible or change the display of others. */
 const HIDDEN = new RegExp(
-  "[\\p{Cc}\\u{ad}\\u{34f}\\u{61c}\\u{115f}\\u{1160}\\u{17b4}\\u{17b5}\\u{180b}-\\u{180f}\\u{200b}-\\u{200f}"
-    + "\\u{2028}-\\u{202e}\\u{2060}-\\u{206f}\\u{3164}\\u{feff}\\u{ffa0}\\u{fff0}-\\u{fffb}\\u{1bca0}-\\u{1bca3}"
-    + "\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]",
+  "[\\p{Cc}\\u{ad}\\u{34f}\\u{61c}\\u{115f}\\u{1160}\\u{17b4}\\u{17b5}\\u{180b}-\\u{180f}\\u{200b}-\\u{200f}" +
+    "\\u{2028}-\\u{202e}\\u{2060}-\\u{206f}\\u{3164}\\u{feff}\\u{ffa0}\\u{fff0}-\\u{fffb}\\u{1bca0}-\\u{1bca3}" +
+    "\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]",
   "gu",
 );
 

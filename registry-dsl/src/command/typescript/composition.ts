@@ -114,7 +114,12 @@ class Writer {
         return this.#decorated("idempotent", fields, ["keyPaths", "onDuplicate", "ttlSeconds"]);
       case "circuitBreaker":
         return this.#decorated("circuitBreaker", fields, [
-          "name", "failureThreshold", "failureWindowSeconds", "resetTimeoutSeconds", "successThreshold", "fallback",
+          "name",
+          "failureThreshold",
+          "failureWindowSeconds",
+          "resetTimeoutSeconds",
+          "successThreshold",
+          "fallback",
           "failureIf",
         ]);
       case "deadLetter":
@@ -154,18 +159,27 @@ class Writer {
 
   #sagaStep(step: JsonValue, earlier: readonly string[]): Code[] {
     const { id, name, action, compensate, input, compensateInput, compensateOnUnknown } = members(step, [
-      "id", "name", "action", "compensate", "input", "compensateInput", "compensateOnUnknown",
+      "id",
+      "name",
+      "action",
+      "compensate",
+      "input",
+      "compensateInput",
+      "compensateOnUnknown",
     ]);
     const optional = <T extends JsonValue>(label: string, value: T | undefined, code: (value: T) => Code) =>
       value === undefined ? [] : [[label, code(value)] as const];
-    return [literal(text(id)), object([
-      ["name", literal(text(name))],
-      ["action", this.#operation(action)],
-      ...optional("compensate", compensate, (value) => this.#operation(value)),
-      ...optional("input", input, (value) => this.#binding(value, earlier)),
-      ...optional("compensateInput", compensateInput, (value) => this.#binding(value, [...earlier, text(id)])),
-      ...optional("compensateOnUnknown", compensateOnUnknown, literal),
-    ])];
+    return [
+      literal(text(id)),
+      object([
+        ["name", literal(text(name))],
+        ["action", this.#operation(action)],
+        ...optional("compensate", compensate, (value) => this.#operation(value)),
+        ...optional("input", input, (value) => this.#binding(value, earlier)),
+        ...optional("compensateInput", compensateInput, (value) => this.#binding(value, [...earlier, text(id)])),
+        ...optional("compensateOnUnknown", compensateOnUnknown, literal),
+      ]),
+    ];
   }
 
   #scatterGather({ targets, aggregation, timeoutMs, failFast }: JsonObject, input: Code | undefined): Code {
@@ -199,7 +213,11 @@ class Writer {
     const store = this.#callee({ type: "tool", name: text(storeTool) });
     const operation = this.#operation(inner);
     const retrieve = this.#callee({ type: "tool", name: text(retrieveTool) });
-    const options = object([["storeTool", store], ["retrieveTool", retrieve], ["retrieveAtEnd", literal(retrieveAtEnd ?? raise())]]);
+    const options = object([
+      ["storeTool", store],
+      ["retrieveTool", retrieve],
+      ["retrieveAtEnd", literal(retrieveAtEnd ?? raise())],
+    ]);
     return this.#call("claimCheck", [operation, options]);
   }
 
@@ -258,7 +276,8 @@ class Writer {
     SEGMENT.lastIndex = 1;
     while (path.startsWith("$") && SEGMENT.lastIndex < path.length) {
       const found = SEGMENT.exec(path);
-      if (found === null || !isCanonical(found)) return this.#call("select", [root, literal(path.startsWith("$") ? path : raise())]);
+      if (found === null || !isCanonical(found))
+        return this.#call("select", [root, literal(path.startsWith("$") ? path : raise())]);
       const [, name, , quoted] = found;
       code += name === undefined ? `[${JSON.stringify(unescaped(quoted))}]` : `.${name}`;
     }
@@ -296,10 +315,12 @@ export function mappingsCode(value: JsonValue): Code | undefined {
   if (!isObject(value) || Object.keys(value).join() !== "mappings" || !isObject(value["mappings"])) return undefined;
   const sources = Object.entries(value["mappings"]);
   if (!sources.every(([, source]) => isObject(source))) return undefined;
-  return object(sources.map(([field, source]) => {
-    const isPath = isObject(source) && Object.keys(source).join() === "path" && typeof source["path"] === "string";
-    return [field, isPath ? literal(source["path"] as string) : literal(source)] as const;
-  }));
+  return object(
+    sources.map(([field, source]) => {
+      const isPath = isObject(source) && Object.keys(source).join() === "path" && typeof source["path"] === "string";
+      return [field, isPath ? literal(source["path"] as string) : literal(source)] as const;
+    }),
+  );
 }
 
 /** The code of a composition in the grammar. */
@@ -307,4 +328,3 @@ export function rawCode(spec: JsonObject, imports: Set<string>): Code {
   imports.add("rawSpec");
   return call("rawSpec", [literal(spec)]);
 }
-

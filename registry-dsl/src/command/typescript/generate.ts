@@ -62,12 +62,14 @@ class Generator {
     const last = `export default ${print(call("registry", [array(lists)]))};`;
     const imports = [...this.#imports].sort();
     const line = `import { ${imports.join(", ")} } from "registry-dsl";`;
-    const head = line.length <= 110 ? line : `import {\n${imports.map((name) => `  ${name},\n`).join("")}} from "registry-dsl";`;
+    const head =
+      line.length <= 110 ? line : `import {\n${imports.map((name) => `  ${name},\n`).join("")}} from "registry-dsl";`;
     return `${[head, ...this.#statements, last].join("\n\n")}\n`;
   }
 
   #emit(kind: Kind, statement: string): void {
-    const section = this.#section === kind ? "" : `// ${PLURALS[kind].charAt(0).toUpperCase()}${PLURALS[kind].slice(1)}\n\n`;
+    const section =
+      this.#section === kind ? "" : `// ${PLURALS[kind].charAt(0).toUpperCase()}${PLURALS[kind].slice(1)}\n\n`;
     this.#section = kind;
     this.#statements.push(section + statement);
   }
@@ -108,7 +110,10 @@ class Generator {
       case "agent":
         return this.#agent(key, rest);
       case "policy":
-        return this.#entity(key, Object.entries(rest).map(([name, value]) => [name, this.#policyMember(name, value)]));
+        return this.#entity(
+          key,
+          Object.entries(rest).map(([name, value]) => [name, this.#policyMember(name, value)]),
+        );
     }
   }
 
@@ -127,23 +132,34 @@ class Generator {
     return literal(schema, (value) => {
       const reference = isObject(value) && Object.keys(value).join() === "$ref" ? value["$ref"] : undefined;
       const parts = typeof reference === "string" ? SCHEMA_REFERENCE.exec(reference) : null;
-      return parts === null ? undefined : this.#reference({ kind: "schema", name: parts[1] as string, version: parts[2] as string });
+      return parts === null
+        ? undefined
+        : this.#reference({ kind: "schema", name: parts[1] as string, version: parts[2] as string });
     });
   }
 
   #server(key: EntityKey, { provides, ...rest }: JsonObject): Code {
     const derived = this.#documents.filter(({ key: tool, fields }) => {
       const source = fields["source"];
-      return tool.kind === "tool" && isObject(source) && source["server"] === key.name
-        && source["serverVersion"] === key.version && source["tool"] === tool.name;
+      return (
+        tool.kind === "tool" &&
+        isObject(source) &&
+        source["server"] === key.name &&
+        source["serverVersion"] === key.version &&
+        source["tool"] === tool.name
+      );
     });
     this.#later.push(() => {
       // The order of the `source` calls is that of the constants.
       const order = [...this.#declared];
-      const sourced = derived.map(({ key: tool }) => tool).sort((a, b) => order.indexOf(keyText(a)) - order.indexOf(keyText(b)));
+      const sourced = derived
+        .map(({ key: tool }) => tool)
+        .sort((a, b) => order.indexOf(keyText(a)) - order.indexOf(keyText(b)));
       const wanted = provisions(provides);
       if (sourced.map(keyText).join() === wanted.map(keyText).join()) return;
-      const tools = wanted.map((tool) => this.#reference(tool) ?? this.#call("tool", [literal(tool.name), literal(tool.version)]));
+      const tools = wanted.map(
+        (tool) => this.#reference(tool) ?? this.#call("tool", [literal(tool.name), literal(tool.version)]),
+      );
       this.#emit("server", `${print(chain(this.#names.of(key), [["provides", tools]]))};`);
     });
     return this.#entity(key, plain(rest));
@@ -152,10 +168,12 @@ class Generator {
   #tool(key: EntityKey, fields: JsonObject): Code {
     const { source, spec, depends, inputSchema, outputSchema, outputTransform, ...rest } = fields;
     const input = inputSchema === undefined ? undefined : this.#jsonSchema(inputSchema);
-    const shared = input !== undefined && typeof input !== "string" && isObject(spec) ? this.#constant(key, input) : input;
-    const mappings = outputTransform === undefined
-      ? undefined
-      : (mappingsCode(outputTransform) ?? this.#call("rawTransform", [literal(outputTransform)]));
+    const shared =
+      input !== undefined && typeof input !== "string" && isObject(spec) ? this.#constant(key, input) : input;
+    const mappings =
+      outputTransform === undefined
+        ? undefined
+        : (mappingsCode(outputTransform) ?? this.#call("rawTransform", [literal(outputTransform)]));
     const members: (readonly [string, Code])[] = [
       ...plain(rest),
       ...(shared === undefined ? [] : [["inputSchema", shared] as const]),
@@ -198,7 +216,8 @@ class Generator {
     };
     const code = compositionCode(spec, { callee, input, imports, used });
     const order = [...new Set(used.map(({ type, name, skill }) => `${type}/${name}#${skill ?? ""}`))].join();
-    const isDerived = code !== undefined && order === declared.map(({ type, name, skill }) => `${type}/${name}#${skill ?? ""}`).join();
+    const isDerived =
+      code !== undefined && order === declared.map(({ type, name, skill }) => `${type}/${name}#${skill ?? ""}`).join();
     for (const name of code === undefined ? [] : imports) this.#imports.add(name);
     const pattern = code ?? rawCode(spec, this.#imports);
     const calls: Call[] = [
@@ -206,7 +225,9 @@ class Generator {
       ...(isDerived ? [] : [["dependsOn", this.#callees(depends)] as const]),
     ];
     if (!isLate) return calls;
-    this.#later.push(() => this.#emit("tool", `${print(chain(this.#names.of(key), this.#composition(key, spec, depends, input)))};`));
+    this.#later.push(() =>
+      this.#emit("tool", `${print(chain(this.#names.of(key), this.#composition(key, spec, depends, input)))};`),
+    );
     return [];
   }
 
@@ -231,8 +252,10 @@ class Generator {
   }
 
   #agent(key: EntityKey, { skills, capabilities, ...rest }: JsonObject): Code {
-    const extensions = isObject(capabilities) && Array.isArray(capabilities["extensions"]) ? capabilities["extensions"] : [];
-    const sbom = extensions.find((one: JsonValue) => isObject(one) && one["uri"] === SBOM_EXTENSION) as JsonObject | undefined;
+    const extensions =
+      isObject(capabilities) && Array.isArray(capabilities["extensions"]) ? capabilities["extensions"] : [];
+    const sbom = extensions.find((one: JsonValue) => isObject(one) && one["uri"] === SBOM_EXTENSION) as
+      JsonObject | undefined;
     const depends = isObject(sbom?.["params"]) ? sbom["params"]["depends"] : undefined;
     const capabilitiesCode = agentCapabilities(capabilities, extensions, sbom);
     const members: (readonly [string, Code])[] = [
@@ -241,15 +264,24 @@ class Generator {
     ];
     const skillCalls = (Array.isArray(skills) ? skills.filter(isObject) : []).map((skill): Call => {
       const { id, inputSchema, outputSchema, ...fields } = skill;
-      return ["skill", [literal(id ?? ""), object([
-        ...plain(fields),
-        ...(inputSchema === undefined ? [] : [["inputSchema", this.#jsonSchema(inputSchema)] as const]),
-        ...(outputSchema === undefined ? [] : [["outputSchema", this.#jsonSchema(outputSchema)] as const]),
-      ])]];
+      return [
+        "skill",
+        [
+          literal(id ?? ""),
+          object([
+            ...plain(fields),
+            ...(inputSchema === undefined ? [] : [["inputSchema", this.#jsonSchema(inputSchema)] as const]),
+            ...(outputSchema === undefined ? [] : [["outputSchema", this.#jsonSchema(outputSchema)] as const]),
+          ]),
+        ],
+      ];
     });
     const callees = sbom === undefined ? undefined : this.#callees(depends);
     const isLate = dependencies(depends).some((one) => this.#isPending(one));
-    if (isLate) this.#later.push(() => this.#emit("agent", `${print(chain(this.#names.of(key), [["dependsOn", this.#callees(depends)]]))};`));
+    if (isLate)
+      this.#later.push(() =>
+        this.#emit("agent", `${print(chain(this.#names.of(key), [["dependsOn", this.#callees(depends)]]))};`),
+      );
     const dependsOn: Call[] = callees === undefined || isLate ? [] : [["dependsOn", callees]];
     return chain(this.#entity(key, members), [...skillCalls, ...dependsOn]);
   }
@@ -260,13 +292,26 @@ class Generator {
       return object(Object.entries(value).map(([part, names]) => [part, this.#selected(part, names)] as const));
     }
     if (name !== "inspection" || !isObject(value)) return literal(value);
-    return object(Object.entries(value).map(([part, members]) => {
-      if (part === "restoreFor") return [part, this.#selected("tools", members)] as const;
-      if (part !== "except" || !Array.isArray(members)) return [part, literal(members)] as const;
-      return [part, array(members.map((one: JsonValue) => isObject(one)
-        ? object(Object.entries(one).map(([field, text]) => [field, field === "tool" ? this.#one("tool", text) : literal(text)] as const))
-        : literal(one)))] as const;
-    }));
+    return object(
+      Object.entries(value).map(([part, members]) => {
+        if (part === "restoreFor") return [part, this.#selected("tools", members)] as const;
+        if (part !== "except" || !Array.isArray(members)) return [part, literal(members)] as const;
+        return [
+          part,
+          array(
+            members.map((one: JsonValue) =>
+              isObject(one)
+                ? object(
+                    Object.entries(one).map(
+                      ([field, text]) => [field, field === "tool" ? this.#one("tool", text) : literal(text)] as const,
+                    ),
+                  )
+                : literal(one),
+            ),
+          ),
+        ] as const;
+      }),
+    );
   }
 
   #selected(part: string, names: JsonValue): Code {
@@ -286,10 +331,17 @@ class Generator {
   #skill(name: JsonValue): Code {
     const text = typeof name === "string" ? name : "";
     const [agent, id] = [text.slice(0, text.lastIndexOf("/")), text.slice(text.lastIndexOf("/") + 1)];
-    const found = this.#documents.filter(({ key, fields }) => {
-      const skills = fields["skills"];
-      return key.kind === "agent" && key.name === agent && Array.isArray(skills) && skills.some((one) => isObject(one) && one["id"] === id);
-    }).at(-1);
+    const found = this.#documents
+      .filter(({ key, fields }) => {
+        const skills = fields["skills"];
+        return (
+          key.kind === "agent" &&
+          key.name === agent &&
+          Array.isArray(skills) &&
+          skills.some((one) => isObject(one) && one["id"] === id)
+        );
+      })
+      .at(-1);
     const constant = found && this.#reference(found.key);
     return constant === undefined ? literal(name) : skillCode(constant, id);
   }
@@ -317,9 +369,15 @@ class Generator {
   #elsewhere({ kind, name, version }: EntityKey): Code {
     const required: { readonly [K in Kind]?: readonly Code[] } = {
       schema: ["true"],
-      agent: [object([
-        ["description", '""'], ["url", '""'], ["protocolVersion", '""'], ["defaultInputModes", "[]"], ["defaultOutputModes", "[]"],
-      ])],
+      agent: [
+        object([
+          ["description", '""'],
+          ["url", '""'],
+          ["protocolVersion", '""'],
+          ["defaultInputModes", "[]"],
+          ["defaultOutputModes", "[]"],
+        ]),
+      ],
       policy: ["{}"],
     };
     return this.#call(kind, [literal(name), literal(version), ...(required[kind] ?? [])]);

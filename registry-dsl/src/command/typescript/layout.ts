@@ -48,7 +48,8 @@ function memberName(name: string): string {
 /** An object literal. */
 export function object(members: Iterable<readonly [string, Code]>): Code {
   const parts = [...members].map(([name, code]) =>
-    code === name ? { label: "", code } : { label: `${memberName(name)}: `, code });
+    code === name ? { label: "", code } : { label: `${memberName(name)}: `, code },
+  );
   return new Group("", "{}", parts);
 }
 
@@ -64,7 +65,12 @@ export function call(callee: string, args: readonly Code[]): Code {
 
 /** Method calls on a value: `[["step", ["a"]]]` is `.step("a")`. */
 export function chain(head: Code, calls: readonly (readonly [string, readonly Code[]])[]): Code {
-  return calls.length === 0 ? head : new Chain(head, calls.map(([name, args]) => new Group(`.${name}`, "()", args.map(unlabeled))));
+  return calls.length === 0
+    ? head
+    : new Chain(
+        head,
+        calls.map(([name, args]) => new Group(`.${name}`, "()", args.map(unlabeled))),
+      );
 }
 
 /** An arrow function that returns a value. */
@@ -72,7 +78,9 @@ export function arrow(parameters: string, body: Code): Code {
   const isObject = body instanceof Group && body.brackets === "{}";
   return isObject
     ? new Group(`${parameters} => (`, "{}", body.parts)
-    : typeof body === "string" ? `${parameters} => ${body}` : new Group(`${parameters} => `, "()", [unlabeled(body)]);
+    : typeof body === "string"
+      ? `${parameters} => ${body}`
+      : new Group(`${parameters} => `, "()", [unlabeled(body)]);
 }
 
 const unlabeled = (code: Code): Part => ({ label: "", code });

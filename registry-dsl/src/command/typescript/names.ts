@@ -3,11 +3,21 @@
 import { keyText, type EntityKey } from "../../key.ts";
 
 const RESERVED = new Set([
-  ..."agent array arguments await break case catch class const constant continue debugger default delete do else enum".split(" "),
-  ..."eval export extends false filter finally for function if implements import in instanceof interface let new null".split(" "),
-  ..."package pipeline policy private protected public raw rawSpec rawTransform registered registry retry return saga schema".split(" "),
-  ..."schemaMap scatterGather select server static super switch this throw timeout tool true try typeof undefined".split(" "),
-  ..."var void where while with yield mapEach cache idempotent circuitBreaker deadLetter claimCheck validate".split(" "),
+  ..."agent array arguments await break case catch class const constant continue debugger default delete do else enum".split(
+    " ",
+  ),
+  ..."eval export extends false filter finally for function if implements import in instanceof interface let new null".split(
+    " ",
+  ),
+  ..."package pipeline policy private protected public raw rawSpec rawTransform registered registry retry return saga schema".split(
+    " ",
+  ),
+  ..."schemaMap scatterGather select server static super switch this throw timeout tool true try typeof undefined".split(
+    " ",
+  ),
+  ..."var void where while with yield mapEach cache idempotent circuitBreaker deadLetter claimCheck validate".split(
+    " ",
+  ),
   ..."input steps error Object Array String Number Boolean Infinity NaN globalThis process".split(" "),
 ]);
 
@@ -25,7 +35,9 @@ export class Names {
     const base = identifier(key);
     const versioned = `${base}V${key.version.replace(/[^0-9A-Za-z]+/g, "_")}`;
     const kind = key.kind.charAt(0).toUpperCase() + key.kind.slice(1);
-    const others = this.#seen.has(`${key.kind}/${key.name}`) ? [versioned, `${versioned}${kind}`] : [`${base}${kind}`, versioned];
+    const others = this.#seen.has(`${key.kind}/${key.name}`)
+      ? [versioned, `${versioned}${kind}`]
+      : [`${base}${kind}`, versioned];
     const name = this.fresh([base, ...others]);
     this.#seen.add(`${key.kind}/${key.name}`);
     this.#names.set(keyText(key), name);
@@ -47,7 +59,9 @@ export class Names {
 /** `document-service` is `documentService`. Names of schemas start with a capital letter. */
 function identifier({ kind, name }: EntityKey): string {
   const words = name.split(/[^A-Za-z0-9]+/).filter((word) => word !== "");
-  const joined = words.map((word, index) => (index === 0 ? word : word.charAt(0).toUpperCase() + word.slice(1))).join("");
+  const joined = words
+    .map((word, index) => (index === 0 ? word : word.charAt(0).toUpperCase() + word.slice(1)))
+    .join("");
   const first = joined.charAt(0);
   const cased = kind === "schema" ? first.toUpperCase() : first.toLowerCase();
   const text = cased + joined.slice(1);
