@@ -42,7 +42,7 @@ describe("validate", () => {
     expect(mismatch?.pointer).toMatch(/^\/tools\/0\/spec\/pipeline\/steps\/1/);
     expect(mismatch?.position).toEqual({
       file: import.meta.filename ?? expect.stringContaining("validate.test.ts"),
-      line: (entity?.position?.line ?? 0) + 3,
+      line: (entity?.position?.line ?? 0) + 5,
       column: expect.any(Number),
     });
     expect(mismatch?.entity).toEqual({ kind: "tool", name: "broken", version: "1.0.0" });
