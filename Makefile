@@ -37,7 +37,7 @@ test: lint ## all tests: lints, unit, property, store conformance, acceptance wi
 
 dsl-test: ## test registry-dsl: types, unit tests, parity with registryctl, the packed package (needs npm)
 	$(CARGO) build --bin registryctl
-	cd registry-dsl && npm ci --no-audit --no-fund && npm run build && npm run typecheck && npm test && npm run test:package
+	cd registry-dsl && npm ci --no-audit --no-fund && npm run lint && npm run build && npm run typecheck && npm test && npm run test:package
 
 browser-test: ## test the pages in Chromium (needs npm and Debian's chromium, or CHROMIUM=PATH)
 	$(CARGO) test --workspace --test server --no-run
