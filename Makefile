@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Most tests wait for processes and sockets, so each core runs two.
 TEST_THREADS := $(shell echo $$((2 * $$(nproc))))
 
-.PHONY: help demo demo-agents up build reference test browser-test lint bench soak fuzz random-compositions mutants fmt docker-up
+.PHONY: help demo demo-agents up build reference test dsl-test browser-test lint bench soak fuzz random-compositions mutants fmt docker-up
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-20s %s\n", $$1, $$2 }'
@@ -34,6 +34,11 @@ test: lint ## all tests: lints, unit, property, store conformance, acceptance wi
 	./.ci/go
 	$(CARGO) build --workspace --bins --tests
 	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(TEST_THREADS)) $(CARGO) test --workspace --no-fail-fast
+
+dsl-test: ## test registry-dsl: types, unit tests, parity with registryctl, the packed package (needs npm)
+	$(CARGO) build --workspace --bins
+	registry-dsl/scripts/build-wasm.sh
+	cd registry-dsl && npm ci --no-audit --no-fund && npm run lint && npm run build && npm run typecheck && npm test && npm run test:package
 
 browser-test: ## test the pages in Chromium (needs npm and Debian's chromium, or CHROMIUM=PATH)
 	$(CARGO) test --workspace --test server --no-run

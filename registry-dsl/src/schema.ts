@@ -1,0 +1,132 @@
+/** JSON Schemas: plain objects, those of other libraries, and the types that they describe. */
+
+import { DslError } from "./errors.ts";
+import { isObject, toJson, type JsonObject } from "./json.ts";
+
+/** The key of the type that a value describes. It exists only for the compiler. */
+declare const described: unique symbol;
+
+/** A value that describes the type `T`. */
+export interface Describes<T> {
+  readonly [described]?: T;
+}
+
+/** A reference to a registered schema, which JSON Schemas may contain anywhere. */
+export interface SchemaReference<T = unknown> extends Describes<T> {
+  /** `#SearchQuery:1.0.0`. */
+  readonly $ref: string;
+  readonly kind: "schema";
+}
+
+/**
+ * A schema of a library with the Standard JSON Schema interface, such as Zod from 4.2.
+ *
+ * The interface is that of https://standardschema.dev/json-schema.
+ */
+export interface StandardJsonSchema<T = unknown> {
+  readonly "~standard": {
+    readonly types?: { readonly input: T; readonly output: unknown } | undefined;
+    readonly jsonSchema: {
+      readonly input: (options: { readonly target: "draft-2020-12" }) => Record<string, unknown>;
+    };
+  };
+}
+
+/** A JSON Schema. Schemas of TypeBox are JSON Schemas, too. */
+export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
+
+/** Every form of a schema: registered, of another library, or plain JSON Schema. */
+export type SchemaSource = SchemaReference | StandardJsonSchema | JsonSchema;
+
+/** The type of the values that a schema accepts. `any`: the schema does not determine it. */
+export type Infer<S> = 0 extends 1 & S
+  ? any
+  : S extends Describes<infer T> & { readonly kind: "schema" }
+    ? T
+    : S extends StandardJsonSchema<infer T>
+      ? T
+      : S extends { readonly static: infer T; readonly params: unknown }
+        ? T
+        : S extends { readonly const: infer C }
+          ? C
+          : S extends { readonly enum: readonly (infer E)[] }
+            ? E
+            : S extends { readonly anyOf: readonly (infer U)[] }
+              ? Infer<U>
+              : S extends { readonly oneOf: readonly (infer U)[] }
+                ? Infer<U>
+                : S extends { readonly type: infer N }
+                  ? N extends readonly (infer E)[]
+                    ? OfType<E, S>
+                    : OfType<N, S>
+                  : S extends { readonly properties: object }
+                    ? OfObject<S>
+                    : any;
+
+type OfType<N, S> = N extends "string"
+  ? string
+  : N extends "number" | "integer"
+    ? number
+    : N extends "boolean"
+      ? boolean
+      : N extends "null"
+        ? null
+        : N extends "array"
+          ? S extends { readonly items: infer I }
+            ? Infer<I>[]
+            : any[]
+          : N extends "object"
+            ? OfObject<S>
+            : any;
+
+type OfObject<S> = S extends { readonly properties: infer P }
+  ? Flat<
+      { [K in keyof P as K extends RequiredNames<S> ? K : never]: Infer<P[K]> } & {
+        [K in keyof P as K extends RequiredNames<S> ? never : K]?: Infer<P[K]>;
+      }
+    >
+  : S extends { readonly additionalProperties: infer A extends object }
+    ? { [name: string]: Infer<A> }
+    : { [name: string]: any };
+
+type RequiredNames<S> = S extends { readonly required: readonly (infer R)[] } ? R : never;
+
+type Flat<T> = { [K in keyof T]: T[K] };
+
+const DRAFT = "https://json-schema.org/draft/2020-12/schema";
+
+/** A schema as the JSON of a document. */
+export function schemaJson(source: SchemaSource, what: string): JsonObject | boolean {
+  const json = toJson(source, replaceSchema);
+  if (isObject(json) || typeof json === "boolean") return json;
+  throw new DslError("schema-invalid", `${what} is not a JSON Schema`, "write an object or a boolean");
+}
+
+/** The JSON of a schema of the builder or of another library. */
+function replaceSchema(value: object): unknown {
+  if ("$ref" in value && "kind" in value && value.kind === "schema") return { $ref: value.$ref };
+  return "~standard" in value ? standardJson(value as Partial<StandardJsonSchema>) : undefined;
+}
+
+function standardJson(schema: Partial<StandardJsonSchema>): unknown {
+  const convert = schema["~standard"]?.jsonSchema?.input;
+  if (convert === undefined) {
+    throw new DslError(
+      "schema-invalid",
+      "the schema library does not convert its schemas to JSON Schema",
+      "use a version with the Standard JSON Schema interface (Zod from 4.2), or convert the schema yourself",
+    );
+  }
+  try {
+    const { $schema, ...rest } = convert({ target: "draft-2020-12" });
+    // The registry's default draft needs no name.
+    return $schema === undefined || $schema === DRAFT ? rest : { $schema, ...rest };
+  } catch (error) {
+    throw new DslError(
+      "schema-invalid",
+      `the schema has no JSON Schema: ${(error as Error).message}`,
+      "use types that JSON can represent, or convert the schema yourself",
+      { cause: error },
+    );
+  }
+}
