@@ -346,10 +346,10 @@ impl<'a> Exchange<'a> {
                 progress.observe(self.operation, event);
             }
             let current = renewed.as_deref().map_or(*self, |renewed| self.with(renewed));
+            let start = Instant::now();
             let (next, finished) = Box::pin(current.finish_input(tail, input, record)).await?;
             tail = next;
             let Some(events) = events else { continue };
-            let delivery = Instant::now();
             for event in finished {
                 let mut delivered = Box::pin(events.send(event));
                 loop {
@@ -366,8 +366,8 @@ impl<'a> Exchange<'a> {
                     }
                 }
             }
-            // A caller that does not read must not make the text late.
-            tail.pause(delivery.elapsed());
+            // The next text of the agent can wait for the inspection, or for a caller that does not read.
+            tail.pause(start.elapsed());
         }
         drop(sent);
         // The ids of all events are known now.
