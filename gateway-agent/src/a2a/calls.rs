@@ -29,8 +29,8 @@ use crate::{
     },
 };
 
-/// Events of an agent that wait for their client, which gets them in one write. Each can have the size of
-/// a response.
+/// Events of an agent that wait for their client, which gets them in one write. Only one of them is long:
+/// the sender takes all places for it.
 const EVENTS: usize = 8;
 
 /// An operation of one agent.
