@@ -29,8 +29,8 @@ use crate::{
     },
 };
 
-/// Events of an agent that wait for their client, which gets them in one write. Each can have the size of
-/// a response.
+/// Events of an agent that wait for their client, which gets them in one write. Only one of them is long:
+/// the sender takes all places for it.
 const EVENTS: usize = 8;
 
 /// An operation of one agent.
@@ -237,20 +237,23 @@ impl StreamClient {
         (self, bytes)
     }
 
-    /// The events in the form of the client, up to the first one that has no such form.
+    /// The events in the form of the client, up to the first one that has no such form. The others can
+    /// have the task.
     fn written(&mut self, received: &mut [AgentEvent]) -> (Vec<u8>, Option<Failure>) {
-        let mut written = Vec::new();
+        let (mut written, mut failure) = (Vec::new(), None);
         for AgentEvent { event, .. } in received {
             let event = std::mem::take(event);
             self.tasks.saw(Operation::SubscribeToTask, &event);
             let kind = Event::of(&event);
             self.is_task_known |= matches!(kind, Some(Event::Task(_) | Event::Status { .. }));
-            match self.form.event(event) {
-                Ok(event) => written.extend_from_slice(&event),
-                Err(failure) => return (written, Some(failure)),
+            if failure.is_none() {
+                match self.form.event(event) {
+                    Ok(event) => written.extend_from_slice(&event),
+                    Err(error) => failure = Some(error),
+                }
             }
         }
-        (written, None)
+        (written, failure)
     }
 }
 

@@ -56,6 +56,9 @@ use crate::{audit::CallRecord, inspection::Inspection, view::ServedTool};
 
 /// The number of events that wait for the caller. The agent waits while an event does.
 const WAITING_EVENTS: usize = 1;
+/// A longer event waits alone, in bytes. Several of them could exceed the memory quota of a caller that
+/// does not read, which would end the stream.
+const SHORT_EVENT_BYTES: usize = 64 << 10;
 
 impl<'a> Sending<'a> {
     /// Sends an operation to an agent and finishes its answers.
@@ -220,6 +223,12 @@ async fn dropped(events: Option<&mpsc::Sender<AgentEvent>>) {
     }
 }
 
+/// The places of an event among those that wait for the caller.
+fn places(event: &AgentEvent, events: &mpsc::Sender<AgentEvent>) -> usize {
+    let is_short = content::value_bytes(&event.event) <= SHORT_EVENT_BYTES;
+    if is_short { 1 } else { events.max_capacity() }
+}
+
 /// Resolves at a time.
 async fn reached(time: Option<Instant>) {
     match time {
@@ -346,17 +355,17 @@ impl<'a> Exchange<'a> {
                 progress.observe(self.operation, event);
             }
             let current = renewed.as_deref().map_or(*self, |renewed| self.with(renewed));
+            let start = Instant::now();
             let (next, finished) = Box::pin(current.finish_input(tail, input, record)).await?;
             tail = next;
             let Some(events) = events else { continue };
-            let delivery = Instant::now();
             for event in finished {
-                let mut delivered = Box::pin(events.send(event));
-                loop {
+                let mut reserved = Box::pin(events.reserve_many(places(&event, events)));
+                let place = loop {
                     tokio::select! {
                         biased;
-                        outcome = &mut delivered => match outcome {
-                            Ok(()) => break,
+                        outcome = &mut reserved => match outcome {
+                            Ok(mut free) => break free.next(),
                             Err(_) => return Ok(()),
                         },
                         // The time limit also applies while the caller does not read.
@@ -364,10 +373,13 @@ impl<'a> Exchange<'a> {
                             ended = Some(outcome);
                         }
                     }
+                };
+                if let Some(place) = place {
+                    place.send(event);
                 }
             }
-            // A caller that does not read must not make the text late.
-            tail.pause(delivery.elapsed());
+            // The next text of the agent can wait for the inspection, or for a caller that does not read.
+            tail.pause(start.elapsed());
         }
         drop(sent);
         // The ids of all events are known now.

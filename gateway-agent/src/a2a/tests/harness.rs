@@ -29,6 +29,9 @@ pub(super) const OWN_CONTEXT: &str = "context-of-the-agent";
 pub(super) const NEW_TASK: &str = "unlisted-job-of-an-agent";
 /// An id in its errors.
 pub(super) const OWN_UUID: &str = "7b0f5c1e-2f60-4d8e-9a51-0d2c4f3b6a78";
+/// The number of long events in the stream for the text `many`, and the length of their texts.
+pub(super) const LONG_EVENTS: usize = 24;
+pub(super) const LONG_EVENT_BYTES: usize = 512 << 10;
 
 pub(super) struct A2aBench {
     pub(super) bench: Bench,
@@ -345,6 +348,11 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
                 json!({ "task": task("TASK_STATE_WORKING") }),
                 json!({ "artifactUpdate": piece }),
             ];
+            if text == "many" {
+                let mut long = piece.clone();
+                long["artifact"]["parts"][0]["text"] = "x".repeat(LONG_EVENT_BYTES).into();
+                events.extend((0..LONG_EVENTS).map(|_| json!({ "artifactUpdate": long })));
+            }
             // The stream of a long task breaks.
             if !is_endless && topic != Some("long") {
                 events.push(json!({ "statusUpdate": last }));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use a2a::Version;
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use http::Method;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -12,9 +12,11 @@ use tokio::{
     time::{Instant, pause, timeout},
 };
 
-use super::harness::{A2aBench, OWN_TASK, events, message, old_message, request, rpc};
+use super::harness::{
+    A2aBench, LONG_EVENT_BYTES, LONG_EVENTS, OWN_TASK, events, message, old_message, request, rpc,
+};
 use crate::{
-    mcp::tests::relayed::acceptable,
+    mcp::tests::{harness::Setup, relayed::acceptable},
     testing::{Registered, policy},
 };
 
@@ -89,6 +91,24 @@ async fn streams_are_limited_per_caller_and_freed() {
         }
     };
     assert_eq!(timeout(Duration::from_secs(10), freed).await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn long_events_wait_for_a_slow_client() {
+    // One caller can use a quarter, which is less than all events have.
+    let setup = Setup { buffered_bytes: 4 * 12 * LONG_EVENT_BYTES, ..Setup::default() };
+    let bench = A2aBench::start_with(setup, []).await;
+    let stream = rpc(Version::V1, "a", ("SendStreamingMessage", message("many")));
+    let body = bench.send(stream).await.into_body();
+    // The client does not read while the gateway takes events.
+    for _ in 0..20_000 {
+        yield_now().await;
+    }
+    let bytes = to_bytes(body, usize::MAX).await.unwrap();
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let events: Vec<_> = text.lines().filter(|line| line.starts_with("data: ")).collect();
+    assert_eq!(events.len(), LONG_EVENTS + 3);
+    assert!(events[LONG_EVENTS + 2].contains("TASK_STATE_COMPLETED"));
 }
 
 fn inspects() -> Registered {

@@ -105,6 +105,9 @@ pub(super) struct WaitingEvent {
     ends: Vec<(usize, usize)>,
     /// The parts with checked texts.
     texts: Vec<(usize, String)>,
+    /// Whether it has waited for the time of a check. With further text, it would end with a word that
+    /// is being written at the next check, too.
+    is_late: bool,
 }
 
 impl Tail {
@@ -226,6 +229,9 @@ impl Tail {
             if run.late_at.is_some_and(|late_at| late_at <= now) {
                 let end = run.wait_longer(now);
                 released.events.extend(run.release(end, checks, &mut released.found));
+                if let Some(last) = run.waiting.back_mut() {
+                    last.is_late = true;
+                }
             }
         }
     }
@@ -297,11 +303,15 @@ impl TextRun {
         next.map_or(TextEnd::Stalled, |(_, end)| end)
     }
 
-    /// Joins the last two events if they are short and the last one adds only a text.
+    /// Joins the last two events if they are short and new, and the last one adds only a text.
     fn join_last(&mut self) {
         let Some(last) = self.waiting.pop_back() else { return };
         match self.waiting.back_mut() {
-            Some(before) if before.length + last.length <= JOINED_BYTES && before.has(&last) => {
+            Some(before)
+                if !before.is_late
+                    && before.length + last.length <= JOINED_BYTES
+                    && before.has(&last) =>
+            {
                 before.join(&last);
             }
             _ => self.waiting.push_back(last),
@@ -434,7 +444,8 @@ impl TextRun {
 impl WaitingEvent {
     fn new(event: AgentEvent) -> Self {
         let bytes = content::value_bytes(&event.event);
-        Self { event, bytes, length: 0, end: 0, ends: Vec::new(), texts: Vec::new() }
+        let (ends, texts) = (Vec::new(), Vec::new());
+        Self { event, bytes, length: 0, end: 0, ends, texts, is_late: false }
     }
 
     /// The positions in the text of its run.

@@ -424,6 +424,19 @@ fn written_word_waits_for_late_text() {
 }
 
 #[test]
+fn short_steps_are_sent_while_more_follow() {
+    let inspection = redacting();
+    let hidden = Hidden::new(&[], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: Some(&inspection) };
+    // The number at the end of each step can be the beginning of a value.
+    let steps = ["Step 1 of 9\n", "Step 2 of 9\n", "Step 3 of 9\n"];
+    let events = stream(steps).into_iter().flat_map(|event| [event, json!(1_000)]).collect();
+    let got = received(events, checks);
+    assert_eq!(text(&got[..6].concat()), steps[..2].concat(), "after three seconds");
+    assert_eq!(text(&got.concat()), steps.concat());
+}
+
+#[test]
 fn pause_does_not_make_text_late() {
     let inspection = redacting();
     let hidden = Hidden::new(&[], "agent.invalid");
