@@ -88,13 +88,13 @@ beforeAll(() => {
     file,
     `import { registry, schema, server, tool } from "registry-dsl";
 
-enum Names { Search = "search" }
+const name: string = "search";
 const Query = schema("Query", "1.0.0", {
   type: "object",
   properties: { query: { type: "string" } },
 });
 const docs = server("docs", "1.0.0");
-const search = tool(Names.Search, "1.0.0", {
+const search = tool(name, "1.0.0", {
   description: "Find documents",
   inputSchema: Query,
 }).source(docs);
