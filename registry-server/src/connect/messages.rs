@@ -55,7 +55,7 @@ impl Messages {
         pool.decode_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)?;
         pool.decode_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)?;
         let services: Vec<_> = pool.services().collect();
-        let methods = services.iter().flat_map(|service| service.methods());
+        let methods = services.iter().flat_map(prost_reflect::ServiceDescriptor::methods);
         let methods = methods.map(|method| (path(&method), method)).collect();
         Ok(Self { pool, methods })
     }
