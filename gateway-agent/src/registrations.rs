@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use agent_rpc::registration::Registration;
+use agent_rpc::{execute, registration::Registration};
 use gateway_upstream::RegisteredAgents;
 use registry_core::{
     Catalog, Document, Entity, Key, Kind, LifecycleState, Name, Record, Version,
@@ -260,6 +260,10 @@ pub(crate) fn plan(
     let bytes = content::size_of(registration).ok_or(NotRegistered::TooLarge)?;
     let taken = |kind: Kind, name: &Name| NotRegistered::Taken { kind, name: name.clone() };
     for function in &registration.functions {
+        // MCP clients call the functions of all agents by this name.
+        if function.tool.as_str() == execute::METHOD {
+            return Err(taken(Kind::Tool, &function.tool));
+        }
         let is_foreign = |(_, record): (&Key, &Arc<Record>)| {
             let tool = record.document.entity().as_tool();
             tool.and_then(|tool| tool.source())

@@ -104,6 +104,13 @@ fn names_of_other_owners_are_taken() {
 }
 
 #[test]
+fn tool_agent_execute_is_taken() {
+    let agent = registration("agent", &json!({ "execute": { "input": {} } }));
+    let refused = plan(&catalog(1, Vec::new()), submission(&agent, "o"), None).unwrap_err();
+    assert!(matches!(refused, NotRegistered::Taken { kind: Kind::Tool, .. }), "{refused}");
+}
+
+#[test]
 fn retired_registration_is_not_restored() {
     let extractor = extractor();
     let retired = entities(&extractor, "o", "1.0.0").into_iter().map(Registered::retired);
