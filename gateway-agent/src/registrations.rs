@@ -330,7 +330,7 @@ pub(crate) fn data_agents(catalog: &Catalog, settings: &DataAgentSettings) -> Re
     agents
 }
 
-/// The other data agents of an account, each in its last version.
+/// The other data agents of an account that are not retired, each in its last version.
 struct UsedQuota {
     agents: usize,
     bytes: usize,
@@ -348,10 +348,12 @@ fn used_by(catalog: &Catalog, owner: &str, except: &Name) -> UsedQuota {
     let mut sizes = BTreeMap::new();
     for (key, record) in catalog.of_kind(Kind::Server).filter(|(key, _)| key.name != *except) {
         if marker(record).and_then(owner_in) == Some(owner) {
-            sizes.insert(&key.name, content::registered_size(catalog, record));
+            let size = record.is_usable().then(|| content::registered_size(catalog, record));
+            sizes.insert(&key.name, size);
         }
     }
-    UsedQuota { agents: sizes.len(), bytes: sizes.values().sum() }
+    let sizes: Vec<_> = sizes.into_values().flatten().collect();
+    UsedQuota { agents: sizes.len(), bytes: sizes.iter().sum() }
 }
 
 /// The tools of the last version that a new one does not have.

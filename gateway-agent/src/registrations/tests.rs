@@ -281,6 +281,15 @@ fn sizes_of_agents_and_accounts_are_limited() {
     assert_eq!(used_by(&own, "another", &other).agents, 0);
 }
 
+#[test]
+fn retired_agents_use_no_quota() {
+    let extractor = extractor();
+    let retired = entities(&extractor, "o", "1.0.0").into_iter().map(Registered::retired);
+    let other = Name::parse(Kind::Server, "other").unwrap();
+    let used = used_by(&catalog(1, retired.collect()), "o", &other);
+    assert_eq!((used.agents, used.bytes), (0, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn new_content_of_an_account_has_a_rate() {
     let registrations = Registrations::none();
