@@ -101,7 +101,11 @@ pub(crate) async fn register_data_agent(
     let registering = Registering { gateway, submission, account: &account };
     let (server, is_new) = Box::pin(registering.run()).await?;
     Box::pin(visible(gateway, &server)).await?;
-    serve_data_agents(gateway);
+    // Registered content has its target. Creating all targets again for each agent that returns would
+    // take quadratic time after a restart.
+    if is_new {
+        serve_data_agents(gateway);
+    }
     Ok(RegisteredAgent { version: server.version, is_new, _lock: lock })
 }
 
