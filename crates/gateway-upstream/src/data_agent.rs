@@ -20,7 +20,7 @@ use registry_core::{Kind, Name};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-pub use self::connection::AgentConnection;
+pub use self::connection::{AgentConnection, QueuedMessage};
 pub(super) use self::link::DataAgentLink;
 use crate::{Addresses, TargetConfig, TargetId, TransportConfig};
 

@@ -58,7 +58,7 @@ pub use self::{
     concurrency::{LimitReached, Load},
     data_agent::{
         AgentConnection, AgentDescription, AgentEndpoint, AgentSession, DataAgentTransport,
-        RegisteredAgents,
+        QueuedMessage, RegisteredAgents,
     },
     definitions::{Definitions, Lists, Tools, interfaces_in},
     error::{

@@ -1,7 +1,6 @@
 //! Calls of a data agent on its connection, and its availability.
 
 use agent_rpc::envelope::{Message, read_message};
-use bytes::Bytes;
 use gateway_protocol::jsonrpc::Limits;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -12,7 +11,7 @@ use super::*;
 struct Agent {
     session: Arc<AgentSession>,
     connection: Arc<AgentConnection>,
-    queue: mpsc::Receiver<Bytes>,
+    queue: mpsc::Receiver<QueuedMessage>,
 }
 
 impl Agent {
@@ -33,7 +32,7 @@ impl Agent {
 
     /// The next request of the gateway.
     async fn received(&mut self) -> Value {
-        serde_json::from_slice(&self.queue.recv().await.unwrap()).unwrap()
+        serde_json::from_slice(&self.queue.recv().await.unwrap().text).unwrap()
     }
 
     fn answers(&self, body: &Value) {
@@ -112,6 +111,26 @@ async fn late_answer_is_dropped() {
     assert!(agent.connection.is_idle());
     agent.answers(&json!({ "id": request["id"], "result": {} }));
     agent.answers(&json!({ "id": "never sent", "result": {} }));
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn queued_call_keeps_the_memory_of_its_request() {
+    let (upstreams, mut agent) = connected(None).await;
+    let buffers = Arc::new(gateway_policy::BufferPool::default());
+    let buffered = Arc::new(buffers.open(None, 4_000));
+    buffered.reserve(100).unwrap();
+    let context = RequestContext { buffered: Some(buffered), ..RequestContext::default() };
+    let request = Request::plain(Method::CallTool, &[], &context);
+    // The caller leaves after its call is queued.
+    let queued = tokio::select! {
+        answered = upstreams.send(permit(&key(), "t"), request) => panic!("{answered:?}"),
+        queued = agent.queue.recv() => queued.unwrap(),
+    };
+    drop(context);
+    assert_eq!(buffers.total(), 100);
+    drop(queued);
+    assert_eq!(buffers.total(), 0);
     upstreams.shutdown().await;
 }
 

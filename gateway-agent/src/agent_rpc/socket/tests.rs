@@ -672,6 +672,41 @@ impl Sink<Message> for Stuck {
 #[tokio::test(start_paused = true)]
 async fn peer_that_never_reads_is_disconnected() {
     let (connection, queue) = AgentConnection::new();
-    connection.outgoing().send(Bytes::from_static(b"{}")).await.unwrap();
+    let message = QueuedMessage { text: Bytes::from_static(b"{}"), buffered: None };
+    connection.outgoing().send(message).await.unwrap();
     assert_eq!(write(&mut Stuck, queue, Pace::default()).await, End::NotReading);
+}
+
+#[tokio::test]
+async fn queued_answer_keeps_the_memory_of_its_request() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let gateway = &world.bench.gateway;
+    let (connection, mut queue) = AgentConnection::new();
+    let (parts, ()) = http::Request::new(()).into_parts();
+    let body = Bytes::from(heartbeat("active").to_string());
+    let bytes = body.len();
+    let peer = Arc::new(Peer::new(connection));
+    Box::pin(answer(Arc::clone(gateway), parts, peer, body)).await;
+    assert_eq!(gateway.buffers().total(), bytes);
+    drop(queue.recv().await.unwrap());
+    assert_eq!(gateway.buffers().total(), 0);
+}
+
+#[tokio::test]
+async fn burst_of_requests_is_answered() {
+    const BURST: usize = 200;
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.registered("owner").await;
+    let call = execute("extractor", "extract", r#"{"symbol":"AAPL"}"#);
+    for _ in 0..BURST {
+        agent.0.feed(Sent::text(call.clone())).await.unwrap();
+    }
+    agent.0.flush().await.unwrap();
+    // Accepted requests come back as calls, because the agent calls itself.
+    let mut rejected = 0;
+    for _ in 0..BURST {
+        let message = agent.received().await;
+        rejected += u32::from(error(&message).1 == "TOO_MANY_REQUESTS");
+    }
+    assert!(rejected > 0);
 }
