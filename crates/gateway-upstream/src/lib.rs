@@ -194,6 +194,13 @@ impl Upstreams {
         self.check(&data_agent::target_id(session.name()));
     }
 
+    /// Uses a connection again for the calls of a data agent, unless the agent has another one.
+    pub fn restore_agent(&self, session: &Arc<AgentSession>) {
+        if self.targets.agents.restore(session) {
+            self.check(&data_agent::target_id(session.name()));
+        }
+    }
+
     /// Ends the use of a connection, unless another one has replaced it.
     pub fn detach_agent(&self, session: &Arc<AgentSession>) {
         if self.targets.agents.detach(session) {

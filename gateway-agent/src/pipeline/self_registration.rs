@@ -168,6 +168,13 @@ pub(crate) fn owns_data_agent(gateway: &Gateway, caller: &Authentication, agent:
     registrations::is_owner(&gateway.views().now().catalog, agent, &owner)
 }
 
+/// Whether a version of a data agent is the registered one.
+pub(crate) fn is_registered_version(gateway: &Gateway, server: &Key) -> bool {
+    let snapshot = gateway.views().now();
+    let last = snapshot.catalog.versions(Kind::Server, &server.name).last();
+    last.is_some_and(|(key, record)| key == server && record.is_usable())
+}
+
 /// Creates the targets of the data agents in the current catalog.
 pub(crate) fn serve_data_agents(gateway: &Gateway) {
     let _one_at_a_time = gateway.registrations().lock_targets();

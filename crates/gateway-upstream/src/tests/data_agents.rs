@@ -20,7 +20,7 @@ impl Agent {
         let (connection, queue) = AgentConnection::new();
         let functions = RawValue::from_string(format!(r#"{{"tools":{TOOLS}}}"#)).unwrap();
         let description = AgentDescription {
-            name: key().name,
+            server: key(),
             functions,
             call_timeout,
             heartbeat_interval: Duration::from_mins(1),
@@ -184,7 +184,7 @@ async fn other_status_is_unavailable_until_active() {
 async fn two_missed_heartbeats_are_unavailable() {
     let (connection, _queue) = AgentConnection::new();
     let description = AgentDescription {
-        name: key().name,
+        server: key(),
         functions: RawValue::from_string("{}".to_owned()).unwrap(),
         call_timeout: None,
         heartbeat_interval: Duration::from_mins(1),
@@ -313,7 +313,7 @@ async fn status_of_agent_with_endpoint_is_used() {
     let server = Server::serve(async |seen: Arc<Received>| seen.result(&json!({}))).await;
     let upstreams = at_endpoint(&server, None).await;
     let session = AgentSession::at_endpoint(AgentDescription {
-        name: key().name,
+        server: key(),
         functions: RawValue::from_string("{}".to_owned()).unwrap(),
         call_timeout: None,
         heartbeat_interval: Duration::from_mins(1),

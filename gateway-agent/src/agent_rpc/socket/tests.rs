@@ -464,6 +464,35 @@ async fn disconnected_agent_is_unreachable_until_it_returns() {
 }
 
 #[tokio::test]
+async fn heartbeat_restores_a_replaced_connection() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let (_, definitions) = world.bench.gateway.views().subscribe();
+    let mut first = world.registered("owner").await;
+    drop(world.registered("owner").await);
+    let key = "server/extractor@1.0.0".parse().unwrap();
+    acceptable(|| !definitions.borrow().is_available(&key)).await;
+    first.asked(&heartbeat("active")).await;
+    let echo = async {
+        first.echo().await;
+        pending::<Value>().await
+    };
+    let called = tokio::select! {
+        called = world.called() => called,
+        never = echo => never,
+    };
+    assert_eq!(called["meta"]["status"], "success", "{called}");
+
+    let mut second = world.connect("owner").await;
+    let mut other = registration("extractor");
+    other["params"]["description"] = "other".into();
+    assert_eq!(second.asked(&other).await["result"]["version"], "1.0.1");
+    drop(second);
+    acceptable(|| !definitions.borrow().is_available(&key)).await;
+    first.asked(&heartbeat("active")).await;
+    assert_eq!(error(&world.called().await), (-32001, "UNREACHABLE"), "it has other content");
+}
+
+#[tokio::test]
 async fn other_status_is_unavailable_at_once() {
     let world = World::start(SelfRegistration::Accept).await;
     let mut agent = world.registered("owner").await;
