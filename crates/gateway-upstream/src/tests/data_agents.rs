@@ -260,6 +260,18 @@ async fn at_endpoint(server: &Server, call_timeout: Option<Duration>) -> Arc<Ups
 }
 
 #[tokio::test]
+async fn stopped_agent_stays_stopped_with_other_content() {
+    let server = Server::serve(async |seen: Arc<Received>| seen.result(&json!({}))).await;
+    let upstreams = at_endpoint(&server, None).await;
+    assert!(upstreams.stop(&data_agent::target_id(&key().name)));
+    for transport in [DataAgentTransport::Mcp(server.url()), DataAgentTransport::Connection] {
+        upstreams.set_data_agents([(key().name, Some(transport))].into());
+        assert!(matches!(upstreams.state(), TargetState::Stopped));
+    }
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn call_is_posted_to_endpoint() {
     let server =
         Server::serve(async |seen: Arc<Received>| seen.result(&seen.body["params"]["input"])).await;
