@@ -231,6 +231,34 @@ async fn agent_registers_and_is_called_on_its_connection() {
 }
 
 #[tokio::test]
+async fn printed_messages_are_served_verbatim() {
+    macro_rules! seed {
+        ($name:literal) => {
+            include_str!(concat!("../../../../crates/agent-rpc/tests/seeds/", $name, ".json"))
+        };
+    }
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.connect("owner").await;
+    agent.0.send(Sent::text(seed!("register_request"))).await.unwrap();
+    let key = "server/feature_extractor@1.0.0".parse().unwrap();
+    acceptable(|| world.bench.gateway.views().now().catalog.find(&key).is_some()).await;
+    agent.0.send(Sent::text(seed!("heartbeat_request"))).await.unwrap();
+    let beat = agent.received().await;
+    assert_eq!((&beat["id"], error(&beat)), (&Value::Null, (-32000, "AGENT_NOT_FOUND")));
+
+    let params = seed!("register_flat");
+    let flat = format!(r#"{{"id":1,"method":"server.register","params":{params}}}"#);
+    agent.0.send(Sent::text(flat)).await.unwrap();
+    let registered = agent.received().await;
+    assert_eq!(registered["result"]["agent_id"], "binance_agent", "{registered}");
+
+    let (_, text) = posted(&world.bench, None, seed!("execute_request").to_owned()).await;
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(error(&answer), (-32000, "AGENT_NOT_FOUND"), "{answer}");
+    assert_eq!(answer["error"]["data"]["agent_id"], "news_fetcher", "{answer}");
+}
+
+#[tokio::test]
 async fn tool_agent_execute_calls_the_function() {
     let world = World::start(SelfRegistration::Accept).await;
     let mut agent = world.registered("owner").await;
