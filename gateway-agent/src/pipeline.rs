@@ -50,7 +50,8 @@ pub(crate) use self::{
     moment::{check_call_scopes, check_method_scopes, record_caller},
     sagas::{recover_sagas, retry_saga},
     self_registration::{
-        RegisteredAgent, RegistrationError, owns_data_agent, register_data_agent, serve_data_agents,
+        RegisteredAgent, RegistrationError, is_registered_version, owns_data_agent,
+        register_data_agent, serve_data_agents,
     },
     stored::check_own_result,
     streams::EventStreamPlace,

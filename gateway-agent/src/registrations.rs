@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use agent_rpc::registration::Registration;
+use agent_rpc::{execute, registration::Registration};
 use gateway_upstream::RegisteredAgents;
 use registry_core::{
     Catalog, Document, Entity, Key, Kind, LifecycleState, Name, Record, Version,
@@ -260,6 +260,10 @@ pub(crate) fn plan(
     let bytes = content::size_of(registration).ok_or(NotRegistered::TooLarge)?;
     let taken = |kind: Kind, name: &Name| NotRegistered::Taken { kind, name: name.clone() };
     for function in &registration.functions {
+        // MCP clients call the functions of all agents by this name.
+        if function.tool.as_str() == execute::METHOD {
+            return Err(taken(Kind::Tool, &function.tool));
+        }
         let is_foreign = |(_, record): (&Key, &Arc<Record>)| {
             let tool = record.document.entity().as_tool();
             tool.and_then(|tool| tool.source())
@@ -326,7 +330,7 @@ pub(crate) fn data_agents(catalog: &Catalog, settings: &DataAgentSettings) -> Re
     agents
 }
 
-/// The other data agents of an account, each in its last version.
+/// The other data agents of an account that are not retired, each in its last version.
 struct UsedQuota {
     agents: usize,
     bytes: usize,
@@ -344,10 +348,12 @@ fn used_by(catalog: &Catalog, owner: &str, except: &Name) -> UsedQuota {
     let mut sizes = BTreeMap::new();
     for (key, record) in catalog.of_kind(Kind::Server).filter(|(key, _)| key.name != *except) {
         if marker(record).and_then(owner_in) == Some(owner) {
-            sizes.insert(&key.name, content::registered_size(catalog, record));
+            let size = record.is_usable().then(|| content::registered_size(catalog, record));
+            sizes.insert(&key.name, size);
         }
     }
-    UsedQuota { agents: sizes.len(), bytes: sizes.values().sum() }
+    let sizes: Vec<_> = sizes.into_values().flatten().collect();
+    UsedQuota { agents: sizes.len(), bytes: sizes.iter().sum() }
 }
 
 /// The tools of the last version that a new one does not have.

@@ -16,11 +16,11 @@ use std::{
 
 use foldhash::HashMap;
 use gateway_protocol::naming::Prefix;
-use registry_core::{Kind, Name};
+use registry_core::{Key, Kind, Name};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-pub use self::connection::AgentConnection;
+pub use self::connection::{AgentConnection, QueuedMessage};
 pub(super) use self::link::DataAgentLink;
 use crate::{Addresses, TargetConfig, TargetId, TransportConfig};
 
@@ -30,8 +30,8 @@ const MISSED: u32 = 2;
 /// The registration of a data agent at this gateway.
 #[derive(Debug)]
 pub struct AgentDescription {
-    /// The name of its server and the id of the agent.
-    pub name: Name,
+    /// The registered server. Its name is the id of the agent.
+    pub server: Key,
     /// The functions as a page of `tools/list`.
     pub functions: Box<RawValue>,
     /// Maximum duration of a call. `None`: that of all calls.
@@ -100,7 +100,12 @@ impl AgentSession {
 
     /// The name of the agent.
     pub fn name(&self) -> &Name {
-        &self.description.name
+        &self.description.server.name
+    }
+
+    /// The registered server.
+    pub fn server(&self) -> &Key {
+        &self.description.server
     }
 
     /// Records a heartbeat. `refusing`: the status of an agent that accepts no calls. Returns whether
@@ -149,6 +154,16 @@ impl DataAgents {
     /// Adds a session. It replaces a former one of the agent.
     pub(super) fn attach(&self, session: &Arc<AgentSession>) {
         self.lock().insert(session.name().clone(), Arc::clone(session));
+    }
+
+    /// Adds a session of an agent that has none. Returns whether it was added.
+    pub(super) fn restore(&self, session: &Arc<AgentSession>) -> bool {
+        let mut sessions = self.lock();
+        let is_absent = !sessions.contains_key(session.name());
+        if is_absent {
+            sessions.insert(session.name().clone(), Arc::clone(session));
+        }
+        is_absent
     }
 
     /// Removes a session, unless another one has replaced it. Returns whether it was removed.

@@ -58,7 +58,7 @@ pub use self::{
     concurrency::{LimitReached, Load},
     data_agent::{
         AgentConnection, AgentDescription, AgentEndpoint, AgentSession, DataAgentTransport,
-        RegisteredAgents,
+        QueuedMessage, RegisteredAgents,
     },
     definitions::{Definitions, Lists, Tools, interfaces_in},
     error::{
@@ -192,6 +192,13 @@ impl Upstreams {
     pub fn attach_agent(&self, session: &Arc<AgentSession>) {
         self.targets.agents.attach(session);
         self.check(&data_agent::target_id(session.name()));
+    }
+
+    /// Uses a connection again for the calls of a data agent, unless the agent has another one.
+    pub fn restore_agent(&self, session: &Arc<AgentSession>) {
+        if self.targets.agents.restore(session) {
+            self.check(&data_agent::target_id(session.name()));
+        }
     }
 
     /// Ends the use of a connection, unless another one has replaced it.

@@ -234,12 +234,16 @@ impl TargetSet {
         };
         let moved: Vec<_> =
             targets.iter().filter(is_moved).map(|target| target.server.clone()).collect();
+        // Data agents change their own targets, and must not start those that an operator stopped.
+        let stays_stopped = |known: &Entry, config: &TargetConfig| {
+            known.is_stopped() && wanted.data_agents.contains_key(&config.server.name)
+        };
         self.change(|entries| {
             let entry = |config: &TargetConfig| {
                 let known = entries.get(&config.server);
                 let entry = match known {
-                    Some(known) if known.is_as(config, limits) => {
-                        Entry { config: Arc::new(config.clone()), ..known.clone() }
+                    Some(known) if known.is_as(config, limits) || stays_stopped(known, config) => {
+                        Entry { config: Arc::new(config.clone()), limits, ..known.clone() }
                     }
                     known => self.entry(config, limits, known, &client),
                 };
@@ -357,8 +361,8 @@ impl TargetSet {
                 self.tasks.spawn_on(Arc::clone(target).retire(), &self.runtime);
             }
         }
-        let is_stopped = |entry: &&Entry| matches!(entry.state, TargetMode::Stopped);
-        let stopped = after.values().filter(is_stopped).map(|entry| entry.config.server.clone());
+        let stopped = after.values().filter(|entry| entry.is_stopped());
+        let stopped = stopped.map(|entry| entry.config.server.clone());
         let stopped: BTreeSet<_> = stopped.collect();
         self.publish.send_if_modified(|all| {
             let is_changed = !all.has_stopped(&stopped);
@@ -376,6 +380,10 @@ impl Entry {
             TargetMode::Running(target) => Some(target),
             TargetMode::Idle | TargetMode::Stopped => None,
         }
+    }
+
+    fn is_stopped(&self) -> bool {
+        matches!(self.state, TargetMode::Stopped)
     }
 
     /// Whether the target already has this configuration and needs no restart.

@@ -1,6 +1,6 @@
 //! `server.register` and `agent.heartbeat`.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use agent_rpc::{
     Failure, Reason,
@@ -101,9 +101,9 @@ impl Received<'_> {
         }
         let Some(functions) = registrations::functions(registration) else { return };
         let name = registration.agent_id.name().clone();
-        let server = Key::new(Kind::Server, name.clone(), registered.version.clone());
+        let server = Key::new(Kind::Server, name, registered.version.clone());
         let description = AgentDescription {
-            name,
+            server: server.clone(),
             functions,
             call_timeout: registration.constraints.timeout,
             heartbeat_interval: registration.heartbeat_interval,
@@ -131,8 +131,14 @@ impl Received<'_> {
         if own.is_none() && !pipeline::owns_data_agent(self.gateway, &caller, agent) {
             return self.failed(&Failure::agent_not_found(heartbeat.agent_id.as_str()));
         }
-        // An agent that serves MCP has no session: the gateway checks its target.
         let upstreams = self.gateway.upstreams();
+        // Another connection of the agent may have replaced this one and ended.
+        let is_registered =
+            |own: &&Arc<AgentSession>| pipeline::is_registered_version(self.gateway, own.server());
+        if let Some(own) = own.as_ref().filter(is_registered) {
+            upstreams.restore_agent(own);
+        }
+        // An agent that serves MCP has no session: the gateway checks its target.
         if let Some(session) = own.or_else(|| upstreams.data_agent(agent)) {
             let refusing = (!heartbeat.is_available()).then_some(&*heartbeat.status);
             upstreams.heartbeat(&session, refusing);

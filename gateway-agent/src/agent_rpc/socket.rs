@@ -27,7 +27,7 @@ use futures_util::{
 };
 use gateway_policy::QuotaExceeded;
 use gateway_protocol::jsonrpc::Limits;
-use gateway_upstream::AgentConnection;
+use gateway_upstream::{AgentConnection, QueuedMessage};
 use http::request::Parts;
 use tokio::{
     sync::mpsc,
@@ -243,7 +243,13 @@ impl Socket {
                             let parts = self.parts.clone();
                             requests.push(Box::pin(answer(gateway, parts, peer, body)));
                         }
-                        Sorted::Unread => return End::NotReading,
+                        // The peer reads its answers before it sends more requests.
+                        Sorted::Rejected(text) => {
+                            let message = QueuedMessage { text, buffered: None };
+                            if peer.connection().outgoing().send(message).await.is_err() {
+                                return End::Left;
+                            }
+                        }
                     }
                 }
                 Some(()) = requests.next(), if !requests.is_empty() => {}
@@ -285,11 +291,7 @@ impl Socket {
         };
         match rejection {
             None => Sorted::Request(body),
-            // Waiting here would stop the answers of the peer, too.
-            Some(reply) => match peer.connection().outgoing().try_send(reply) {
-                Ok(()) => Sorted::Done,
-                Err(_) => Sorted::Unread,
-            },
+            Some(reply) => Sorted::Rejected(reply),
         }
     }
 
@@ -308,8 +310,8 @@ enum Sorted {
     Done,
     /// A request to run. It is read again there, because it borrows from its body.
     Request(Bytes),
-    /// The peer does not read its answers.
-    Unread,
+    /// The answer to a message that is rejected.
+    Rejected(Bytes),
 }
 
 /// Runs a request and queues its answer.
@@ -341,30 +343,33 @@ async fn answer(gateway: Arc<Gateway>, mut parts: Parts, peer: Arc<Peer>, body: 
             Some(rejected.reply())
         }
     };
-    if let Some(reply) = reply {
+    if let Some(text) = reply {
+        let message = QueuedMessage { text, buffered: Some(buffered) };
         // The connection has ended if this fails.
-        let _ = peer.connection().outgoing().send(reply).await;
+        let _ = peer.connection().outgoing().send(message).await;
     }
 }
 
 /// Writes queued messages and pings.
 async fn write(
     sink: &mut (impl Sink<Message> + Unpin),
-    mut queue: mpsc::Receiver<Bytes>,
+    mut queue: mpsc::Receiver<QueuedMessage>,
     pace: Pace,
 ) -> End {
     let mut pings = interval_at(Instant::now() + pace.ping, pace.ping);
     loop {
-        let message = tokio::select! {
-            body = queue.recv() => match body.map(Utf8Bytes::try_from) {
-                Some(Ok(text)) => Message::Text(text),
+        let (message, buffered) = tokio::select! {
+            queued = queue.recv() => {
+                let Some(QueuedMessage { text, buffered }) = queued else { return End::Left };
                 // All messages are JSON.
-                Some(Err(_)) => continue,
-                None => return End::Left,
-            },
-            _ = pings.tick() => Message::Ping(Bytes::new()),
+                let Ok(text) = Utf8Bytes::try_from(text) else { continue };
+                (Message::Text(text), buffered)
+            }
+            _ = pings.tick() => (Message::Ping(Bytes::new()), None),
         };
-        match timeout(pace.write, sink.send(message)).await {
+        let written = timeout(pace.write, sink.send(message)).await;
+        drop(buffered);
+        match written {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return End::Left,
             Err(_) => return End::NotReading,

@@ -1,6 +1,7 @@
 //! `tools/call` of `agent.execute`: the function of a data agent, in the third spelling of its calls.
 //!
-//! It is the call of the tool `{agent_id}.{function}`, unless a tool has the name `agent.execute`.
+//! It is the call of the tool `{agent_id}.{function}`, unless a usable tool has the name
+//! `agent.execute`.
 
 use std::time::Instant;
 
@@ -74,5 +75,5 @@ pub(super) fn read<'a>(
 fn has_tool(gateway: &Gateway) -> bool {
     let name = Name::parse(Kind::Tool, METHOD);
     let snapshot = gateway.views().now();
-    name.is_ok_and(|name| snapshot.catalog.versions(Kind::Tool, &name).next().is_some())
+    name.is_ok_and(|name| !snapshot.catalog.preferred_versions(Kind::Tool, &name).is_empty())
 }

@@ -101,7 +101,11 @@ pub(crate) async fn register_data_agent(
     let registering = Registering { gateway, submission, account: &account };
     let (server, is_new) = Box::pin(registering.run()).await?;
     Box::pin(visible(gateway, &server)).await?;
-    serve_data_agents(gateway);
+    // Registered content has its target. Creating all targets again for each agent that returns would
+    // take quadratic time after a restart.
+    if is_new {
+        serve_data_agents(gateway);
+    }
     Ok(RegisteredAgent { version: server.version, is_new, _lock: lock })
 }
 
@@ -162,6 +166,13 @@ fn reserved_kind(gateway: &Gateway, name: &Name) -> Option<Kind> {
 pub(crate) fn owns_data_agent(gateway: &Gateway, caller: &Authentication, agent: &Name) -> bool {
     let owner = registering_account(&caller.claim).key().to_string();
     registrations::is_owner(&gateway.views().now().catalog, agent, &owner)
+}
+
+/// Whether a version of a data agent is the registered one.
+pub(crate) fn is_registered_version(gateway: &Gateway, server: &Key) -> bool {
+    let snapshot = gateway.views().now();
+    let last = snapshot.catalog.versions(Kind::Server, &server.name).last();
+    last.is_some_and(|(key, record)| key == server && record.is_usable())
 }
 
 /// Creates the targets of the data agents in the current catalog.

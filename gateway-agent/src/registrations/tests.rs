@@ -104,6 +104,13 @@ fn names_of_other_owners_are_taken() {
 }
 
 #[test]
+fn tool_agent_execute_is_taken() {
+    let agent = registration("agent", &json!({ "execute": { "input": {} } }));
+    let refused = plan(&catalog(1, Vec::new()), submission(&agent, "o"), None).unwrap_err();
+    assert!(matches!(refused, NotRegistered::Taken { kind: Kind::Tool, .. }), "{refused}");
+}
+
+#[test]
 fn retired_registration_is_not_restored() {
     let extractor = extractor();
     let retired = entities(&extractor, "o", "1.0.0").into_iter().map(Registered::retired);
@@ -272,6 +279,15 @@ fn sizes_of_agents_and_accounts_are_limited() {
     assert_eq!(used.check_room(ACCOUNT_BYTES), Err(NotRegistered::TooLarge));
     assert_eq!(used_by(&own, "o", extractor.agent_id.name()).agents, 0, "it is replaced");
     assert_eq!(used_by(&own, "another", &other).agents, 0);
+}
+
+#[test]
+fn retired_agents_use_no_quota() {
+    let extractor = extractor();
+    let retired = entities(&extractor, "o", "1.0.0").into_iter().map(Registered::retired);
+    let other = Name::parse(Kind::Server, "other").unwrap();
+    let used = used_by(&catalog(1, retired.collect()), "o", &other);
+    assert_eq!((used.agents, used.bytes), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

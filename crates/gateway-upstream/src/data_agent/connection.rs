@@ -10,6 +10,7 @@ use std::{
 
 use agent_rpc::{Failure, envelope::Answer, execute::Execute};
 use bytes::Bytes;
+use gateway_policy::BufferReservation;
 use gateway_protocol::jsonrpc::Id;
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
@@ -17,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::{
     TargetId,
     error::{Error, ProtocolViolation},
+    message::Outgoing,
     send_state::SendState,
 };
 
@@ -26,10 +28,19 @@ const QUEUE: usize = 64;
 /// The result of a call, or the error of the agent.
 pub(super) type Answered = Result<Box<RawValue>, Failure>;
 
+/// A message for the peer of a connection.
+#[derive(Debug)]
+pub struct QueuedMessage {
+    /// The text.
+    pub text: Bytes,
+    /// The memory of its request, until the message is written. `None`: nothing is reserved.
+    pub buffered: Option<Arc<BufferReservation>>,
+}
+
 /// A connection that data agents opened.
 #[derive(Debug)]
 pub struct AgentConnection {
-    outgoing: mpsc::Sender<Bytes>,
+    outgoing: mpsc::Sender<QueuedMessage>,
     next_id: AtomicU64,
     /// The waiting calls by id. `None`: the connection is closed.
     calls: Mutex<Option<HashMap<u64, oneshot::Sender<Answered>>>>,
@@ -37,14 +48,14 @@ pub struct AgentConnection {
 
 impl AgentConnection {
     /// Creates a connection, and the queue of messages for its peer.
-    pub fn new() -> (Arc<Self>, mpsc::Receiver<Bytes>) {
+    pub fn new() -> (Arc<Self>, mpsc::Receiver<QueuedMessage>) {
         let (outgoing, queue) = mpsc::channel(QUEUE);
         let calls = Mutex::new(Some(HashMap::new()));
         (Arc::new(Self { outgoing, next_id: AtomicU64::new(1), calls }), queue)
     }
 
     /// The sender of messages to the peer.
-    pub fn outgoing(&self) -> &mpsc::Sender<Bytes> {
+    pub fn outgoing(&self) -> &mpsc::Sender<QueuedMessage> {
         &self.outgoing
     }
 
@@ -79,18 +90,21 @@ impl AgentConnection {
     pub(super) async fn call(
         &self,
         target: &TargetId,
-        (execute, send_state): (&Execute<'_>, Option<&SendState>),
+        execute: &Execute<'_>,
+        outgoing: &Outgoing<'_>,
     ) -> Result<Answered, Error> {
         let number = self.next_id.fetch_add(1, Ordering::Relaxed);
         let answered = self.wait_for(number).ok_or_else(|| gone(target))?;
         let _waiting = Waiting { connection: self, number };
         let place = self.outgoing.reserve().await.map_err(|_| gone(target))?;
-        send_state
+        outgoing
+            .send_state()
             .map_or(Ok(()), SendState::mark_sent)
             .map_err(|off| Error::Unavailable { target: target.clone(), source: off.into() })?;
         let text = number.to_string();
         let id = Id::parse(&text).map_err(ProtocolViolation::from)?;
-        place.send(execute.write(id));
+        let buffered = outgoing.request().and_then(|request| request.context.buffered.clone());
+        place.send(QueuedMessage { text: execute.write(id), buffered });
         answered.await.map_err(|_| Error::Ended { how: "the agent disconnected".into() })
     }
 

@@ -96,7 +96,7 @@ impl DataAgentLink {
         let calling = async {
             match agent {
                 ReachedAgent::Connected(_, connection) => {
-                    connection.call(&self.server, (&execute, outgoing.send_state())).await
+                    connection.call(&self.server, &execute, outgoing).await
                 }
                 ReachedAgent::Endpoint(link) => Box::pin(link.call(&execute, outgoing)).await,
             }

@@ -1,7 +1,6 @@
 //! Calls of a data agent on its connection, and its availability.
 
 use agent_rpc::envelope::{Message, read_message};
-use bytes::Bytes;
 use gateway_protocol::jsonrpc::Limits;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -12,7 +11,7 @@ use super::*;
 struct Agent {
     session: Arc<AgentSession>,
     connection: Arc<AgentConnection>,
-    queue: mpsc::Receiver<Bytes>,
+    queue: mpsc::Receiver<QueuedMessage>,
 }
 
 impl Agent {
@@ -21,7 +20,7 @@ impl Agent {
         let (connection, queue) = AgentConnection::new();
         let functions = RawValue::from_string(format!(r#"{{"tools":{TOOLS}}}"#)).unwrap();
         let description = AgentDescription {
-            name: key().name,
+            server: key(),
             functions,
             call_timeout,
             heartbeat_interval: Duration::from_mins(1),
@@ -33,7 +32,7 @@ impl Agent {
 
     /// The next request of the gateway.
     async fn received(&mut self) -> Value {
-        serde_json::from_slice(&self.queue.recv().await.unwrap()).unwrap()
+        serde_json::from_slice(&self.queue.recv().await.unwrap().text).unwrap()
     }
 
     fn answers(&self, body: &Value) {
@@ -116,6 +115,26 @@ async fn late_answer_is_dropped() {
 }
 
 #[tokio::test]
+async fn queued_call_keeps_the_memory_of_its_request() {
+    let (upstreams, mut agent) = connected(None).await;
+    let buffers = Arc::new(gateway_policy::BufferPool::default());
+    let buffered = Arc::new(buffers.open(None, 4_000));
+    buffered.reserve(100).unwrap();
+    let context = RequestContext { buffered: Some(buffered), ..RequestContext::default() };
+    let request = Request::plain(Method::CallTool, &[], &context);
+    // The caller leaves after its call is queued.
+    let queued = tokio::select! {
+        answered = upstreams.send(permit(&key(), "t"), request) => panic!("{answered:?}"),
+        queued = agent.queue.recv() => queued.unwrap(),
+    };
+    drop(context);
+    assert_eq!(buffers.total(), 100);
+    drop(queued);
+    assert_eq!(buffers.total(), 0);
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn disconnect_fails_pending_calls_and_marks_target() {
     let (upstreams, mut agent) = connected(None).await;
     let agent_side = async {
@@ -165,7 +184,7 @@ async fn other_status_is_unavailable_until_active() {
 async fn two_missed_heartbeats_are_unavailable() {
     let (connection, _queue) = AgentConnection::new();
     let description = AgentDescription {
-        name: key().name,
+        server: key(),
         functions: RawValue::from_string("{}".to_owned()).unwrap(),
         call_timeout: None,
         heartbeat_interval: Duration::from_mins(1),
@@ -241,6 +260,18 @@ async fn at_endpoint(server: &Server, call_timeout: Option<Duration>) -> Arc<Ups
 }
 
 #[tokio::test]
+async fn stopped_agent_stays_stopped_with_other_content() {
+    let server = Server::serve(async |seen: Arc<Received>| seen.result(&json!({}))).await;
+    let upstreams = at_endpoint(&server, None).await;
+    assert!(upstreams.stop(&data_agent::target_id(&key().name)));
+    for transport in [DataAgentTransport::Mcp(server.url()), DataAgentTransport::Connection] {
+        upstreams.set_data_agents([(key().name, Some(transport))].into());
+        assert!(matches!(upstreams.state(), TargetState::Stopped));
+    }
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn call_is_posted_to_endpoint() {
     let server =
         Server::serve(async |seen: Arc<Received>| seen.result(&seen.body["params"]["input"])).await;
@@ -294,7 +325,7 @@ async fn status_of_agent_with_endpoint_is_used() {
     let server = Server::serve(async |seen: Arc<Received>| seen.result(&json!({}))).await;
     let upstreams = at_endpoint(&server, None).await;
     let session = AgentSession::at_endpoint(AgentDescription {
-        name: key().name,
+        server: key(),
         functions: RawValue::from_string("{}".to_owned()).unwrap(),
         call_timeout: None,
         heartbeat_interval: Duration::from_mins(1),

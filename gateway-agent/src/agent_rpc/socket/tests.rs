@@ -231,6 +231,34 @@ async fn agent_registers_and_is_called_on_its_connection() {
 }
 
 #[tokio::test]
+async fn printed_messages_are_served_verbatim() {
+    macro_rules! seed {
+        ($name:literal) => {
+            include_str!(concat!("../../../../crates/agent-rpc/tests/seeds/", $name, ".json"))
+        };
+    }
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.connect("owner").await;
+    agent.0.send(Sent::text(seed!("register_request"))).await.unwrap();
+    let key = "server/feature_extractor@1.0.0".parse().unwrap();
+    acceptable(|| world.bench.gateway.views().now().catalog.find(&key).is_some()).await;
+    agent.0.send(Sent::text(seed!("heartbeat_request"))).await.unwrap();
+    let beat = agent.received().await;
+    assert_eq!((&beat["id"], error(&beat)), (&Value::Null, (-32000, "AGENT_NOT_FOUND")));
+
+    let params = seed!("register_flat");
+    let flat = format!(r#"{{"id":1,"method":"server.register","params":{params}}}"#);
+    agent.0.send(Sent::text(flat)).await.unwrap();
+    let registered = agent.received().await;
+    assert_eq!(registered["result"]["agent_id"], "binance_agent", "{registered}");
+
+    let (_, text) = posted(&world.bench, None, seed!("execute_request").to_owned()).await;
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(error(&answer), (-32000, "AGENT_NOT_FOUND"), "{answer}");
+    assert_eq!(answer["error"]["data"]["agent_id"], "news_fetcher", "{answer}");
+}
+
+#[tokio::test]
 async fn tool_agent_execute_calls_the_function() {
     let world = World::start(SelfRegistration::Accept).await;
     let mut agent = world.registered("owner").await;
@@ -464,6 +492,35 @@ async fn disconnected_agent_is_unreachable_until_it_returns() {
 }
 
 #[tokio::test]
+async fn heartbeat_restores_a_replaced_connection() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let (_, definitions) = world.bench.gateway.views().subscribe();
+    let mut first = world.registered("owner").await;
+    drop(world.registered("owner").await);
+    let key = "server/extractor@1.0.0".parse().unwrap();
+    acceptable(|| !definitions.borrow().is_available(&key)).await;
+    first.asked(&heartbeat("active")).await;
+    let echo = async {
+        first.echo().await;
+        pending::<Value>().await
+    };
+    let called = tokio::select! {
+        called = world.called() => called,
+        never = echo => never,
+    };
+    assert_eq!(called["meta"]["status"], "success", "{called}");
+
+    let mut second = world.connect("owner").await;
+    let mut other = registration("extractor");
+    other["params"]["description"] = "other".into();
+    assert_eq!(second.asked(&other).await["result"]["version"], "1.0.1");
+    drop(second);
+    acceptable(|| !definitions.borrow().is_available(&key)).await;
+    first.asked(&heartbeat("active")).await;
+    assert_eq!(error(&world.called().await), (-32001, "UNREACHABLE"), "it has other content");
+}
+
+#[tokio::test]
 async fn other_status_is_unavailable_at_once() {
     let world = World::start(SelfRegistration::Accept).await;
     let mut agent = world.registered("owner").await;
@@ -672,6 +729,41 @@ impl Sink<Message> for Stuck {
 #[tokio::test(start_paused = true)]
 async fn peer_that_never_reads_is_disconnected() {
     let (connection, queue) = AgentConnection::new();
-    connection.outgoing().send(Bytes::from_static(b"{}")).await.unwrap();
+    let message = QueuedMessage { text: Bytes::from_static(b"{}"), buffered: None };
+    connection.outgoing().send(message).await.unwrap();
     assert_eq!(write(&mut Stuck, queue, Pace::default()).await, End::NotReading);
+}
+
+#[tokio::test]
+async fn queued_answer_keeps_the_memory_of_its_request() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let gateway = &world.bench.gateway;
+    let (connection, mut queue) = AgentConnection::new();
+    let (parts, ()) = http::Request::new(()).into_parts();
+    let body = Bytes::from(heartbeat("active").to_string());
+    let bytes = body.len();
+    let peer = Arc::new(Peer::new(connection));
+    Box::pin(answer(Arc::clone(gateway), parts, peer, body)).await;
+    assert_eq!(gateway.buffers().total(), bytes);
+    drop(queue.recv().await.unwrap());
+    assert_eq!(gateway.buffers().total(), 0);
+}
+
+#[tokio::test]
+async fn burst_of_requests_is_answered() {
+    const BURST: usize = 200;
+    let world = World::start(SelfRegistration::Accept).await;
+    let mut agent = world.registered("owner").await;
+    let call = execute("extractor", "extract", r#"{"symbol":"AAPL"}"#);
+    for _ in 0..BURST {
+        agent.0.feed(Sent::text(call.clone())).await.unwrap();
+    }
+    agent.0.flush().await.unwrap();
+    // Accepted requests come back as calls, because the agent calls itself.
+    let mut rejected = 0;
+    for _ in 0..BURST {
+        let message = agent.received().await;
+        rejected += u32::from(error(&message).1 == "TOO_MANY_REQUESTS");
+    }
+    assert!(rejected > 0);
 }

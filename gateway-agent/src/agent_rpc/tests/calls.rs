@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::harness::{called, execute, executed, sent, start};
-use crate::mcp::tests::audit::Log;
+use crate::{mcp::tests::audit::Log, testing::tool};
 
 #[tokio::test]
 async fn function_is_called_through_pipeline() {
@@ -66,6 +66,15 @@ async fn task_is_audited_in_each_spelling() {
     bench.call("a", "helper.echo", json!({})).await.result();
     let tasks: Vec<_> = log.events().iter().map(|event| event["task_id"].clone()).collect();
     assert_eq!(tasks, [json!("t-1"), json!("t-2"), json!("t-3"), Value::Null]);
+}
+
+#[tokio::test]
+async fn retired_tool_does_not_precede_execute() {
+    let bench = start([tool("agent.execute", "1.0.0", json!({})).retired()]).await;
+    let task = json!({ "task_id": "t" });
+    let arguments = json!({ "agent_id": "helper", "function": "echo", "input": {}, "meta": task });
+    bench.call("a", "agent.execute", arguments).await.result();
+    assert_eq!(bench.calls().len(), 1);
 }
 
 #[tokio::test]

@@ -69,3 +69,23 @@ async fn input_and_result_are_inspected() {
         assert_eq!(bench.calls().is_empty(), direction == "arguments");
     }
 }
+
+#[tokio::test]
+async fn reasons_tell_budgets_from_timeouts() {
+    let budget = json!({ "name": "b", "per": "agent", "limit": "0", "window": "total" });
+    let costs = policy("costs", json!({ "price": { "perCall": "1" }, "budgets": [budget] }));
+    for (policies, function, reason) in [
+        (Vec::new(), "slow", "TIMEOUT"),
+        (Vec::new(), "down", "UNREACHABLE"),
+        (vec![costs], "echo", "BUDGET_EXCEEDED"),
+    ] {
+        let bench = start(policies).await;
+        let answer = called(&bench, function, "{}").await;
+        let error = &answer["error"];
+        assert_eq!(
+            (&error["code"], &error["data"]["reason"]),
+            (&json!(-32001), &json!(reason)),
+            "{answer}"
+        );
+    }
+}
