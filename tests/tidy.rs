@@ -123,7 +123,7 @@ fn modules_have_one_layout() {
 }
 
 /// Workspace crates that each crate may depend on, except for tests (docs/architecture.md).
-const DEPENDENCIES: [(&str, &[&str]); 36] = [
+const DEPENDENCIES: [(&str, &[&str]); 37] = [
     ("schema-compat", &[]),
     ("registry-core", &["schema-compat"]),
     ("registry-proto", &["approval", "ledger", "registry-core", "schema-compat"]),
@@ -138,6 +138,7 @@ const DEPENDENCIES: [(&str, &[&str]); 36] = [
     ("registry-jwt", &["registry-core"]),
     ("mcp-registry", &["registry-core", "schema-compat"]),
     ("policy", &["registry-core", "schema-compat"]),
+    ("registry-wasm", &["policy", "registry-core"]),
     ("ledger", &["registry-core"]),
     ("approval", &["registry-core"]),
     ("inspection", &["registry-core"]),
