@@ -27,9 +27,10 @@ fn connect_clients_call_and_stream() {
         assert_eq!(line["missing"], missing, "{line}");
         assert_eq!(line["late"][0], "DeadlineExceeded", "{line}");
         let is_connect = line["name"].as_str().is_some_and(|name| name.contains(" Connect"));
-        let stream = match is_connect {
-            true => json!(["Unimplemented", ["google.rpc.ErrorInfo"]]),
-            false => json!([true, 1]),
+        let stream = if is_connect {
+            json!(["Unimplemented", ["google.rpc.ErrorInfo"]])
+        } else {
+            json!([true, 1])
         };
         assert_eq!(line["stream"], stream, "{line}");
     }
