@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn decompressed_size_is_bounded() {
-        let body = compress(&[0; 100_000]).unwrap();
+        let body = compress(&vec![0; 100_000]).unwrap();
         assert!(body.len() < 1_000);
         assert_eq!(decompress(&body, 100_000).unwrap().len(), 100_000);
         assert_eq!(decompress(&body, 99_999).unwrap_err().code(), Code::OutOfRange);
