@@ -13,8 +13,8 @@ Example:
 
 docs/editor.md shows how editors use the file.")]
 pub(crate) struct SchemaArgs {
-    /// Registry files, one entity of them, or the configuration of gateways
-    #[arg(value_name = "SCHEMA", value_parser = published())]
+    /// registry, schema, server, tool, agent, policy or gateway-config
+    #[arg(value_name = "SCHEMA", value_parser = published(), hide_possible_values = true)]
     pub(crate) schema: PublishedSchema,
 }
 
