@@ -1,7 +1,8 @@
 //! The registry's rules as a WebAssembly module, which the TypeScript package `registry-dsl` calls.
 //!
 //! The interface has no types beyond numbers: the caller writes the text of a registry file into memory
-//! that [`alloc`] returns, calls [`validate`], reads the JSON answer and returns both with [`free`].
+//! that `alloc` returns, calls `validate`, reads the JSON answer and returns both with `free`. Only
+//! WebAssembly has it: `free` of a native program is that of its C library.
 
 use policy::PolicyBreaks;
 use registry_core::{
@@ -63,7 +64,13 @@ impl Finding {
     }
 }
 
-/// Validates a registry file against an empty registry, like `registryctl validate`. Errors are first.
+/// Validates the text of a registry file against an empty registry, like `registryctl validate`. Returns
+/// `{"diagnostics": […]}`, errors first.
+pub fn validate(text: &[u8]) -> Vec<u8> {
+    // An answer has strings only, so it is always JSON.
+    serde_json::to_vec(&answer(text)).unwrap_or_default()
+}
+
 fn answer(text: &[u8]) -> Answer {
     let mut found = match RegistryFile::parse(text) {
         Ok(file) => check(&file),
@@ -87,49 +94,67 @@ fn check(file: &RegistryFile) -> Vec<(String, Diagnostic)> {
         .collect()
 }
 
-/// Seeds of hash tables, the only use of random numbers. The module has no source of them, and the caller
-/// validates its own files.
-///
-/// # Safety
-/// The memory has this address and length.
 #[cfg(target_family = "wasm")]
-#[unsafe(no_mangle)]
-unsafe extern "Rust" fn __getrandom_v03_custom(
-    start: *mut u8,
-    length: usize,
-) -> Result<(), getrandom::Error> {
-    // SAFETY: as required of the caller.
-    unsafe { std::ptr::write_bytes(start, 0x5a, length) };
-    Ok(())
+mod exports {
+    /// Seeds of hash tables, the only use of random numbers. The module has no source of them, and the caller
+    /// validates its own files.
+    ///
+    /// # Safety
+    /// The memory has this address and length.
+    #[unsafe(no_mangle)]
+    unsafe extern "Rust" fn __getrandom_v03_custom(
+        start: *mut u8,
+        length: usize,
+    ) -> Result<(), getrandom::Error> {
+        // SAFETY: as required of the caller.
+        unsafe { std::ptr::write_bytes(start, 0x5a, length) };
+        Ok(())
+    }
+
+    /// Memory of this size for a text. [`free`] returns it.
+    #[unsafe(no_mangle)]
+    pub extern "C" fn alloc(length: u32) -> *mut u8 {
+        Box::into_raw(vec![0_u8; length as usize].into_boxed_slice()).cast()
+    }
+
+    /// Returns memory of [`alloc`] or of the answer of [`validate`].
+    ///
+    /// # Safety
+    /// The memory has this address and length, and is not used again.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn free(start: *mut u8, length: u32) {
+        // SAFETY: as required of the caller.
+        drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, length as usize)) });
+    }
+
+    /// Validates the text of a registry file. Returns the address of the JSON answer in the upper 32 bits and
+    /// its length in the lower ones. The caller returns the answer with [`free`].
+    ///
+    /// # Safety
+    /// The text has this address and length.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn validate(start: *const u8, length: u32) -> u64 {
+        // SAFETY: as required of the caller.
+        let text = unsafe { std::slice::from_raw_parts(start, length as usize) };
+        let answer = super::validate(text).into_boxed_slice();
+        let length = answer.len() as u64;
+        (Box::into_raw(answer).cast::<u8>() as u64) << 32 | length
+    }
 }
 
-/// Memory of this size for a text. [`free`] returns it.
-#[unsafe(no_mangle)]
-pub extern "C" fn alloc(length: u32) -> *mut u8 {
-    Box::into_raw(vec![0_u8; length as usize].into_boxed_slice()).cast()
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
 
-/// Returns memory of [`alloc`] or of the answer of [`validate`].
-///
-/// # Safety
-/// The memory has this address and length, and is not used again.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn free(start: *mut u8, length: u32) {
-    // SAFETY: as required of the caller.
-    drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, length as usize)) });
-}
+    use super::*;
 
-/// Validates the text of a registry file. Returns the address of the JSON answer in the upper 32 bits and
-/// its length in the lower ones. The caller returns the answer with [`free`].
-///
-/// # Safety
-/// The text has this address and length.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn validate(start: *const u8, length: u32) -> u64 {
-    // SAFETY: as required of the caller.
-    let text = unsafe { std::slice::from_raw_parts(start, length as usize) };
-    // An answer has strings only, so it is always JSON.
-    let answer = serde_json::to_vec(&answer(text)).unwrap_or_default().into_boxed_slice();
-    let length = answer.len() as u64;
-    (Box::into_raw(answer).cast::<u8>() as u64) << 32 | length
+    #[test]
+    fn absent_entities_are_absent_from_the_file() {
+        let source = json!({ "server": "s", "serverVersion": "1.0.0", "tool": "t" });
+        let tool = json!({ "name": "t", "version": "1.0.0", "source": source });
+        let file = json!({ "schemaVersion": "2.0", "tools": [tool] });
+        let answer: Value = serde_json::from_slice(&validate(file.to_string().as_bytes())).unwrap();
+        let codes = answer["diagnostics"].as_array().unwrap().iter().map(|found| &found["code"]);
+        assert!(codes.eq(["source-unknown"]), "{answer}");
+    }
 }
