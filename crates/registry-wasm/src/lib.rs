@@ -113,7 +113,7 @@ mod exports {
 
     /// Memory of this size for a text. [`free`] returns it.
     #[unsafe(no_mangle)]
-    pub extern "C" fn alloc(length: u32) -> *mut u8 {
+    extern "C" fn alloc(length: u32) -> *mut u8 {
         Box::into_raw(vec![0_u8; length as usize].into_boxed_slice()).cast()
     }
 
@@ -122,7 +122,7 @@ mod exports {
     /// # Safety
     /// The memory has this address and length, and is not used again.
     #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn free(start: *mut u8, length: u32) {
+    unsafe extern "C" fn free(start: *mut u8, length: u32) {
         // SAFETY: as required of the caller.
         drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, length as usize)) });
     }
@@ -133,7 +133,7 @@ mod exports {
     /// # Safety
     /// The text has this address and length.
     #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn validate(start: *const u8, length: u32) -> u64 {
+    unsafe extern "C" fn validate(start: *const u8, length: u32) -> u64 {
         // SAFETY: as required of the caller.
         let text = unsafe { std::slice::from_raw_parts(start, length as usize) };
         let answer = super::validate(text).into_boxed_slice();
