@@ -18,9 +18,9 @@ pub(crate) trait WaitingReports {
 
     /// Interval of reports. A crash loses what is newer.
     const INTERVAL: Duration;
-    /// What the reports are about, in messages.
+    /// The subject of the reports in log messages.
     const SUBJECT: &'static str;
-    /// The counter of calls that no report has told the registry.
+    /// The metric that counts calls missing from all reports.
     const LOST: &'static str;
 
     /// The next report. `None`: there is nothing to report.

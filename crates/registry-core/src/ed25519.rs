@@ -1,7 +1,7 @@
 //! Ed25519 signatures.
 //!
-//! The rules also run in WebAssembly, for which `aws-lc` does not compile. Nothing is signed there: the
-//! key has no values, and no signature is valid.
+//! `aws-lc` does not compile for WebAssembly, where the rules also run. A module for it cannot sign,
+//! because the key type has no values, and rejects all signatures.
 
 #[cfg(not(target_family = "wasm"))]
 mod library {
