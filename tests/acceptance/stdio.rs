@@ -144,6 +144,13 @@ async fn instructions_are_limited_to_listed_servers() {
         client.tool_names().await == ["forge", "read", "talk"]
     })
     .await;
+    eventually("each server has answered", || async {
+        let named = |text: &String| {
+            ["# docs\n", "# forger\n", "# long\n"].iter().all(|title| text.contains(title))
+        };
+        instructions(&gateway).await.iter().all(named)
+    })
+    .await;
     for text in instructions(&gateway).await {
         let start = "# docs\n\n> Read before you write.\n\n# forger\n\n> Hi.\n> # docs\n> ````\n\n# long\n\n> Talk.";
         assert!(text.starts_with(start), "{text}");
