@@ -10,7 +10,7 @@ use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 use gateway_agent::{
     check::{self, CheckError},
     config::{Args, Command, Config, ConfigCommand, LogFormat, init},
-    logging::PlainFields,
+    logging::{FlushGuard, LogOutput, PlainFields},
     server::{self, EntryPoint},
     startup,
 };
@@ -38,9 +38,10 @@ fn main() -> ExitCode {
     keep_pages_small();
     allow_many_files();
     let args = Args::parse_process();
-    if let Err(message) = start_logging(&args) {
-        return fail(MISCONFIGURED, &message);
-    }
+    let logging = match start_logging(&args) {
+        Ok(logging) => logging,
+        Err(message) => return fail(MISCONFIGURED, &message),
+    };
     let outcome = match &args.command {
         Some(Command::Config(ConfigCommand::Init(file))) => init(file).map_err(|e| {
             let code = if e.is_usage() { MISCONFIGURED } else { FAILED };
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Some(Command::Stdio(bridge)) => stdio::run(&args, bridge),
         None => serve_callers(&args),
     };
+    drop(logging);
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err((code, message)) => fail(code, &message),
@@ -145,15 +147,17 @@ fn load(args: &Args) -> Result<Config, ExitError> {
     Config::load(args).map_err(|e| (MISCONFIGURED, e.to_string()))
 }
 
-fn start_logging(args: &Args) -> Result<(), String> {
+fn start_logging(args: &Args) -> Result<FlushGuard, String> {
     let filter = EnvFilter::try_new(&args.log).map_err(|e| format!("--log or GATEWAY_LOG: {e}"))?;
-    let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let (output, guard) =
+        LogOutput::start().map_err(|e| format!("the thread of the log cannot start: {e}"))?;
+    let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(output);
     match args.log_format {
         LogFormat::Text if std::io::stderr().is_terminal() => logging.with_ansi(true).init(),
         LogFormat::Text => logging.with_ansi(false).fmt_fields(PlainFields).init(),
         LogFormat::Json => logging.json().flatten_event(true).init(),
     }
-    Ok(())
+    Ok(guard)
 }
 
 fn on_runtime(work: impl Future<Output = Result<(), String>>) -> Result<(), String> {
