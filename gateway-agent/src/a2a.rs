@@ -26,7 +26,7 @@ mod waiting;
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use a2a::{
-    Dialect, ErrorKind, Failure, Operation, Request as AgentRequest, Version,
+    Dialect, Failure, Operation, Request as AgentRequest, Version,
     extensions::{EXTENSIONS_HEADER, Extensions},
     version::VERSION_HEADER,
 };
@@ -244,7 +244,7 @@ impl Served<'_> {
             Operation::GetExtendedAgentCard => {
                 let agent = agent.ok_or_else(|| {
                     let message = "the gateway itself has no extended card; name an agent";
-                    Failure::new(ErrorKind::UnsupportedOperation, message)
+                    cards::no_extended_card(self.version, message)
                 })?;
                 let record = self.record(request.operation, agent.name.as_str(), &context);
                 let answer = async {

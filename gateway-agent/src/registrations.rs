@@ -10,12 +10,13 @@ mod local;
 mod tests;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{Arc, PoisonError},
     time::Duration,
 };
 
 use agent_rpc::{execute, registration::Registration};
+use gateway_policy::QuotaKey;
 use gateway_upstream::RegisteredAgents;
 use registry_core::{
     Catalog, Document, Entity, Key, Kind, LifecycleState, Name, Record, Version,
@@ -29,7 +30,7 @@ use self::content::documents;
 pub(crate) use self::content::{digest_of, functions};
 pub use self::local::{LocalAgents, LocalRegistrations};
 use crate::{
-    fixed_window::FixedWindow,
+    fixed_window::FixedWindows,
     identity::account::{DATA_AGENT_METADATA, OWNER, owner_in, registration_in},
     weak_map::WeakMap,
 };
@@ -43,6 +44,10 @@ const ACCOUNT_BYTES: usize = 8 * 1024 * 1024;
 /// Maximum registrations of new content of one account in [`PERIOD`].
 const REGISTRATIONS: u32 = 20;
 const PERIOD: Duration = Duration::from_mins(1);
+/// Maximum heartbeats and registrations of one caller over HTTP in [`MESSAGES_PERIOD`]: all agents of an
+/// account can send heartbeats at the shortest interval.
+const MESSAGES: u32 = 100;
+const MESSAGES_PERIOD: Duration = Duration::from_secs(1);
 
 /// `agents.selfRegistration`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -88,8 +93,10 @@ pub struct Registrations {
     in_progress: WeakMap<Name, Mutex<()>>,
     /// Serializes changes of the targets.
     targets: std::sync::Mutex<()>,
-    /// The registrations of new content in the last period, by the owner.
-    rates: std::sync::Mutex<HashMap<String, FixedWindow>>,
+    /// The registrations of new content by the owner.
+    rates: std::sync::Mutex<FixedWindows<String>>,
+    /// The heartbeats and registrations over HTTP by the caller.
+    messages: std::sync::Mutex<FixedWindows<QuotaKey>>,
 }
 
 #[derive(Debug)]
@@ -106,6 +113,9 @@ pub(crate) enum NotRegistered {
     /// Another account, an owner of the registry or a configured target has the name.
     #[error("the {kind} name `{name}` is taken by another owner; use another agent_id")]
     Taken { kind: Kind, name: Name },
+    /// Callers would confuse the agent with another one.
+    #[error("the agent_id differs from the name of `{0}` only in case; use another agent_id")]
+    SimilarName(Key),
     #[error("the registration of `{0}` was retired; ask its owner in the registry to restore it")]
     Retired(Name),
     #[error(
@@ -188,7 +198,8 @@ impl Registrations {
             store,
             in_progress: WeakMap::default(),
             targets: std::sync::Mutex::default(),
-            rates: std::sync::Mutex::default(),
+            rates: std::sync::Mutex::new(FixedWindows::new()),
+            messages: std::sync::Mutex::new(FixedWindows::new()),
         }
     }
 
@@ -206,9 +217,14 @@ impl Registrations {
     /// Counts a registration of new content.
     pub(crate) fn check_rate(&self, owner: &str) -> Result<(), NotRegistered> {
         let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
-        rates.retain(|_, rate| !rate.is_over(PERIOD));
-        let rate = rates.entry(owner.to_owned()).or_insert_with(FixedWindow::new);
-        if rate.exceeds(REGISTRATIONS, PERIOD) { Err(NotRegistered::TooFast) } else { Ok(()) }
+        let is_exceeded = rates.exceeds(&owner.to_owned(), REGISTRATIONS, PERIOD);
+        if is_exceeded { Err(NotRegistered::TooFast) } else { Ok(()) }
+    }
+
+    /// Counts a heartbeat or registration over HTTP. Returns whether the caller sends too many.
+    pub(crate) fn is_flooding(&self, payer: &QuotaKey) -> bool {
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.exceeds(payer, MESSAGES, MESSAGES_PERIOD)
     }
 
     /// Stores a new version.
@@ -280,6 +296,9 @@ pub(crate) fn plan(
         if let Some(kind) = reserved {
             return Err(taken(kind, name));
         }
+        if let Some(similar) = find_similar(catalog, name) {
+            return Err(NotRegistered::SimilarName(similar.clone()));
+        }
         let used = used_by(catalog, owner, name);
         if used.agents >= AGENTS_PER_ACCOUNT {
             return Err(NotRegistered::TooMany);
@@ -306,6 +325,13 @@ pub(crate) fn plan(
         version.ok_or_else(|| NotRegistered::Invalid("no higher version exists".to_owned()))?;
     let server = Key::new(Kind::Server, name.clone(), version);
     Ok(Planned::Version { server, last: Some(last.clone()) })
+}
+
+/// A server or an agent whose name differs from this one only in case.
+fn find_similar<'c>(catalog: &'c Catalog, name: &Name) -> Option<&'c Key> {
+    let kinds = [Kind::Server, Kind::Agent].into_iter();
+    let mut keys = kinds.flat_map(move |kind| catalog.of_kind(kind)).map(|(key, _)| key);
+    keys.find(|key| key.name.as_str().eq_ignore_ascii_case(name.as_str()))
 }
 
 /// Whether an account registered this data agent.

@@ -1,11 +1,11 @@
-//! Tracks whether a request was handed to its connection. A request that is cancelled before that
-//! is never sent.
+//! Tracks whether a request was handed to its connection, over all attempts. A request that is
+//! cancelled before that is never sent.
 
 use std::{
     convert::Infallible,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU8, Ordering},
     },
     task::{Context, Poll},
@@ -14,6 +14,7 @@ use std::{
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use http_body_util::Full;
+use uuid::Uuid;
 
 /// The request was sent.
 const SENT: u8 = 1;
@@ -22,25 +23,37 @@ const CANCELLED: u8 = 2;
 
 /// The state of a request. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct SendState(Arc<AtomicU8>);
+pub(super) struct SendState(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    flags: AtomicU8,
+    message_id: OnceLock<Uuid>,
+}
 
 impl SendState {
+    /// The id of the message to an agent. All attempts have the same, so that an agent can recognize a
+    /// message that it received before its connection was lost.
+    pub(super) fn message_id(&self) -> Uuid {
+        *self.0.message_id.get_or_init(Uuid::new_v4)
+    }
+
     /// Marks the request as sent, unless it was cancelled.
     pub(super) fn mark_sent(&self) -> Result<(), Cancelled> {
         let next = |state| (state & CANCELLED == 0).then_some(SENT);
-        let sent = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        let sent = self.0.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
         sent.map(drop).map_err(|_| Cancelled)
     }
 
     /// Records that the request was rejected unprocessed, so it may be sent again unless it was
     /// cancelled.
     pub(super) fn reset(&self) {
-        self.0.fetch_and(!SENT, Ordering::AcqRel);
+        self.0.flags.fetch_and(!SENT, Ordering::AcqRel);
     }
 
     /// Cancels the request. Returns whether it was not sent, and so never will be.
     pub(super) fn cancel_if_unsent(&self) -> bool {
-        self.0.fetch_or(CANCELLED, Ordering::AcqRel) & SENT == 0
+        self.0.flags.fetch_or(CANCELLED, Ordering::AcqRel) & SENT == 0
     }
 }
 

@@ -94,7 +94,7 @@ pub(super) fn extended(served: &Served<'_>, agent: &AgentName) -> Result<Value, 
     let card = Card::of_agent(&visible.agent().ok_or_else(unusable)?);
     if !card.capabilities().extended_card {
         let message = format!("{} has no extended card", visible.key());
-        return Err(Failure::new(ErrorKind::UnsupportedOperation, message).into());
+        return Err(no_extended_card(*version, message).into());
     }
     if caller.claim.quota_key().is_none() {
         let message = "the extended card needs an authenticated caller";
@@ -105,6 +105,16 @@ pub(super) fn extended(served: &Served<'_>, agent: &AgentName) -> Result<Value, 
     // The answer is translated to the version of its request, which a signature would not cover.
     let is_signed = *version == Version::V1;
     Ok(if is_signed { source.signed(card.clone(), card) } else { card })
+}
+
+/// The error of an agent without an extended card. 1.0 distinguishes an agent that declares none from
+/// one that declares a card it does not have. The gateway has each declared card.
+pub(super) fn no_extended_card(version: Version, message: impl Into<String>) -> Failure {
+    let kind = match version {
+        Version::V1 => ErrorKind::UnsupportedOperation,
+        Version::V03 => ErrorKind::ExtendedAgentCardNotConfigured,
+    };
+    Failure::new(kind, message)
 }
 
 /// The facts that a card depends on, except for its agent.

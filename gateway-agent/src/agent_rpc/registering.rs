@@ -71,8 +71,20 @@ impl Received<'_> {
         Ok(answer)
     }
 
-    /// An agent has an endpoint or a connection.
+    /// Counts a heartbeat or registration. Returns whether the connection, or the caller over HTTP,
+    /// sends too many.
+    fn is_flooding(&self) -> bool {
+        match self.peer {
+            Some(peer) => peer.is_flooding(),
+            None => self.gateway.registrations().is_flooding(&authentication(self.parts).payer),
+        }
+    }
+
+    /// Checks the rate of messages. An agent has an endpoint or a connection.
     fn check_transport(&self, registration: &Registration) -> Result<(), Failure> {
+        if self.is_flooding() {
+            return Err(too_fast());
+        }
         let invalid = |problem: &str| Err(Failure::invalid_params("/endpoint", problem));
         match (self.peer, &registration.endpoint) {
             (None, None) => invalid(
@@ -83,9 +95,6 @@ impl Received<'_> {
             }
             (None, Some(_)) => Ok(()),
             (Some(peer), None) => {
-                if peer.is_flooding() {
-                    return Err(too_fast());
-                }
                 let room = peer.check_room(registration.agent_id.name());
                 room.map_err(|full| Failure::new(Reason::InvalidRequest, full.to_string()))
             }
@@ -122,7 +131,7 @@ impl Received<'_> {
 
     /// Records a heartbeat.
     pub(super) fn heartbeat(&self, heartbeat: &Heartbeat<'_>) -> Answer {
-        if self.peer.is_some_and(super::Peer::is_flooding) {
+        if self.is_flooding() {
             return self.failed(&too_fast());
         }
         let agent = heartbeat.agent_id.name();
@@ -149,7 +158,7 @@ impl Received<'_> {
 }
 
 fn too_fast() -> Failure {
-    rate_limited("the connection sends too many heartbeats and registrations; wait 1 s")
+    rate_limited("too many heartbeats and registrations; wait 1 s")
 }
 
 fn rate_limited(message: impl Into<Box<str>>) -> Failure {
@@ -165,7 +174,10 @@ fn outcome(error: &RegistrationError) -> CallOutcome {
         | RegistrationError::Scopes(_)
         | RegistrationError::Approval(_)
         | RegistrationError::Rejected(
-            NotRegistered::Taken { .. } | NotRegistered::Retired(_) | NotRegistered::TooMany,
+            NotRegistered::Taken { .. }
+            | NotRegistered::SimilarName(_)
+            | NotRegistered::Retired(_)
+            | NotRegistered::TooMany,
         ) => CallOutcome::Denied,
         RegistrationError::Rejected(
             NotRegistered::Invalid(_) | NotRegistered::TooLarge | NotRegistered::TooFast,
@@ -189,6 +201,7 @@ fn refused(error: RegistrationError) -> Refused {
         }
         RegistrationError::Rejected(
             rejection @ (NotRegistered::Taken { .. }
+            | NotRegistered::SimilarName(_)
             | NotRegistered::Retired(_)
             | NotRegistered::TooMany),
         ) => {

@@ -159,7 +159,7 @@ impl Registering<'_> {
 /// The kind of the gateway itself or of a configured target with this name.
 fn reserved_kind(gateway: &Gateway, name: &Name) -> Option<Kind> {
     let configured = || gateway.upstreams().configured_kind(name);
-    if name.as_str() == GATEWAY { Some(Kind::Agent) } else { configured() }
+    if name.as_str().eq_ignore_ascii_case(GATEWAY) { Some(Kind::Agent) } else { configured() }
 }
 
 /// Whether a caller registered a data agent.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_rpc::graph::Status;
+use agent_rpc::{graph::Status, help::AgentType};
 use gateway_compose::{
     BoxFuture, CompositionError, ResultOrigin, RunOwner, RunScope, Step, StepError, StepOutput,
     StepRunner, Steps,
@@ -129,15 +129,21 @@ impl Runner {
     /// Adds a step to the graph of the client's trace.
     fn begin_in_graph(&self, served: &ServedTool, arguments: &RawValue) -> Option<RunningCall> {
         let trace = self.parent.trace()?;
-        let (agent, method) = match (served.skill(), served.server()) {
-            (Some((agent, skill)), _) => (agent.name.as_str(), skill),
+        let snapshot = self.gateway.views().now();
+        let catalog = &snapshot.catalog;
+        let (agent, method, kind) = match (served.skill(), served.server()) {
+            (Some((agent, skill)), _) => (agent.name.as_str(), skill, Some(AgentType::Http)),
             (None, Some(provider)) => {
                 let agent = provider.name.as_str();
-                (agent, served.function_of(agent).unwrap_or(served.name().as_str()))
+                let method = served.function_of(agent).unwrap_or(served.name().as_str());
+                // The catalog can have changed since the composition began.
+                let is_known = catalog.find(provider).is_some();
+                (agent, method, is_known.then(|| agent_type(catalog, agent)))
             }
-            (None, None) => (GATEWAY, served.key().name.as_str()),
+            (None, None) => {
+                (GATEWAY, served.key().name.as_str(), Some(agent_type(catalog, GATEWAY)))
+            }
         };
-        let kind = Some(agent_type(&self.gateway.views().now().catalog, agent));
         let input = arguments.get();
         trace.begin_step(&StartedCall { agent, method, kind, protocol: PROTOCOL, input })
     }

@@ -104,6 +104,19 @@ fn names_of_other_owners_are_taken() {
 }
 
 #[test]
+fn name_that_differs_only_in_case_is_rejected() {
+    let known = catalog(1, entities(&extractor(), "o", "1.0.0"));
+    let functions = json!({ "extract": { "input": { "symbol": "string" } } });
+    let similar = registration("Extractor", &functions);
+    let rejected = NotRegistered::SimilarName("server/extractor@1.0.0".parse().unwrap());
+    for owner in ["o", "another"] {
+        assert_eq!(plan(&known, submission(&similar, owner), None), Err(rejected.clone()));
+    }
+    let other = registration("extractor2", &functions);
+    assert!(plan(&known, submission(&other, "another"), None).is_ok());
+}
+
+#[test]
 fn tool_agent_execute_is_taken() {
     let agent = registration("agent", &json!({ "execute": { "input": {} } }));
     let refused = plan(&catalog(1, Vec::new()), submission(&agent, "o"), None).unwrap_err();
@@ -300,4 +313,16 @@ async fn new_content_of_an_account_has_a_rate() {
     registrations.check_rate("another").unwrap();
     tokio::time::advance(PERIOD).await;
     registrations.check_rate("o").unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_of_a_caller_have_a_rate() {
+    let registrations = Registrations::none();
+    let [caller, other]: [QuotaKey; 2] = ["a", "b"].map(|name| Some(name.into()));
+    for _ in 0..MESSAGES {
+        assert!(!registrations.is_flooding(&caller));
+    }
+    assert!(registrations.is_flooding(&caller) && !registrations.is_flooding(&other));
+    tokio::time::advance(MESSAGES_PERIOD).await;
+    assert!(!registrations.is_flooding(&caller));
 }

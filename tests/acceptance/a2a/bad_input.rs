@@ -188,6 +188,26 @@ async fn malformed_http_json_is_rejected_as_bad_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn absent_extended_card_has_error_of_version() {
+    let site = Site::start("").await;
+    let old = ("agent/getAuthenticatedExtendedCard", "/v1/card");
+    for (version, (method, path), code, reason) in [
+        ("1.0", ("GetExtendedAgentCard", "/extendedAgentCard"), -32004, "UNSUPPORTED_OPERATION"),
+        ("0.3", old, -32007, "EXTENDED_AGENT_CARD_NOT_CONFIGURED"),
+    ] {
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method });
+        let (_, rejected) = site.post("", version, call.to_string()).await;
+        assert_eq!(rejected["error"]["code"], code, "{version}: {rejected}");
+        assert_eq!(rejected["error"]["data"][0]["reason"], reason, "{version}: {rejected}");
+        let request = site.request(Method::GET, path).header("a2a-version", version);
+        let (status, rejected) = answer(request).await;
+        assert_eq!(status, 400, "{version}: {rejected}");
+        assert!(rejected.to_string().contains(reason), "{version}: {rejected}");
+    }
+    site.assert_untouched().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn oversized_request_is_rejected() {
     let site = Site::start("limits: { requestBytes: 20000 }\n").await;
     let text = "x".repeat(30_000);

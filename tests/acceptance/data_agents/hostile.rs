@@ -133,6 +133,42 @@ async fn flood_of_heartbeats_is_limited() {
 }
 
 #[tokio::test]
+async fn flood_of_heartbeats_over_http_is_limited() {
+    let agents = Agents::start();
+    let mut extractor = agents.extractor().await;
+    let http = reqwest::Client::new();
+    let beat = async || {
+        let request = http
+            .post(format!("http://{}/rpc", agents.gateway.address()))
+            .header("content-type", "application/json")
+            .header("x-agent-name", "owner")
+            .body(heartbeat("extractor").to_string());
+        let text = request.send().await.expect("sent").text().await.expect("a body");
+        serde_json::from_str::<Value>(&text).expect("JSON")
+    };
+    let mut limited = 0;
+    for _ in 0..2_000 {
+        limited += u32::from(error(&beat().await) == (-32600, "RATE_LIMITED"));
+    }
+    assert!(limited > 0);
+    assert_served(&agents, &mut extractor).await;
+    let accepted = async { while error(&beat().await).1 == "RATE_LIMITED" {} };
+    timeout(PATIENCE, accepted).await.expect("later heartbeats are accepted");
+}
+
+#[tokio::test]
+async fn similar_agent_id_is_rejected() {
+    let agents = Agents::start();
+    let mut extractor = agents.extractor().await;
+    let mut other = agents.socket("other").await;
+    for similar in ["Extractor", "EXTRACTOR", "Gateway"] {
+        let answer = other.asked(&registration(similar)).await;
+        assert_eq!(error(&answer), (-32003, "AGENT_ID_TAKEN"), "{answer}");
+    }
+    assert_served(&agents, &mut extractor).await;
+}
+
+#[tokio::test]
 async fn ten_thousand_functions_are_rejected_whole() {
     let agents = Agents::start();
     let mut extractor = agents.extractor().await;

@@ -11,6 +11,7 @@ use gateway_protocol::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
+use uuid::Uuid;
 
 use super::{
     pending::PendingResponse,
@@ -136,7 +137,7 @@ pub(super) fn next_message(
     part: &Value,
     (skill, hops): (&str, Option<u32>),
 ) -> Request {
-    let mut message = user_message(part);
+    let mut message = user_message(Uuid::new_v4(), part);
     for (name, id) in [("taskId", task.id()), ("contextId", task.context_id())] {
         if let Some(id) = id {
             message[name] = id.into();

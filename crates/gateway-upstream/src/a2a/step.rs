@@ -90,7 +90,8 @@ impl AgentLink {
                 return Ok((Reply::Error(error), Era::Modern));
             }
         };
-        let mut message = message(request.arguments.map_or("{}", RawValue::get), takes_text)?;
+        let arguments = request.arguments.map_or("{}", RawValue::get);
+        let mut message = message(send_state.message_id(), arguments, takes_text)?;
         restrict(&mut message, subject, request.context.hops);
         let text = if gives_text { Text::AsItIs } else { Text::MayBeJson };
         // A poll of the task would not know that its text is not JSON.
@@ -145,7 +146,7 @@ fn result_of(answer: &SendResponse, text: Text) -> Result<String, Error> {
 }
 
 /// The message with these arguments.
-fn message(arguments: &str, takes_text: bool) -> Result<Request, Error> {
+fn message(id: Uuid, arguments: &str, takes_text: bool) -> Result<Request, Error> {
     let shape = |_| Error::from(ProtocolViolation::Shape("SendMessage"));
     let arguments: Value = serde_json::from_str(arguments).map_err(shape)?;
     let text = arguments.get("text").filter(|text| takes_text && text.is_string());
@@ -153,12 +154,12 @@ fn message(arguments: &str, takes_text: bool) -> Result<Request, Error> {
         Some(text) => json!({ "text": text }),
         None => json!({ "data": arguments }),
     };
-    Ok(send_message(user_message(&part)))
+    Ok(send_message(user_message(id, &part)))
 }
 
 /// A message with one part.
-pub(super) fn user_message(part: &Value) -> Value {
-    json!({ "messageId": Uuid::new_v4().to_string(), "role": "ROLE_USER", "parts": [part] })
+pub(super) fn user_message(id: Uuid, part: &Value) -> Value {
+    json!({ "messageId": id.to_string(), "role": "ROLE_USER", "parts": [part] })
 }
 
 pub(super) fn send_message(message: Value) -> Request {
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
 
     fn parts(arguments: &Value, takes_text: bool) -> Value {
-        let request = message(&arguments.to_string(), takes_text).unwrap();
+        let request = message(Uuid::nil(), &arguments.to_string(), takes_text).unwrap();
         request.params["message"]["parts"].clone()
     }
 

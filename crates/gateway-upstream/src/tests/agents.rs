@@ -531,6 +531,27 @@ async fn message_is_sent_once_for_any_response() {
 }
 
 #[tokio::test]
+async fn attempts_of_a_message_have_one_id() {
+    let is_lost = AtomicBool::new(true);
+    let (fake, upstreams) = fake(move |seen| {
+        if seen.rpc_method() == "SendMessage" && is_lost.swap(false, Ordering::SeqCst) {
+            return Reply::Close(Vec::new());
+        }
+        seen.result(&json!({ "message": { "parts": [{ "data": 1 }] } }))
+    })
+    .await;
+    let context = RequestContext::default();
+    let request = Request { is_repeatable: true, ..Request::plain(MESSAGE, &[], &context) };
+    upstreams.send(permit(&agent(), "skill"), request).await.unwrap();
+    ask(&upstreams).await.unwrap();
+    let sent = fake.seen("SendMessage");
+    let ids: Vec<_> =
+        sent.iter().map(|seen| &seen.body["params"]["message"]["messageId"]).collect();
+    assert!(ids.len() == 3 && ids[0] == ids[1] && ids[1] != ids[2], "{ids:?}");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn card_is_read_from_the_target_only() {
     let elsewhere = Server::start(|_| raw_reply(404, "text/plain", b"no")).await;
     let other = elsewhere.url();

@@ -131,6 +131,27 @@ async fn extended_card_needs_the_capability() {
 }
 
 #[tokio::test]
+async fn absent_extended_card_has_error_of_version() {
+    let bench = A2aBench::start([]).await;
+    let old = json!({ "jsonrpc": "2.0", "id": 7, "method": "agent/getAuthenticatedExtendedCard" });
+    for path in ["/a2a/office/helper", "/a2a"] {
+        let got = bench.got(request(Version::V03, (Method::POST, path), ("a", &old))).await;
+        assert_eq!(got.error(), (200, -32007), "{path}");
+        let info = &got.json()["error"]["data"][0];
+        assert_eq!(info["reason"], "EXTENDED_AGENT_CARD_NOT_CONFIGURED", "{path}");
+        assert_eq!(info["domain"], "a2a-protocol.org", "{path}");
+    }
+    let get = |version, path| request(version, (Method::GET, path), ("a", &Value::Null));
+    let got = bench.got(get(Version::V03, "/a2a/office/helper/v1/card")).await;
+    assert_eq!(got.status, 400);
+    assert_eq!(got.json()["code"], -32007);
+    assert_eq!(got.json()["type"], "AuthenticatedExtendedCardNotConfiguredError");
+    let got = bench.got(get(Version::V1, "/a2a/office/helper/extendedAgentCard")).await;
+    assert_eq!(got.status, 400);
+    assert_eq!(got.json()["error"]["details"][0]["reason"], "UNSUPPORTED_OPERATION");
+}
+
+#[tokio::test]
 async fn extended_card_is_for_identified_callers() {
     let bench = A2aBench::start([]).await;
     let mut extended = helper();

@@ -108,6 +108,9 @@ async fn errors_have_the_domain_of_their_origin() {
     let push = client.unary("CreateTaskPushNotificationConfig", config).await.unwrap_err();
     let expected = a2a(Code::FailedPrecondition, "PUSH_NOTIFICATION_NOT_SUPPORTED");
     assert_eq!(reason(&push), expected);
+    let card = client.unary("GetExtendedAgentCard", json!({ "tenant": HELPER })).await;
+    let expected = a2a(Code::FailedPrecondition, "UNSUPPORTED_OPERATION");
+    assert_eq!(reason(&card.unwrap_err()), expected);
     let large = client.unary("SendMessage", addressed(&"x".repeat(64 * 1024))).await.unwrap_err();
     assert_eq!(large.code(), Code::InvalidArgument, "{large:?}");
     assert_eq!(bench.agent.all_seen().len(), before);

@@ -45,7 +45,7 @@ impl Serving<'_> {
         };
         let Turn { outputs, done, next } = turn;
         let outputs = outputs?;
-        let session = self.sessions.add(self.owner(), agent.name, next);
+        let session = self.sessions.add((self.owner(), &self.caller.payer), agent.name, next);
         Ok(answer(&session, &outputs, done))
     }
 

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use gateway_policy::QuotaKey;
 use registry_core::Name;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -16,18 +17,21 @@ use crate::pipeline::TaskOwner;
 
 /// The time that an unused session is kept.
 const KEPT: Duration = Duration::from_hours(1);
-/// Maximum sessions of one principal. The least recently used one is removed.
-const OWNER_SESSIONS: usize = 64;
-/// Maximum sessions of all principals.
+/// Maximum sessions of all callers. One caller can use a quarter.
 const SESSIONS: usize = 4_096;
 
 /// The sessions of all principals by their ids.
-#[derive(Debug, Default)]
-pub(super) struct Sessions(Mutex<HashMap<Uuid, Entry>>);
+#[derive(Debug)]
+pub(super) struct Sessions {
+    table: Mutex<HashMap<Uuid, Entry>>,
+    limit: usize,
+}
 
 #[derive(Debug)]
 struct Entry {
     owner: Option<TaskOwner>,
+    /// The caller whose quota the session uses.
+    payer: QuotaKey,
     agent: Name,
     used: Instant,
     /// `None`: a step is running.
@@ -61,26 +65,52 @@ pub(super) struct RunningStep<'a> {
     pub(super) state: SessionState,
 }
 
+impl Default for Sessions {
+    fn default() -> Self {
+        Self { table: Mutex::default(), limit: SESSIONS }
+    }
+}
+
 impl Sessions {
-    /// Adds a session and returns its id.
+    /// Adds a session and returns its id. Without room, the least recently used session of the caller
+    /// is removed, or of the caller with the most sessions.
     pub(super) fn add(
         &self,
-        owner: Option<TaskOwner>,
+        (owner, payer): (Option<TaskOwner>, &QuotaKey),
         agent: &Name,
         state: SessionState,
     ) -> String {
         let (id, used) = (Uuid::new_v4(), Instant::now());
         let mut sessions = self.lock();
         sessions.retain(|_, entry| used.saturating_duration_since(entry.used) < KEPT);
-        let own = sessions.values().filter(|entry| entry.owner == owner).count();
-        if own >= OWNER_SESSIONS || sessions.len() >= SESSIONS {
-            let is_candidate = |entry: &Entry| own < OWNER_SESSIONS || entry.owner == owner;
-            let candidates = sessions.iter().filter(|(_, entry)| is_candidate(entry));
+        if let Some(payer) = self.evicted_caller(&sessions, payer) {
+            let candidates = sessions.iter().filter(|(_, entry)| entry.payer == payer);
             let oldest = candidates.min_by_key(|(_, entry)| entry.used).map(|(id, _)| *id);
             oldest.and_then(|oldest| sessions.remove(&oldest));
         }
-        sessions.insert(id, Entry { owner, agent: agent.clone(), used, state: Some(state) });
+        let (payer, agent, state) = (payer.clone(), agent.clone(), Some(state));
+        sessions.insert(id, Entry { owner, payer, agent, used, state });
         id.to_string()
+    }
+
+    /// The caller that loses a session for another one of `payer`. `None`: there is room.
+    fn evicted_caller(
+        &self,
+        sessions: &HashMap<Uuid, Entry>,
+        payer: &QuotaKey,
+    ) -> Option<QuotaKey> {
+        let own = sessions.values().filter(|entry| entry.payer == *payer).count();
+        if own >= self.limit / 4 {
+            return Some(payer.clone());
+        }
+        if sessions.len() < self.limit {
+            return None;
+        }
+        let mut counts: HashMap<&QuotaKey, usize> = HashMap::new();
+        for entry in sessions.values() {
+            *counts.entry(&entry.payer).or_default() += 1;
+        }
+        counts.into_iter().max_by_key(|(_, count)| *count).map(|(payer, _)| payer.clone())
     }
 
     /// Starts a step of a session.
@@ -105,7 +135,7 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -137,7 +167,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn session_belongs_to_its_agent_and_expires() {
         let sessions = Sessions::default();
-        let id = sessions.add(None, &agent("a"), state("x"));
+        let id = sessions.add((None, &None), &agent("a"), state("x"));
         let begin = |name: &str| {
             let step = sessions.begin_step(None, &agent(name), &id);
             step.map(|step| step.state.clone())
@@ -154,7 +184,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn session_has_one_step_at_a_time() {
         let sessions = Sessions::default();
-        let id = sessions.add(None, &agent("a"), state("x"));
+        let id = sessions.add((None, &None), &agent("a"), state("x"));
         let mut running = sessions.begin_step(None, &agent("a"), &id).unwrap();
         let second = sessions.begin_step(None, &agent("a"), &id);
         assert_eq!(second.unwrap_err(), NoSession::Busy);
@@ -163,20 +193,43 @@ mod tests {
         assert_eq!(sessions.begin_step(None, &agent("a"), &id).unwrap().state, state("y"));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn least_recently_used_session_is_removed() {
-        let sessions = Sessions::default();
-        let mut ids = Vec::new();
-        for _ in 0..OWNER_SESSIONS {
-            advance(Duration::from_millis(1)).await;
-            ids.push(sessions.add(None, &agent("a"), state("x")));
-        }
-        drop(sessions.begin_step(None, &agent("a"), &ids[0]));
+    /// Adds a session of a caller, later than all others.
+    async fn added(sessions: &Sessions, caller: &str) -> String {
         advance(Duration::from_millis(1)).await;
-        drop(sessions.begin_step(None, &agent("a"), &ids[0]));
-        sessions.add(None, &agent("a"), state("x"));
-        assert!(sessions.begin_step(None, &agent("a"), &ids[0]).is_ok());
-        assert!(sessions.begin_step(None, &agent("a"), &ids[1]).is_err());
-        assert_eq!(sessions.lock().len(), OWNER_SESSIONS);
+        sessions.add((None, &Some(caller.into())), &agent("a"), state("x"))
+    }
+
+    fn has(sessions: &Sessions, id: &str) -> bool {
+        sessions.begin_step(None, &agent("a"), id).is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn caller_beyond_quarter_replaces_own_session() {
+        let sessions = Sessions { limit: 16, ..Sessions::default() };
+        let other = added(&sessions, "other").await;
+        let mut ids = Vec::new();
+        for _ in 0..4 {
+            ids.push(added(&sessions, "caller").await);
+        }
+        advance(Duration::from_millis(1)).await;
+        assert!(has(&sessions, &ids[0]), "the step uses it");
+        added(&sessions, "caller").await;
+        assert!(has(&sessions, &ids[0]) && has(&sessions, &other));
+        assert!(!has(&sessions, &ids[1]), "it was used least recently");
+        assert_eq!(sessions.lock().len(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn full_table_takes_from_the_largest_caller() {
+        let sessions = Sessions { limit: 8, ..Sessions::default() };
+        let mut first = Vec::new();
+        for caller in ["a", "b", "c", "d", "e", "f"] {
+            first.push(added(&sessions, caller).await);
+        }
+        added(&sessions, "f").await;
+        added(&sessions, "g").await;
+        let new = added(&sessions, "h").await;
+        assert!(!has(&sessions, &first[5]), "the first session of f");
+        assert!(first[..5].iter().all(|id| has(&sessions, id)) && has(&sessions, &new));
     }
 }

@@ -545,6 +545,19 @@ async fn heartbeat_flood_is_limited() {
 }
 
 #[tokio::test]
+async fn heartbeat_flood_over_http_is_limited() {
+    let world = World::start(SelfRegistration::Accept).await;
+    let _agent = world.registered("owner").await;
+    let mut limited = 0;
+    for _ in 0..500 {
+        let (_, text) = posted(&world.bench, Some("owner"), heartbeat("active").to_string()).await;
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        limited += u32::from(error(&answer) == (-32600, "RATE_LIMITED"));
+    }
+    assert!(limited > 0);
+}
+
+#[tokio::test]
 async fn only_errors_of_notifications_are_answered() {
     let world = World::start(SelfRegistration::Accept).await;
     let mut agent = world.registered("owner").await;

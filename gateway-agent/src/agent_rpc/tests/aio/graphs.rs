@@ -2,12 +2,13 @@
 
 use gateway_protocol::trace_context::Parent;
 use http::StatusCode;
+use registry_core::Kind;
 use serde_json::{Value, json};
 
 use super::harness::AioBench;
 use crate::{
     mcp::tests::{audit::Log, harness::Setup},
-    testing::{Registered, policy},
+    testing::{Registered, agent, policy, registered},
 };
 
 const CALL: &str = "math_agent::tools.call";
@@ -82,6 +83,25 @@ async fn graph_has_the_steps_of_compositions() {
     );
     assert_eq!(facts[1..], [step.clone(), step]);
     assert!(graph["calls"][1]["output"]["digest"].is_string(), "{graph}");
+}
+
+#[tokio::test]
+async fn step_with_a_skill_has_type_of_agents() {
+    let skill = json!({ "type": "agent", "name": "writer", "version": "1.0.0", "skill": "draft" });
+    let step =
+        json!({ "id": "draft", "operation": { "agent": { "name": "writer", "skill": "draft" } } });
+    let drafted = json!({ "name": "drafted", "version": "1.0.0", "depends": [skill.clone()],
+        "spec": { "pipeline": { "steps": [step] } } });
+    let mut caller = agent("c", "1.0.0", &[("drafted", "1.0.0")]);
+    let depends = &mut caller.document["capabilities"]["extensions"][0]["params"]["depends"];
+    depends.as_array_mut().unwrap().push(skill);
+    let bench = AioBench::start([registered(Kind::Tool, drafted), caller]).await;
+    let call = json!({ "id": 7, "trace_id": "t", "method": "gateway::tools.call",
+        "params": { "tool": "drafted", "args": { "text": "tea" } } });
+    bench.sent_by("c", &call.to_string()).await;
+    let (_, graph) = bench.graph("c", "t").await;
+    let facts = members(&graph, &["agent", "method", "type"]);
+    assert_eq!(facts[1], ["writer", "draft", "http"].map(Value::from), "{graph}");
 }
 
 #[tokio::test]
