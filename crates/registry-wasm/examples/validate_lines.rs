@@ -1,5 +1,5 @@
-//! The rules as a native program, with which the fuzz test of `registry-dsl` compares the module: reads lines of
-//! `{"text"}` and writes lines of `{"diagnostics"}`. `make dsl-fuzz` runs it.
+//! Native rules for the fuzz test of `registry-dsl`: reads lines of `{"text"}` and writes lines of
+//! `{"diagnostics"}`. `make dsl-fuzz` runs it.
 
 use std::io::{self, BufRead as _, Write as _};
 
