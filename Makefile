@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Most tests wait for processes and sockets, so each core runs two.
 TEST_THREADS := $(shell echo $$((2 * $$(nproc))))
 
-.PHONY: help demo demo-agents up build reference test dsl-test browser-test lint bench soak fuzz random-compositions mutants fmt docker-up
+.PHONY: help demo demo-agents up build reference test dsl-test dsl-fuzz browser-test lint bench soak fuzz random-compositions mutants fmt docker-up
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-20s %s\n", $$1, $$2 }'
@@ -39,6 +39,13 @@ dsl-test: ## test registry-dsl: types, unit tests, parity with registryctl, the 
 	$(CARGO) build --workspace --bins
 	registry-dsl/scripts/build-wasm.sh
 	cd registry-dsl && npm ci --no-audit --no-fund && npm run lint && npm run build && npm run typecheck && npm test && npm run test:package
+
+dsl-fuzz: ## compare the rules of registry-dsl with native ones on mutated files: make dsl-fuzz CASES=100000 (needs npm)
+	$(CARGO) build --release --package registry-wasm --example validate_lines
+	registry-dsl/scripts/build-wasm.sh
+	cd registry-dsl && npm ci --no-audit --no-fund && FUZZ_CASES=$(or $(CASES),100000) \
+	  REGISTRY_RULES=$(abspath $(or $(CARGO_TARGET_DIR),target))/release/examples/validate_lines \
+	  npm test -- tests/fuzz.test.ts
 
 browser-test: ## test the pages in Chromium (needs npm and Debian's chromium, or CHROMIUM=PATH)
 	$(CARGO) test --workspace --test server --no-run

@@ -74,7 +74,9 @@ function lines(path: string): NativeRules {
   const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   return {
     async check(text) {
-      child.stdin.write(`${JSON.stringify({ text })}\n`);
+      // JSON in UTF-8 has no lone surrogates; the module gets the same replacements.
+      const wellFormed = Buffer.from(text).toString();
+      child.stdin.write(`${JSON.stringify({ text: wellFormed })}\n`);
       const { value, done } = await answers.next();
       if (done === true) throw new Error(`${path} ended`);
       return (JSON.parse(value) as { diagnostics: Diagnostic[] }).diagnostics;

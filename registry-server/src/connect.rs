@@ -9,7 +9,7 @@ mod error;
 mod messages;
 mod openapi;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use axum::{
     Router,
@@ -24,7 +24,8 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version,
     header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE},
 };
-use prost_reflect::DescriptorError;
+use prost_reflect::{DescriptorError, DescriptorPool};
+use tokio::{sync::OnceCell, task::spawn_blocking};
 use tonic_web::GrpcWebLayer;
 
 use self::{
@@ -32,7 +33,7 @@ use self::{
     messages::{Encoding, Messages},
 };
 use crate::{
-    cors::{AllowedOrigins, WebOrigin},
+    cors::AllowedOrigins,
     grpc::{self, connect as status},
     http::guard,
 };
@@ -46,16 +47,16 @@ pub(crate) struct Api {
     /// The maximum size of a message.
     message_bytes: usize,
     /// The OpenAPI document, once it was requested.
-    document: OnceLock<Bytes>,
+    document: OnceCell<Bytes>,
 }
 
 impl Api {
     pub(crate) fn load(
-        origins: &[WebOrigin],
+        origins: AllowedOrigins,
         message_bytes: usize,
     ) -> Result<Arc<Self>, DescriptorError> {
-        let (messages, origins) = (Messages::load()?, AllowedOrigins::new(origins));
-        Ok(Arc::new(Self { messages, origins, message_bytes, document: OnceLock::new() }))
+        let (messages, document) = (Messages::load()?, OnceCell::new());
+        Ok(Arc::new(Self { messages, origins, message_bytes, document }))
     }
 
     /// Serves gRPC services over gRPC, gRPC-web and Connect.
@@ -69,7 +70,7 @@ impl Api {
     /// The route of the OpenAPI document.
     pub(crate) fn document(self: &Arc<Self>) -> Router {
         let router = Router::new().route("/openapi.json", get(openapi)).with_state(self.clone());
-        self.origins.layer(router.route_layer(from_fn(guard::guard)))
+        router.route_layer(from_fn(guard::guard))
     }
 }
 
@@ -159,9 +160,17 @@ fn unsupported_media_type() -> Response {
 }
 
 async fn openapi(State(api): State<Arc<Api>>) -> impl IntoResponse {
-    let document = api.document.get_or_init(|| openapi::document(&api.messages.pool).into());
+    let document = api.document.get_or_init(|| write_document(api.messages.pool.clone())).await;
     let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-cache")];
     (headers, Body::from(document.clone()))
+}
+
+/// Writes the OpenAPI document outside of the async runtime.
+async fn write_document(pool: DescriptorPool) -> Bytes {
+    let source = pool.clone();
+    let written = spawn_blocking(move || openapi::document(&source)).await;
+    // This fails only while the runtime shuts down.
+    written.unwrap_or_else(|_| openapi::document(&pool)).into()
 }
 
 #[cfg(test)]

@@ -26,12 +26,19 @@ pub fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/livez", get(alive))
         .route("/readyz", get(health::ready))
+        .route_layer(from_fn(guard::guard))
+        .merge(mcp_registry::router())
+        .fallback(not_found)
+        .with_state(app)
+}
+
+/// Routes of documents on the main port, which pages of listed origins may read.
+pub fn documents(app: Arc<App>) -> Router {
+    Router::new()
         .route("/registry.json", get(export::registry_file))
         .route("/schemas/", get(schemas::index))
         .route("/schemas/{file}", get(schemas::schema))
         .route_layer(from_fn(guard::guard))
-        .merge(mcp_registry::router())
-        .fallback(not_found)
         .with_state(app)
 }
 

@@ -36,6 +36,7 @@ use crate::{
     config::{Authentication, Config, InvalidConfig},
     connect::Api,
     connections::{self, AdminListen, ServeConfig, listen_remedy},
+    cors::AllowedOrigins,
     feed::{Feed, FleetWriter, Hub, StateSigner},
     gate, grpc, http, metrics, registrar,
     relay::{self, Relay},
@@ -220,13 +221,17 @@ impl Server {
         let access = &self.app.access;
         let (services, health) = grpc::router(&self.app, self.limits()).await?;
         let services = gate::layer(layers::catch_panics(services), access.clone());
-        let api = Api::load(&self.config.cors_origins, self.config.max_message_bytes)?;
+        let origins = AllowedOrigins::new(&self.config.cors_origins);
+        let api = Api::load(origins.clone(), self.config.max_message_bytes)?;
         let services = grpc::limit_intake(api.layer(services), self.config.max_buffered_bytes);
-        let mut routes = http::router(self.app.clone()).merge(api.document());
+        let documents = http::documents(self.app.clone()).merge(api.document());
+        // Preflight requests have no credentials.
+        let documents = origins.layer(gate::layer(documents, access.clone()));
+        let mut routes = http::router(self.app.clone());
         if let Some(pages) = self.pages.take() {
             routes = routes.merge(pages.router(access.clone(), self.app.clock.clone()));
         }
-        let routes = gate::layer(routes, access.clone());
+        let routes = gate::layer(routes, access.clone()).merge(documents);
         let routes = layers::trace(layers::join(services, routes));
         let refuse = CancellationToken::new();
         let limits = connections::Limits {

@@ -95,9 +95,7 @@ impl Source {
     /// Reads a file of at most this number of bytes.
     pub(crate) fn read_within(path: &Path, bytes: u64) -> Result<Self, Unreadable> {
         if path == Path::new("-") {
-            let text = read_text(&mut io::stdin().lock(), path, bytes)?;
-            let syntax = Syntax::of(&text);
-            return Ok(Self::new("<stdin>".to_owned(), text, syntax));
+            return Self::read_stdin(&mut io::stdin().lock(), bytes);
         }
         let mut file = File::open(path).map_err(|e| Unreadable::new(path, e))?;
         let text = read_text(&mut file, path, bytes)?;
@@ -109,6 +107,13 @@ impl Source {
             Syntax::of(&text)
         };
         Ok(Self::new(path.display().to_string(), text, syntax))
+    }
+
+    /// Reads at most this number of bytes from standard input.
+    pub(crate) fn read_stdin(stdin: &mut impl Read, bytes: u64) -> Result<Self, Unreadable> {
+        let text = read_text(stdin, Path::new("-"), bytes)?;
+        let syntax = Syntax::of(&text);
+        Ok(Self::new("<stdin>".to_owned(), text, syntax))
     }
 
     /// Generated JSON, with a name for messages.

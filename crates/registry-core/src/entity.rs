@@ -2,7 +2,7 @@
 //!
 //! Normal form: `$comment` members of the documents' own objects and empty optional fields are
 //! omitted, so that an entity has one form regardless of its source syntax. Open JSON (schemas,
-//! `metadata`, `spec`, `defaults` …) is preserved unchanged.
+//! `metadata`, `spec`, `defaults` …) is preserved unchanged, and serialized with sorted members.
 //!
 //! Servers and gateways parse stored documents with the same code, and do not start if it fails. A
 //! restriction of new documents is therefore a rule of [`crate::rules`].

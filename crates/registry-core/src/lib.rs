@@ -36,6 +36,7 @@ pub mod limits;
 pub mod live;
 pub mod merkle;
 pub mod name;
+mod open_json;
 pub mod parallel;
 pub mod point_in_time;
 pub mod policies;

@@ -32,8 +32,8 @@ pub struct ServeConfig {
 
     /// Origin of web pages that may use the API, such as `https://app.example`; may be repeated
     ///
-    /// Applies to Connect (JSON), gRPC-web and /openapi.json. Without this option, requests of web pages are
-    /// rejected. The environment variable separates origins with semicolons.
+    /// Applies to Connect (JSON), gRPC-web, /openapi.json, /registry.json and /schemas/. Without this option, calls
+    /// of web pages are rejected. The environment variable separates origins with semicolons.
     #[arg(
         long = "cors-origin",
         env = "REGISTRY_CORS_ORIGINS",

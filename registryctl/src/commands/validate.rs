@@ -41,14 +41,20 @@ pub(super) fn run(session: &Session, args: &ValidateArgs) -> Result<(), Failure>
     let screen = session.screen;
     let catalog = against(screen, args.against.as_deref())?;
     let batch = Batch::read(&args.files.names())?;
-    let mut planned = rules::plan(&catalog, batch.proposals());
-    policy::check(&catalog, batch.proposals(), PolicyBreaks::Reject, &mut planned);
-    let report = batch.report(findings(&planned.diagnostics, args.against.is_none()));
+    let (planned, report) = check(&catalog, &batch, args.against.is_none());
     if report.has_errors() {
         return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
     }
     let plan = Plan::new(convert::plan(batch.proposals(), &planned));
     show(screen, &plan, &report)
+}
+
+/// The effect of a batch on a catalog, and the findings. `is_alone`: no file has the registered entities.
+fn check(catalog: &Catalog, batch: &Batch, is_alone: bool) -> (rules::Plan, Report) {
+    let mut planned = rules::plan(catalog, batch.proposals());
+    policy::check(catalog, batch.proposals(), PolicyBreaks::Reject, &mut planned);
+    let report = batch.report(findings(&planned.diagnostics, is_alone));
+    (planned, report)
 }
 
 fn show(screen: Screen, plan: &Plan, report: &Report) -> Result<(), Failure> {
@@ -118,9 +124,7 @@ pub(super) fn with_batch(
     mut catalog: Catalog,
     batch: &Batch,
 ) -> Result<Catalog, Failure> {
-    let mut planned = rules::plan(&catalog, batch.proposals());
-    policy::check(&catalog, batch.proposals(), PolicyBreaks::Reject, &mut planned);
-    let report = batch.report(findings(&planned.diagnostics, catalog.is_empty()));
+    let (planned, report) = check(&catalog, batch, catalog.is_empty());
     if report.has_errors() {
         return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
     }
@@ -146,5 +150,64 @@ fn registered(
     match (proposed, effect) {
         (Proposed::Register(document), Some(_)) => Some(Arc::clone(document)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{check, empty};
+    use crate::{
+        batch::Batch,
+        input::{FILE_BYTES, Source},
+        report::Report,
+    };
+
+    const DOCUMENTS: &str = include_str!("../../../registry-dsl/tests/corpus/documents.jsonl");
+    const GOLDEN: &str = include_str!("../../../registry-dsl/tests/corpus/golden.jsonl");
+
+    /// The hint of [`Batch::report`] at another command, which golden files do not have.
+    const HINT: &str = "`registryctl import registry";
+
+    fn lines(text: &str) -> Vec<Value> {
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The findings as in golden files, which have no places, because these depend on the layout of a text.
+    fn findings(report: &Report) -> Value {
+        let is_hint = |found: &Value| {
+            let help = found["help"].as_str().unwrap_or_default();
+            found["pointer"] == "" && help.contains(HINT)
+        };
+        let mut found = serde_json::to_value(report.findings()).unwrap();
+        let list = found.as_array_mut().unwrap();
+        list.retain(|found| !is_hint(found));
+        for found in list {
+            let members = found.as_object_mut().unwrap();
+            for place in ["file", "line", "column"] {
+                members.remove(place);
+            }
+        }
+        found
+    }
+
+    /// `registry-dsl` compares the module of the rules with the same findings.
+    #[test]
+    fn corpus_of_registry_dsl_has_golden_findings() {
+        let (documents, golden) = (lines(DOCUMENTS), lines(GOLDEN));
+        assert_eq!(documents.len(), golden.len());
+        for (number, (document, golden)) in (1..).zip(documents.iter().zip(&golden)) {
+            let text = document["text"].as_str().unwrap();
+            let source = Source::read_stdin(&mut text.as_bytes(), FILE_BYTES).unwrap();
+            let batch = Batch::from_source(source);
+            let (_, report) = check(&empty(), &batch, true);
+            let found = json!({ "name": document["name"], "diagnostics": findings(&report) });
+            assert_eq!(
+                found, *golden,
+                "line {number} of golden.jsonl; if the change is intended, run `cargo build && cd registry-dsl && \
+                 node scripts/golden.mjs ../target/debug/registryctl`"
+            );
+        }
     }
 }

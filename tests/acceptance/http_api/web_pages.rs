@@ -1,6 +1,6 @@
 //! Web pages as clients: the list of origins, and gRPC-web.
 
-use acceptance::Registry;
+use acceptance::{Registry, access::Guarded};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::HeaderMap;
 use prost::Message as _;
@@ -17,11 +17,16 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).map_or("", |value| value.to_str().expect("text"))
 }
 
+/// The documents that the registry serves next to the API.
+const DOCUMENTS: [&str; 4] =
+    ["openapi.json", "registry.json", "schemas/", "schemas/tool.schema.json"];
+
 async fn preflight(registry: &Registry, path: &str, origin: &str) -> Answer {
+    let method = if DOCUMENTS.contains(&path) { "GET" } else { "POST" };
     let request = reqwest::Client::new()
         .request(reqwest::Method::OPTIONS, format!("{}/{path}", registry.url()))
         .header("origin", origin)
-        .header("access-control-request-method", "POST")
+        .header("access-control-request-method", method)
         .header(
             "access-control-request-headers",
             "authorization,connect-protocol-version,content-type",
@@ -33,7 +38,7 @@ async fn preflight(registry: &Registry, path: &str, origin: &str) -> Answer {
 async fn listed_origins_may_call() {
     let other = "http://localhost:5173";
     let registry = Registry::start_fresh(&["--cors-origin", PAGE, "--cors-origin", other]);
-    for path in [LIST, VERIFY, "registry.v1.SyncService/ListGateways", "openapi.json"] {
+    for path in [LIST, VERIFY, "registry.v1.SyncService/ListGateways"] {
         for origin in [PAGE, other] {
             let asked = preflight(&registry, path, origin).await;
             assert_eq!(asked.status, 200, "{path}: {asked:?}");
@@ -65,6 +70,32 @@ async fn listed_origins_may_call() {
 }
 
 #[tokio::test]
+async fn listed_origins_may_read_documents() {
+    let guarded = Guarded::start(&["--cors-origin", PAGE]);
+    let read = async |path: &str, origin: &str, token: &str| {
+        let request = reqwest::Client::new().get(format!("{}/{path}", guarded.registry.url()));
+        Answer::of(request.header("origin", origin).bearer_auth(token)).await
+    };
+    for path in DOCUMENTS {
+        for (origin, allowed) in [(PAGE, PAGE), (EVIL, "")] {
+            let asked = preflight(&guarded.registry, path, origin).await;
+            assert_eq!(text(&asked.headers, ALLOW_ORIGIN), allowed, "{path}: {asked:?}");
+            let answer = read(path, origin, &guarded.admin).await;
+            assert_eq!((answer.status, text(&answer.headers, ALLOW_ORIGIN)), (200, allowed));
+        }
+        let asked = preflight(&guarded.registry, path, PAGE).await;
+        let headers = text(&asked.headers, "access-control-allow-headers");
+        assert!(asked.status == 200 && headers.contains("authorization"), "{path}: {asked:?}");
+    }
+    let rejected = read("registry.json", PAGE, "wrong").await;
+    assert_eq!(
+        (rejected.status, text(&rejected.headers, ALLOW_ORIGIN)),
+        (401, PAGE),
+        "pages read errors"
+    );
+}
+
+#[tokio::test]
 async fn no_origin_is_allowed_by_default() {
     let registry = Registry::start();
     assert_eq!(call(&registry, LIST, &json!({})).await.status, 200, "other clients have no origin");
@@ -78,9 +109,11 @@ async fn no_origin_is_allowed_by_default() {
             .header("origin", origin);
         assert_eq!(Answer::of(read).await.status, 403);
     }
-    let document = reqwest::get(format!("{}/openapi.json", registry.url())).await;
-    let headers = document.expect("an answer").headers().clone();
-    assert!(!headers.contains_key(ALLOW_ORIGIN), "{headers:?}");
+    for path in DOCUMENTS {
+        let request = reqwest::Client::new().get(format!("{}/{path}", registry.url()));
+        let document = Answer::of(request.header("origin", PAGE)).await;
+        assert_eq!((document.status, text(&document.headers, ALLOW_ORIGIN)), (200, ""), "{path}");
+    }
 }
 
 /// One message as a frame of gRPC.

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use crate::limits;
+use crate::{limits, open_json::sorted_members};
 
 /// The RFC 8785 canonical form of a JSON value.
 pub fn canonical_bytes(value: &Value) -> Vec<u8> {
@@ -56,13 +56,12 @@ fn write_object(out: &mut Vec<u8>, map: &Map<String, Value>, number_writer: Numb
         out.push(b':');
         write(out, value, number_writer);
     };
-    // Maps keep the order of the text if a program enables `preserve_order` of `serde_json`.
-    if map.keys().all(|name| sorts_alike(name)) && map.keys().is_sorted() {
-        map.iter().enumerate().for_each(|(i, (name, value))| member(out, i, name, value));
-    } else {
-        let mut members: Vec<_> = map.iter().collect();
-        members.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
-        members.into_iter().enumerate().for_each(|(i, (name, value))| member(out, i, name, value));
+    match sorted_members(map) {
+        None => map.iter().enumerate().for_each(|(i, (name, value))| member(out, i, name, value)),
+        Some(members) => {
+            let members = members.into_iter().enumerate();
+            members.for_each(|(i, (name, value))| member(out, i, name, value));
+        }
     }
     out.push(b'}');
 }
@@ -71,12 +70,6 @@ fn separate(out: &mut Vec<u8>, index: usize) {
     if index > 0 {
         out.push(b',');
     }
-}
-
-/// Whether byte order equals the order by UTF-16 code units, which section 3.2.3
-/// requires. The orders differ from U+E000 on, because surrogates sort before it.
-fn sorts_alike(name: &str) -> bool {
-    name.bytes().all(|byte| byte < 0xee)
 }
 
 /// Section 3.2.2.2 requires exactly the escapes that `serde_json` writes.

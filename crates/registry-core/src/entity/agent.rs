@@ -14,7 +14,9 @@ use serde_json::{Map, Value};
 pub use capabilities::{Capabilities, Extension, ExtensionParams, SBOM_EXTENSION};
 pub use skill::Skill;
 
-use crate::{decode::Problems, entity::tool::Dependency, kind::Kind, name::Name, version::Version};
+use crate::{
+    decode::Problems, entity::tool::Dependency, kind::Kind, name::Name, open_json, version::Version,
+};
 
 /// A registered A2A agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -42,13 +44,13 @@ pub struct Agent {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
     /// A2A security requirements, preserved unchanged.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "open_json::serialize")]
     pub security: Vec<Value>,
     /// A2A security schemes, preserved unchanged.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "open_json::serialize")]
     pub security_schemes: Option<Map<String, Value>>,
     /// Open metadata: owner, repository …
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "open_json::serialize")]
     pub metadata: Option<Map<String, Value>>,
 }
 

@@ -32,6 +32,7 @@ use crate::{
     kind::Kind,
     limits::CEDAR_BYTES,
     name::Name,
+    open_json,
     version::Version,
 };
 
@@ -83,7 +84,7 @@ pub struct Policy {
     )]
     pub max_staleness: Option<Duration>,
     /// Open metadata: owner, repository …
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "open_json::serialize")]
     pub metadata: Option<Map<String, Value>>,
 }
 

@@ -4,7 +4,7 @@ use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{decode::Problems, kind::Kind, name::Name, version::Version};
+use crate::{decode::Problems, kind::Kind, name::Name, open_json, version::Version};
 
 /// A reusable JSON Schema, referenced as `{"$ref": "#Name:1.0.0"}`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -17,9 +17,10 @@ pub struct Schema {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The JSON Schema (an object or a boolean); draft 2020-12 unless `$schema` names another.
+    #[serde(serialize_with = "open_json::serialize")]
     pub schema: Value,
     /// Open metadata: owner, repository …
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "open_json::serialize")]
     pub metadata: Option<Map<String, Value>>,
 }
 

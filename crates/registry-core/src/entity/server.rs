@@ -4,7 +4,7 @@ use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{decode::Problems, kind::Kind, name::Name, version::Version};
+use crate::{decode::Problems, kind::Kind, name::Name, open_json, version::Version};
 
 /// A registered MCP server.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,7 +22,7 @@ pub struct Server {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exposes: Vec<Exposure>,
     /// Open metadata: owner, repository …
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "open_json::serialize")]
     pub metadata: Option<Map<String, Value>>,
 }
 

@@ -21,6 +21,7 @@ use crate::{
     diagnostic::{Code, Diagnostic},
     kind::Kind,
     name::Name,
+    open_json,
     reference::Key,
     version::Version,
 };
@@ -46,26 +47,30 @@ pub struct Tool {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub depends: Vec<Dependency>,
     /// JSON Schema of the arguments; absent means the upstream's.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "open_json::serialize")]
     pub input_schema: Option<Value>,
     /// JSON Schema of the structured result.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "open_json::serialize")]
     pub output_schema: Option<Value>,
     /// Projection of the upstream's result, in the composition grammar.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "open_json::serialize")]
     pub output_transform: Option<Value>,
     /// MCP tool annotations (`readOnlyHint` …); absent means the upstream's.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "open_json::serialize")]
     pub annotations: Option<Map<String, Value>>,
     /// Execution properties (MCP `Tool.execution`: `taskSupport`); absent means the upstream's.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "open_json::serialize")]
     pub execution: Option<Map<String, Value>>,
     /// Metadata of the definition (MCP `Tool._meta`), such as the interface of an MCP App; absent
     /// means the upstream's.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "_meta",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "open_json::serialize"
+    )]
     pub meta: Option<Map<String, Value>>,
     /// Open metadata: owner, tags …
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "open_json::serialize")]
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -76,7 +81,7 @@ pub enum Implementation {
     /// One tool of an MCP server.
     Source(ToolSource),
     /// A composition; the validation rules check its grammar.
-    Spec(Value),
+    Spec(#[serde(serialize_with = "open_json::serialize")] Value),
 }
 
 /// A dependency of a tool or an agent.

@@ -13,7 +13,9 @@ use crate::{
     limits,
     rules::{
         plan,
-        testing::{agent, catalog, lines, schema, server, set, set_with, source_tool},
+        testing::{
+            agent, catalog, lines, policy, schema, server, set, set_with, source_tool, tool, with,
+        },
     },
 };
 
@@ -264,4 +266,46 @@ fn write_round_trips_with_lifecycle() {
     assert!(text.starts_with(
         "{\n  \"schemaVersion\": \"2.0\",\n  \"schemas\": [\n    {\n      \"name\": \"A\""
     ));
+}
+
+/// `serde_json` keeps the order of the text in programs with `preserve_order`, and sorts by UTF-8 in others.
+#[test]
+fn write_sorts_open_json_by_utf16() {
+    let open = json!({ "z": { "\u{e000}": 1, "😀": [{ "b": 2, "a": 3 }] }, "é": 4, "Z": 5 });
+    let spec = json!({ "pipeline": { "steps": [] } });
+    let registered = [
+        schema("A", &json!({ "default": open })),
+        with(&source_tool("t", "s"), json!({ "annotations": open, "_meta": { "m": open } })),
+        tool("c", json!({ "metadata": open, "spec": spec })),
+        with(&agent("a", &json!([])), json!({ "security": [open], "securitySchemes": open })),
+        policy("p", json!({ "metadata": open })),
+    ];
+    let text = String::from_utf8(write(&catalog(&registered))).unwrap();
+    let sorted = r#"{"Z":5,"z":{"😀":[{"a":3,"b":2}],"@":1},"é":4}"#.replace('@', "\u{e000}");
+    let compact: String = text.split_whitespace().collect();
+    assert_eq!(compact.matches(&sorted).count(), 7, "{text}");
+}
+
+/// `registry-dsl` tests its writer with the same files.
+#[test]
+fn write_equals_writer_of_registry_dsl() {
+    for (name, source, written) in [
+        (
+            "registry-v2.json",
+            include_str!("../../../../examples/registry-v2.json"),
+            include_str!("../../../../registry-dsl/tests/data/registry-v2.json"),
+        ),
+        (
+            "other-forms.normal.json",
+            include_str!("../../../../registry-dsl/tests/data/other-forms.json"),
+            include_str!("../../../../registry-dsl/tests/data/other-forms.normal.json"),
+        ),
+    ] {
+        for source in [source, written] {
+            let file = RegistryFile::parse(source.as_bytes()).unwrap();
+            let text = String::from_utf8(write(&catalog(file.proposals()))).unwrap();
+            let different = text.lines().zip(written.lines()).find(|(is, wanted)| is != wanted);
+            assert!(text == written, "{name}: the first different line is {different:?}");
+        }
+    }
 }

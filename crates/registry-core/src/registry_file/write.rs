@@ -1,6 +1,6 @@
 //! Writing of version 2 registry files.
 //!
-//! Kinds and keys are sorted, so equal catalogs produce equal files.
+//! Kinds, keys and the members of open JSON are sorted, so equal catalogs produce equal files.
 
 use serde::Serialize;
 

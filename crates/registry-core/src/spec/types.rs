@@ -96,10 +96,9 @@ pub fn check(
         // Gateways always pass an object.
         None => Shape::any_object(),
     };
-    let inputs = tools.samples(own_input.as_ref(), budget);
     let mut checker = Checker {
         spec,
-        inputs,
+        inputs: None,
         own_input,
         tools,
         budget,
@@ -159,8 +158,8 @@ pub(crate) fn entry(spec: &Spec) -> Option<&Target> {
 struct Checker<'a> {
     spec: &'a Spec,
     own_input: Option<Value>,
-    /// Samples of the composition's input.
-    inputs: Vec<Value>,
+    /// Samples of the composition's input, once a mismatch needs them.
+    inputs: Option<Vec<Value>>,
     tools: Tools<'a>,
     budget: &'a mut Budget,
     work: Work,

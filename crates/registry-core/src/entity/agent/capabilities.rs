@@ -5,7 +5,7 @@ use schema_compat::pointer::Location;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
-use crate::{decode::Problems, entity::tool::Dependency};
+use crate::{decode::Problems, entity::tool::Dependency, open_json};
 
 /// The extension that declares an agent's dependencies.
 pub const SBOM_EXTENSION: &str = "urn:agentgateway:sbom";
@@ -62,7 +62,7 @@ impl ExtensionParams {
 impl Serialize for ExtensionParams {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Open(map) => map.serialize(serializer),
+            Self::Open(map) => open_json::serialize(map, serializer),
             Self::Sbom(depends) => {
                 let mut map = serializer.serialize_map(Some(1))?;
                 map.serialize_entry("depends", depends)?;

@@ -8,6 +8,7 @@ use super::Agent;
 use crate::{
     decode::Problems,
     entity::tool::{Implementation, Tool, ToolSource},
+    open_json,
 };
 
 /// A capability of an agent.
@@ -32,10 +33,10 @@ pub struct Skill {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub output_modes: Vec<String>,
     /// JSON Schema of the input data.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "open_json::serialize")]
     pub input_schema: Option<Value>,
     /// JSON Schema of the output data.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "open_json::serialize")]
     pub output_schema: Option<Value>,
 }
 

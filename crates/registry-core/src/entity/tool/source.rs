@@ -14,6 +14,7 @@ use crate::{
     decode::{Fields, Problems},
     kind::Kind,
     name::Name,
+    open_json,
     reference::Key,
     version::Version,
 };
@@ -29,7 +30,7 @@ pub struct ToolSource {
     /// The name of the tool on that server.
     pub tool: String,
     /// Default values of omitted arguments.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "open_json::serialize")]
     pub defaults: Option<Map<String, Value>>,
     /// Arguments hidden from callers. Dotted paths reach nested objects.
     #[serde(skip_serializing_if = "Vec::is_empty")]

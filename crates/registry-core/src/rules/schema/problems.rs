@@ -1,4 +1,4 @@
-//! Problems of individual JSON Schemas, computed in parallel.
+//! Problems of individual JSON Schemas, computed in parallel or together.
 
 use std::{
     collections::HashMap,
@@ -10,11 +10,11 @@ use schema_compat::{
     name::SchemaName,
     schema_compile::{InvalidSchema, compile, problems_if_referred_to, uris_at_host},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     parallel,
-    reference::{Key, pure_reference},
+    reference::{Key, SchemaRef, pure_reference},
     tool_schema::bundle::GATEWAY_HOST,
 };
 
@@ -39,7 +39,13 @@ impl Problems {
             })
         };
         let which = hashed.into_iter().map(place).collect();
-        Self { different: parallel::map(different, problems_of), which }
+        // For WebAssembly, the library compiles the meta-schema again with each schema.
+        let different = if cfg!(target_family = "wasm") {
+            problems_together(&different)
+        } else {
+            parallel::map(different, problems_of)
+        };
+        Self { different, which }
     }
 
     pub(super) fn get(&self, index: usize) -> &[InvalidSchema] {
@@ -57,13 +63,62 @@ impl Hash for Hashed<'_> {
     }
 }
 
+/// The problems of each schema. Valid schemas are compiled as parts of one, unless their position matters.
+fn problems_together(schemas: &[&Value]) -> Vec<Vec<InvalidSchema>> {
+    let (movable, mut single): (Vec<usize>, Vec<usize>) =
+        (0..schemas.len()).partition(|i| is_movable(schemas[*i]));
+    let mut groups = vec![&*movable];
+    while let Some(group) = groups.pop() {
+        if group.len() < 2 {
+            single.extend(group);
+            continue;
+        }
+        let parts: Vec<_> = group.iter().map(|i| schemas[*i]).collect();
+        if compile(&json!({ "prefixItems": parts }), &anything).is_err() {
+            let (first, rest) = group.split_at(group.len() / 2);
+            groups.extend([first, rest]);
+        }
+    }
+    let mut problems = vec![Vec::new(); schemas.len()];
+    for i in single {
+        problems[i] = problems_of(schemas[i]);
+    }
+    problems
+}
+
+/// Whether a schema means the same as a part of another one.
+fn is_movable(schema: &Value) -> bool {
+    const POSITIONAL: [&str; 9] = [
+        "$schema",
+        "$vocabulary",
+        "$id",
+        "id",
+        "$anchor",
+        "$dynamicAnchor",
+        "$dynamicRef",
+        "$recursiveAnchor",
+        "$recursiveRef",
+    ];
+    let mut is_movable = true;
+    each_object(schema, &mut |map| {
+        let is_named = |reference: &Value| {
+            reference.as_str().is_some_and(|text| SchemaRef::parse(text).is_some())
+        };
+        is_movable &= map.get("$ref").is_none_or(is_named);
+        is_movable &= !POSITIONAL.iter().any(|name| map.contains_key(*name));
+    });
+    is_movable
+}
+
+/// References are checked separately. Here all valid ones resolve to a schema that allows anything.
+fn anything(name: &SchemaName) -> Option<&'static Value> {
+    Key::for_schema(name).map(|_| &Value::Bool(true))
+}
+
 fn problems_of(schema: &Value) -> Vec<InvalidSchema> {
     if pure_reference(schema).is_some() {
         return Vec::new();
     }
-    // References are checked separately. Here all valid ones resolve to a schema that allows
-    // anything.
-    let anything = |name: &SchemaName| Key::for_schema(name).map(|_| &Value::Bool(true));
     let mut problems = compile(schema, &anything).err().unwrap_or_default();
     if problems.is_empty() && has_uris(schema) {
         problems = problems_if_referred_to(schema);
@@ -81,4 +136,42 @@ fn has_uris(schema: &Value) -> bool {
         found |= uris.any(|uri| uri.as_str().is_some_and(|uri| !uri.starts_with('#')));
     });
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{problems_of, problems_together};
+
+    #[test]
+    fn schemas_have_same_problems_together_and_alone() {
+        let schemas = [
+            json!({ "type": "object", "properties": { "a": { "$ref": "#A:1.0.0" } } }),
+            json!({ "type": "string", "pattern": "^a+$" }),
+            json!({ "type": "strin", "properties": { "a": { "minimum": "1" } } }),
+            json!({ "$ref": "#/$defs/a", "$defs": { "a": true } }),
+            json!({ "$ref": "#/prefixItems/0" }),
+            json!({ "properties": { "a": { "$ref": "#" } } }),
+            json!({ "allOf": [{ "$ref": "#" }, { "$ref": "#" }] }),
+            json!({ "pattern": "(?=a)" }),
+            json!({ "$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": true }),
+            json!({ "exclusiveMinimum": true }),
+            json!({ "$id": "https://example.com/a", "$ref": "#a", "$defs": { "a": { "$anchor": "a" } } }),
+            json!({ "$ref": "#a" }),
+            json!({ "items": { "$ref": "https://example.com/a" } }),
+            json!({ "items": { "$ref": "#A:latest" }, "type": 1 }),
+            json!({ "patternProperties": { "[": {} } }),
+            json!({ "required": ["a", "a"] }),
+            json!({ "enum": [{ "$ref": "#" }] }),
+            json!(false),
+        ];
+        let schemas: Vec<_> = schemas.iter().collect();
+        let alone: Vec<_> = schemas.iter().copied().map(problems_of).collect();
+        assert!(alone.iter().filter(|problems| problems.is_empty()).count() > 5, "{alone:?}");
+        for from in 0..schemas.len() {
+            assert_eq!(problems_together(&schemas[from..]), alone[from..]);
+        }
+        assert_eq!(problems_together(&schemas[..2]), alone[..2]);
+    }
 }

@@ -162,7 +162,7 @@ impl Checker<'_> {
         let failings = self.failings(at);
         let nothing = BTreeMap::new();
         let mut inputs = guided.get("").cloned().unwrap_or_default();
-        inputs.extend(self.inputs.iter().cloned());
+        inputs.extend(self.inputs());
         let validator = self.own_input.as_ref().and_then(|own| compile(own, &|_| None).ok());
         inputs.retain(|input| {
             let is_taken = validator.as_ref().map(|own| own.accepts(input) == Some(true));
@@ -209,6 +209,12 @@ impl Checker<'_> {
             }
         }
         output
+    }
+
+    /// Samples of the composition's input.
+    fn inputs(&mut self) -> Vec<Value> {
+        let Self { inputs, tools, own_input, budget, .. } = self;
+        inputs.get_or_insert_with(|| tools.samples(own_input.as_ref(), budget)).clone()
     }
 
     /// Combinations of failing operations to try for a destination.
@@ -264,7 +270,7 @@ impl Checker<'_> {
             let tool = target.map(|target| self.tools.get(target));
             let bases = match &tool {
                 Some(tool) => self.tools.results(tool, self.budget),
-                None => self.inputs.clone(),
+                None => self.inputs(),
             };
             let mut found: Vec<Value> = Vec::new();
             for (_, value) in parts.iter().filter(|(path, _)| path.is_empty()) {
