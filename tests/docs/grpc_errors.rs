@@ -313,6 +313,12 @@ const REASONS: &[[&str; 4]] = &[
         "connect the gateway to its own registry, or restart it",
     ],
     [
+        "PROCESS_RUNNING",
+        "FAILED_PRECONDITION",
+        "a gateway ends a process of another owner that still reports: `PATH.spend` is a copy, or the gateway has a new name",
+        "delete the copy; after a change of the name, the gateway retries by itself",
+    ],
+    [
         "LEDGER_TRANSACTION_FAILED",
         "UNAVAILABLE",
         "the transaction of a report or an approval did not complete",

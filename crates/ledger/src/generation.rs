@@ -35,8 +35,8 @@ impl DatabaseState {
 /// The generation of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Generation {
-    /// The number. The first generation is 0, and it needs no recovery. Later ones contain the time,
-    /// so that two recoveries from one backup have different numbers.
+    /// The number. The first generation is 0, and it needs no recovery. Later ones are above the time
+    /// by a random number, so that two recoveries from one backup have different numbers.
     pub number: u64,
     /// The start.
     pub since: Timestamp,
@@ -67,11 +67,18 @@ impl Generation {
 
     /// The generation after a possible loss. Its number is above `seen`, the highest one that the
     /// server or a report knows. The database may have lost generations that no server knows, too. A
-    /// gateway that took this one for a lost one would not repeat its reports. `None`: `seen` is the
-    /// largest number.
-    pub fn next(&self, seen: u64, processes: &[ProcessRow], now: Timestamp) -> Option<Self> {
+    /// gateway that took this one for a lost one would not repeat its reports. `random` separates
+    /// generations that two databases start at the same time, or one after a step of its clock.
+    /// `None`: `seen` is among the largest numbers.
+    pub fn next(
+        &self,
+        seen: u64,
+        processes: &[ProcessRow],
+        now: Timestamp,
+        random: u32,
+    ) -> Option<Self> {
         let time = u64::try_from(now.as_millis()).unwrap_or_default();
-        let number = self.number.max(seen).max(time).checked_add(1)?;
+        let number = self.number.max(seen).max(time).checked_add(1)?.checked_add(random.into())?;
         let known_until = processes.iter().map(|process| process.last_contact).max();
         let known_until = known_until.unwrap_or(now);
         Some(Self { number, since: now, known_until, is_recovered: false })
@@ -152,7 +159,7 @@ mod tests {
         let active = ProcessRow { last_contact: at(5_000), generation: 0, is_ended: false };
         let offline = ProcessRow { last_contact: at(1_400), generation: 0, is_ended: false };
         let first = Generation::first(at(0));
-        let generation = first.next(4, &[active, offline], at(10_000)).unwrap();
+        let generation = first.next(4, &[active, offline], at(10_000), 7).unwrap();
         let number = generation.number;
         let is_recovered = |active: ProcessRow, now| {
             generation.recover(&[active, offline], HOUR, at(now)).is_recovered
@@ -172,20 +179,24 @@ mod tests {
     #[test]
     fn generations_of_one_backup_have_different_numbers() {
         let backup = Generation::first(at(0));
-        let next = |seen, now| backup.next(seen, &[], at(now)).unwrap().number;
-        assert_ne!(next(0, 10), next(0, 11));
-        let known = next(0, 10);
-        assert!(next(known, 5) > known, "the clock of another server is late");
+        let next = |seen, now, random| backup.next(seen, &[], at(now), random).unwrap().number;
+        assert_ne!(next(0, 10, 0), next(0, 11, 0));
+        assert_ne!(next(0, 10, 1), next(0, 10, 2), "two databases start one at the same time");
+        let known = next(0, 10, u32::MAX);
+        assert!(next(known, 5, 0) > known, "the clock of another server is late");
+        let later = backup.next(known, &[], at(10), 0).unwrap();
+        let again = |random| later.next(0, &[], at(5), random).unwrap().number;
+        assert_ne!(again(1), again(2), "the clock is behind the number");
     }
 
     #[test]
     fn recovery_ends_by_an_operator() {
         assert!(Generation::first(at(0)).is_recovered);
         let process = ProcessRow { last_contact: at(1), generation: 0, is_ended: false };
-        let generation = Generation::first(at(0)).next(0, &[process], at(1)).unwrap();
+        let generation = Generation::first(at(0)).next(0, &[process], at(1), 0).unwrap();
         assert!(!generation.recover(&[process], HOUR, at(62)).is_recovered);
         let ended = Generation { is_recovered: true, ..generation };
         assert!(ended.recover(&[process], HOUR, at(2)).is_recovered);
-        assert_eq!(Generation::first(at(0)).next(u64::MAX, &[], at(1)), None);
+        assert_eq!(Generation::first(at(0)).next(u64::MAX, &[], at(1), 0), None);
     }
 }

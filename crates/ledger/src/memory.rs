@@ -134,8 +134,11 @@ impl MemoryLedger {
             self.start_generation(report.generation, now)?;
         }
         let process = |epoch| ProcessKey { gateway: gateway.to_owned(), epoch };
-        let own = self.processes.entry(process(report.process)).or_default();
-        *own = own.contacted(now);
+        // The end of a process is reported by its successor.
+        if !report.ended.contains(&report.process) {
+            let own = self.processes.entry(process(report.process)).or_default();
+            *own = own.contacted(now);
+        }
         let processes: Vec<_> = self.processes.values().copied().collect();
         self.generation = self.generation.recover(&processes, self.limits.offline_for, now);
         let mut recalls = BTreeMap::new();
@@ -208,7 +211,8 @@ impl MemoryLedger {
     /// Starts a generation after a possible loss of reports. `seen`: the highest known number.
     pub fn start_generation(&mut self, seen: u64, now: Timestamp) -> Result<(), LedgerError> {
         let processes: Vec<_> = self.processes.values().copied().collect();
-        let next = self.generation.next(seen, &processes, now);
+        // A ledger in memory has one process, which knows all its generations.
+        let next = self.generation.next(seen, &processes, now, 0);
         let exhausted = || LedgerError::Rejected(format!("generation {seen} is unknown"));
         self.generation = next.ok_or_else(exhausted)?;
         Ok(())

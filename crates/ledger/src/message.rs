@@ -53,7 +53,7 @@ pub struct ProcessOwner {
 /// The totals of accounts at one gateway process, and its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The process that sends the report, or an earlier one on its disk with an owner.
+    /// The process that sends the report, or an earlier one on its disk.
     pub process: Epoch,
     /// The owner of the process in an earlier answer. `None`: the ledger has not stated it.
     pub owner: Option<ProcessOwner>,
@@ -62,8 +62,8 @@ pub struct Report {
     /// The proof of this generation in the answer of the ledger.
     pub generation_proof: Vec<u8>,
     /// Processes of this gateway with all accounts reported in this generation, by this report and
-    /// earlier ones that the ledger answered. A process reports for its predecessors on the same disk,
-    /// for those with an owner in reports of their own.
+    /// earlier ones that the ledger answered. A process reports for its predecessors on the same disk
+    /// in reports of their own, because their owners can differ.
     pub complete: Vec<Epoch>,
     /// Processes that ended, with final reports of all their accounts that have spent anything. The
     /// ledger closes their other accounts at zero, and then stores their end.

@@ -227,13 +227,12 @@ impl Spender {
         }
     }
 
-    /// The final reports of earlier processes with an owner, which can be another one than that of
-    /// this process. They precede [`Self::report`], which can use the rights that they release.
+    /// The final reports of earlier processes, whose owners can be others than that of this process.
+    /// They precede [`Self::report`], which can use the rights that they release.
     pub fn ended_reports(&self) -> Vec<Report> {
         let state = self.read();
-        let unanswered = state.ended.iter().filter(|ended| {
-            ended.marks.owner.is_some() && ended.acknowledged != Some(state.generation)
-        });
+        let unanswered =
+            state.ended.iter().filter(|ended| ended.acknowledged != Some(state.generation));
         let report = |Ended { marks, .. }: &Ended| Report {
             process: marks.process,
             owner: marks.owner.clone(),
@@ -246,7 +245,7 @@ impl Spender {
         unanswered.map(report).collect()
     }
 
-    /// The report of everything else that the ledger has not answered, and the requests for rights.
+    /// The report of what the ledger has not answered about this process, and the requests for rights.
     pub fn report(&self, demands: &Demands, now: BootTime) -> Report {
         let mut state = self.write();
         state.finish_accounts(now);
@@ -254,11 +253,6 @@ impl Spender {
         let generation = state.generation;
         let is_unanswered = |acknowledged: Option<u64>| acknowledged != Some(generation);
         let mut accounts = Vec::new();
-        let ended = state.ended.iter().filter(|ended| is_unanswered(ended.acknowledged));
-        let without_owner = ended.filter(|ended| ended.marks.owner.is_none());
-        let unanswered: Vec<_> = without_owner.map(|ended| &ended.marks).collect();
-        let ended_processes = || unanswered.iter().map(|ended| ended.process);
-        accounts.extend(unanswered.iter().flat_map(|ended| &ended.marks).map(final_report));
         let closed = state.closed.iter().filter(|closed| is_unanswered(closed.acknowledged));
         accounts.extend(closed.map(|closed| final_report(&closed.mark)));
         if state.is_recorded {
@@ -276,8 +270,8 @@ impl Spender {
             owner: state.owner.clone(),
             generation,
             generation_proof: state.generation_proof.clone(),
-            complete: ended_processes().chain(own).collect(),
-            ended: ended_processes().chain(own_end).collect(),
+            complete: own.into_iter().collect(),
+            ended: own_end.into_iter().collect(),
             accounts,
         }
     }
@@ -319,8 +313,12 @@ impl Spender {
             state.reported = state.reported.max(Some(report.generation));
         }
         for ended in state.ended.iter_mut().filter(|_| is_processed) {
-            if report.ended.contains(&ended.marks.process) {
+            if ended.marks.process == report.process {
                 ended.acknowledged = Some(answer.generation);
+                if answer.owner.is_some() {
+                    // A repetition under a new name would be charged again without it.
+                    ended.marks.owner.clone_from(&answer.owner);
+                }
             }
         }
         for (reported, answered) in report.accounts.iter().zip(&answer.accounts) {

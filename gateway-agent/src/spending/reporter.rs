@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use ledger::{AccountAnswer, Answer, Ledger, Refusal, Report, spender::BootTime};
+use ledger::{AccountAnswer, Answer, Ledger, LedgerError, Refusal, Report, spender::BootTime};
 use registry_core::Amount;
 use tokio::{
     task::spawn_blocking,
@@ -25,6 +25,8 @@ const HEARTBEAT: Duration = Duration::from_secs(4);
 const IDLE_CONTACT: Duration = Duration::from_secs(30);
 /// Maximum number of reports about earlier processes that precede a report of this process.
 const ENDED_REPORTS: usize = 8;
+/// Delay before reports about earlier processes are repeated that the ledger rejected.
+const END_RETRY: Duration = Duration::from_secs(4);
 /// Maximum time that the ledger takes to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// Delay before a request of waiting calls is repeated, while other gateways return rights.
@@ -45,12 +47,28 @@ pub struct Reporter {
 struct Reports {
     /// The last report. `None`: there was nothing to report yet.
     last_at: Option<BootTime>,
+    /// The last time when the ledger rejected the end of an earlier process.
+    end_rejected_at: Option<BootTime>,
     /// Whether the last answer rejected spending.
     has_rejection: bool,
     series: BudgetSeries,
 }
 
 impl Reports {
+    /// Whether reports about earlier processes can be sent.
+    fn can_end(&self, now: BootTime) -> bool {
+        self.end_rejected_at.is_none_or(|at| now.since(at) >= END_RETRY)
+    }
+
+    /// Logs the first rejection of an end. The ledger answers, and may accept the end later: a process
+    /// of another owner must have stopped.
+    fn note_rejected_end(&mut self, report: &Report, reason: &LedgerError, now: BootTime) {
+        if self.end_rejected_at.replace(now).is_none() {
+            let process = report.process;
+            tracing::warn!(%process, "the ledger does not end an earlier process, retrying: {reason}");
+        }
+    }
+
     /// Logs the first of consecutive answers that reject spending.
     fn note_rejections(&mut self, report: &Report, answer: &Answer) {
         let accounts = report.accounts.iter().zip(&answer.accounts);
@@ -197,15 +215,25 @@ impl Reporter {
     /// Sends reports if there is news, and applies the answers.
     async fn exchange(&self, ledger: &dyn Ledger, reports: &mut Reports) {
         let Spending { spender, clock, .. } = &*self.spending;
-        let ended = spender.ended_reports();
-        let ended = &ended[..ended.len().min(ENDED_REPORTS)];
+        let mut ended = Vec::new();
+        if reports.can_end(clock.boot()) {
+            ended = spender.ended_reports();
+            ended.truncate(ENDED_REPORTS);
+        }
         let mut failure = None;
-        for report in ended {
-            reports.last_at = Some(clock.boot());
+        for report in &ended {
+            // The first report starts the interval of contacts.
+            reports.last_at.get_or_insert_with(|| clock.boot());
             let number = lock(&self.spending.waiting).start_report();
-            failure = self.send(ledger, reports, report, number).await;
-            if failure.is_some() {
-                break;
+            match self.send(ledger, reports, report, number).await {
+                Ok(()) => {}
+                Err(e @ LedgerError::Rejected(_)) => {
+                    reports.note_rejected_end(report, &e, clock.boot());
+                }
+                Err(e) => {
+                    failure = Some(e);
+                    break;
+                }
             }
         }
         let sent_at = clock.boot();
@@ -217,7 +245,7 @@ impl Reporter {
         let has_news = !report.accounts.is_empty() || !report.ended.is_empty();
         if has_news || self.is_due(reports, sent_at) {
             reports.last_at = Some(sent_at);
-            failure = self.send(ledger, reports, &report, number).await;
+            failure = self.send(ledger, reports, &report, number).await.err();
         } else if ended.is_empty() {
             return;
         }
@@ -225,29 +253,26 @@ impl Reporter {
         self.spending.notify_progress();
     }
 
-    /// Sends a report, and applies the answer. Returns the reason if there is none.
+    /// Sends a report, and applies the answer.
     async fn send(
         &self,
         ledger: &dyn Ledger,
         reports: &mut Reports,
         report: &Report,
         number: u64,
-    ) -> Option<String> {
+    ) -> Result<(), LedgerError> {
         let Spending { spender, clock, .. } = &*self.spending;
         let sent_at = clock.boot();
-        match timeout(ANSWER_LIMIT, ledger.report(&self.gateway, report)).await {
-            Ok(Ok(answer)) => {
-                let now = clock.boot();
-                if spender.answer(report, &answer, sent_at, now) {
-                    reports.note_rejections(report, &answer);
-                    self.note_refusals(report, &answer, number);
-                }
-                *lock(&self.spending.answered_at) = Some(now);
-                None
-            }
-            Ok(Err(e)) => Some(e.to_string()),
-            Err(_) => Some(format!("no answer within {} s", ANSWER_LIMIT.as_secs())),
+        let answer = timeout(ANSWER_LIMIT, ledger.report(&self.gateway, report)).await;
+        let late = || format!("no answer within {} s", ANSWER_LIMIT.as_secs());
+        let answer = answer.map_err(|_| LedgerError::Unavailable(late()))??;
+        let now = clock.boot();
+        if spender.answer(report, &answer, sent_at, now) {
+            reports.note_rejections(report, &answer);
+            self.note_refusals(report, &answer, number);
         }
+        *lock(&self.spending.answered_at) = Some(now);
+        Ok(())
     }
 
     /// Whether a report without news is due.
@@ -283,7 +308,7 @@ impl Reporter {
     }
 
     /// Records whether the ledger answered. `failure`: the reason if it did not.
-    fn set_available(&self, failure: Option<String>) {
+    fn set_available(&self, failure: Option<LedgerError>) {
         let is_available = failure.is_none();
         if self.spending.is_available.swap(is_available, Ordering::AcqRel) == is_available {
             return;

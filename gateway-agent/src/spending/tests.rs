@@ -40,6 +40,8 @@ enum LedgerState {
     Up,
     Down,
     Silent,
+    /// The ledger rejects the ends of earlier processes.
+    KeepsProcesses,
 }
 
 impl Ledger for TestLedger {
@@ -49,7 +51,10 @@ impl Ledger for TestLedger {
             match state {
                 LedgerState::Down => return Err(LedgerError::Unavailable("down".to_owned())),
                 LedgerState::Silent => std::future::pending::<()>().await,
-                LedgerState::Up => {}
+                LedgerState::KeepsProcesses if report.ended.contains(&report.process) => {
+                    return Err(LedgerError::Rejected("the process still reports".to_owned()));
+                }
+                LedgerState::Up | LedgerState::KeepsProcesses => {}
             }
             let rule = |key: &BudgetKey| {
                 let budget = LedgerRule {
@@ -384,6 +389,23 @@ async fn next_process_closes_accounts_at_their_marks() {
     assert!(marked >= times(2), "{marked}");
     let _next = fleet.start();
     fleet.until(|row| row.settled == marked && row.exposed == marked).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rejected_end_delays_no_call_and_is_repeated() {
+    let fleet = Fleet::new(times(100));
+    let process = fleet.start();
+    fleet.spend(&process).await;
+    let in_flight = fleet.reserve(&process).await.unwrap();
+    process.crash().await;
+    drop(in_flight);
+    let marked = fleet.marked();
+    fleet.set(LedgerState::KeepsProcesses);
+    let next = fleet.start();
+    fleet.spend(&next).await;
+    assert!(next.spending.is_available());
+    fleet.set(LedgerState::Up);
+    fleet.until(|row| row.settled == marked.saturating_add(PRICE)).await;
 }
 
 #[tokio::test(start_paused = true)]

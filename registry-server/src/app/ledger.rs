@@ -26,7 +26,7 @@ use std::{
 use aws_lc_rs::hmac;
 use ledger::{
     AccountAnswer, AccountReport, AccountState, Answer, Epoch, GatewayAccount, ProcessOwner,
-    Refusal, Rejection, Report,
+    Refusal, Rejection, Report, UNREACHABLE_AFTER,
 };
 use registry_core::{Amount, Key, Timestamp};
 use tokio::{
@@ -71,6 +71,8 @@ const ATTEMPTS: usize = 3;
 /// The stored time of the last contact is at most this much older than the contact. A write for each report would
 /// double their cost.
 const CONTACT_PRECISION: Duration = Duration::from_secs(1);
+/// A process without open accounts reports every 30 seconds only. It has stopped if it is silent for this time.
+const IDLE_SILENCE: Duration = Duration::from_secs(40);
 /// How long closed accounts and windows that are over are kept. Gateways repeat the reports of closed accounts for 24
 /// hours.
 const RETENTION: Duration = Duration::from_hours(25);
@@ -98,6 +100,23 @@ pub enum Error {
         "generation {0} is unknown to this registry; connect the gateway to its own registry, or restart it"
     )]
     UnknownGeneration(u64),
+    /// A report in the name of another gateway that concerns several processes. The others would be charged again.
+    #[error(
+        "the process belongs to gateway {0}, and the report concerns other processes, too; send a report for each \
+         process, as gateways of this version do"
+    )]
+    SeveralProcesses(String),
+    /// The end of a process that still reports, from another gateway.
+    #[error(
+        "process {process} of gateway {gateway} still reports, and another gateway cannot end it; delete PATH.spend \
+         if it is a copy, or repeat the report after the process has stopped"
+    )]
+    ProcessRunning {
+        /// The owner of the process.
+        gateway: String,
+        /// The process.
+        process: Epoch,
+    },
     /// Too many streams of recalls.
     #[error(transparent)]
     TooManyWatchers(#[from] TooManyWatchers),
@@ -209,9 +228,11 @@ pub struct Ledger {
 type ProcessKey = (Arc<str>, Epoch);
 
 /// The stored state of a process.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Contact {
     at: Timestamp,
+    /// The principal that reported. It differs from the owner after the credential has changed.
+    sender: Arc<str>,
     /// The generation with reports of all accounts.
     completed: u64,
 }
@@ -329,7 +350,7 @@ impl Ledger {
 
     /// Merges a report of an authenticated gateway and grants what it requests.
     async fn report(self: &Arc<Self>, sender: &Arc<str>, report: Report) -> Result<Answer, Error> {
-        let gateway = &self.owner(sender, &report);
+        let gateway = &self.owner(sender, &report)?;
         let now = self.clock.now();
         if report.generation > self.seen().generation {
             self.check_generation(gateway, &report)?;
@@ -337,7 +358,9 @@ impl Ledger {
         }
         // The end of a process is reported by its successor.
         if !report.ended.contains(&report.process) {
-            self.record_contact(gateway, report.process, now).await?;
+            self.record_contact(gateway, report.process, sender, now).await?;
+        } else if gateway != sender {
+            self.check_end(gateway, report.process, sender, now).await?;
         }
         let posting = self.enqueue(gateway, &report, now);
         let mut oldest: Option<u64> = None;
@@ -378,14 +401,40 @@ impl Ledger {
 
     /// The owner of the accounts of a report. A sender with another name, such as one with a new credential, proves
     /// that its disk has the process. Without a proof of this ledger, it has no accounts of the process.
-    fn owner(&self, sender: &Arc<str>, report: &Report) -> Arc<str> {
+    fn owner(&self, sender: &Arc<str>, report: &Report) -> Result<Arc<str>, Error> {
         let is_proven = |owner: &&ProcessOwner| {
             let statement = owner_statement(&owner.gateway, report.process);
-            let is_valid = hmac::verify(&self.proof_key, &statement, &owner.proof).is_ok();
-            is_valid && (*owner.gateway == **sender || report.is_of_one_process())
+            hmac::verify(&self.proof_key, &statement, &owner.proof).is_ok()
         };
-        let proven = report.owner.as_ref().filter(is_proven);
-        proven.map_or_else(|| sender.clone(), |owner| owner.gateway.as_str().into())
+        match report.owner.as_ref().filter(is_proven) {
+            Some(owner) if *owner.gateway != **sender && !report.is_of_one_process() => {
+                Err(Error::SeveralProcesses(owner.gateway.clone()))
+            }
+            Some(owner) => Ok(owner.gateway.as_str().into()),
+            None => Ok(sender.clone()),
+        }
+    }
+
+    /// Rejects the end of a process of another owner while the process reports: the sender has a copy of its file.
+    async fn check_end(
+        &self,
+        owner: &Arc<str>,
+        process: Epoch,
+        sender: &Arc<str>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let contact = self.contact(&(owner.clone(), process));
+        // A running process whose credential has changed reports its own end.
+        let is_own = contact.is_some_and(|contact| contact.sender == *sender);
+        if !is_own && let Some(last_contact) = self.store.last_contact(owner, process).await? {
+            let is_idle = self.store.open_accounts(owner, process, now).await?.is_empty();
+            let silence = if is_idle { IDLE_SILENCE } else { UNREACHABLE_AFTER };
+            if now.since(last_contact) < silence {
+                return Err(Error::ProcessRunning { gateway: owner.to_string(), process });
+            }
+        }
+        tracing::info!(%owner, %sender, %process, "a gateway ends a process of another owner");
+        Ok(())
     }
 
     /// The owner of a process with its proof.
@@ -486,18 +535,23 @@ impl Ledger {
     /// Stores the time of a contact, unless the stored one is recent.
     async fn record_contact(
         &self,
-        gateway: &Arc<str>,
+        owner: &Arc<str>,
         process: Epoch,
+        sender: &Arc<str>,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let key = (gateway.clone(), process);
+        let key = (owner.clone(), process);
         let known = self.contact(&key);
-        if known.is_some_and(|known| now.since(known.at) < CONTACT_PRECISION) {
+        let same_sender = known.as_ref().filter(|known| known.sender == *sender);
+        if same_sender.is_some_and(|known| now.since(known.at) < CONTACT_PRECISION) {
             return Ok(());
         }
-        self.store.record_contact(gateway, process, now).await?;
+        if same_sender.is_none() && owner != sender {
+            tracing::info!(%owner, %sender, %process, "a gateway reports a process of another owner");
+        }
+        self.store.record_contact(owner, process, now).await?;
         let completed = known.map_or(0, |known| known.completed);
-        self.set_contact(key, Contact { at: now, completed });
+        self.set_contact(key, Contact { at: now, sender: sender.clone(), completed });
         Ok(())
     }
 
@@ -509,20 +563,20 @@ impl Ledger {
     ) -> Result<(), Error> {
         let key = (gateway.clone(), process);
         let known = self.contact(&key);
-        let completed = known.map_or(0, |known| known.completed);
+        let completed = known.as_ref().map_or(0, |known| known.completed);
         if completed >= generation {
             return Ok(());
         }
-        self.store.complete_process(gateway, process, generation).await?;
+        let is_stored = self.store.complete_process(gateway, process, generation).await?;
         // Predecessors of the reporting process have no contact of their own.
-        if let Some(known) = known {
+        if let Some(known) = known.filter(|_| is_stored) {
             self.set_contact(key, Contact { completed: generation, ..known });
         }
         Ok(())
     }
 
     fn contact(&self, key: &ProcessKey) -> Option<Contact> {
-        self.contacts.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied()
+        self.contacts.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
     fn set_contact(&self, key: ProcessKey, contact: Contact) {

@@ -28,18 +28,23 @@ macro_rules! run {
 }
 pub(super) use run;
 
-/// Runs one statement on either database in its own transaction.
+/// Runs one statement on either database in its own transaction. `@count`: returns the number of affected rows.
 macro_rules! execute {
-    ($backend:expr, $sql:expr, [$($bind:expr),* $(,)?]) => {
+    (@count $backend:expr, $sql:expr, [$($bind:expr),* $(,)?]) => {
         match $backend {
             Backend::Sqlite(store) => {
-                sqlx::query($sql)$(.bind($bind))*.execute(store.writer()).await.map(drop)
+                let done = sqlx::query($sql)$(.bind($bind))*.execute(store.writer()).await;
+                done.map(|done| done.rows_affected())
             }
             Backend::Postgres(store) => {
-                sqlx::query($sql)$(.bind($bind))*.execute(store.writer()).await.map(drop)
+                let done = sqlx::query($sql)$(.bind($bind))*.execute(store.writer()).await;
+                done.map(|done| done.rows_affected())
             }
         }
         .map_err(|e| $backend.explain(&e))
+    };
+    ($backend:expr, $sql:expr, [$($bind:expr),* $(,)?]) => {
+        execute!(@count $backend, $sql, [$($bind),*]).map(drop)
     };
 }
 pub(super) use execute;

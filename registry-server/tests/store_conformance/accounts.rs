@@ -1,6 +1,6 @@
 //! Accounts of the ledger after their processes, and the rights of lost gateways.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ledger::{
     AccountReport, BudgetKey, Epoch, Refusal, Rejection, Totals, Want, WindowId, WindowSpan,
@@ -9,9 +9,9 @@ use ledger::{
 };
 use registry_core::{Amount, Timestamp};
 use registry_server::store::{
-    BookKey, BookPosting, BookReports, BookTerms, Error, LedgerAges, LedgerFailure,
-    NewLedgerChange, OpenWindow, PostContext, PostRequest, Posting, Reclaim, Reclaimed, SeenState,
-    Store,
+    BookKey, BookPosting, BookReports, BookTerms, Error, GenerationCause, LedgerAges,
+    LedgerFailure, NewLedgerChange, OpenWindow, PostContext, PostRequest, Posting, Reclaim,
+    Reclaimed, SeenState, Store,
 };
 
 use crate::Fixture;
@@ -130,6 +130,35 @@ pub(crate) async fn account_without_ended_process_is_kept(fixture: &Fixture) {
     assert!(post(&store, process, &holding(process, 6, 5), at(721)).await);
     let row = row(&store).await;
     assert_eq!((row.settled, row.exposed, row.overshoot), (micros(5), micros(5), micros(1)));
+}
+
+pub(crate) async fn only_stored_process_is_completed(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let process = Epoch::new(1);
+    let SeenState { generation, .. } =
+        store.start_generation(GenerationCause::Restored, at(0)).await.unwrap();
+    let complete = async |generation| store.complete_process("g", process, generation).await;
+    assert!(!complete(generation).await.unwrap(), "the database lacks the process");
+    assert_eq!(store.last_contact("g", process).await.unwrap(), None);
+    store.record_contact("g", process, at(1)).await.unwrap();
+    assert!(!complete(generation - 1).await.unwrap(), "an older generation");
+    for _ in 0..2 {
+        assert!(complete(generation).await.unwrap());
+    }
+    assert_eq!(store.last_contact("g", process).await.unwrap(), Some(at(1)));
+    store.end_process("g", process, &[], at(2)).await.unwrap();
+    assert_eq!(store.last_contact("g", process).await.unwrap(), None, "it has ended");
+}
+
+pub(crate) async fn generations_of_one_backup_differ(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut numbers = BTreeSet::new();
+    for _ in 0..2 {
+        let seen = store.start_generation(GenerationCause::Restored, at(0)).await.unwrap();
+        numbers.insert(seen.generation);
+        fixture.execute("UPDATE ledger SET generation = 0").await;
+    }
+    assert_eq!(numbers.len(), 2, "{numbers:?}");
 }
 
 async fn reclaim(store: &Store, now: Timestamp) -> Reclaimed {

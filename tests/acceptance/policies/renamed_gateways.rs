@@ -5,10 +5,11 @@ use std::fs;
 use acceptance::{Gateway, GatewayOptions, ModernClient, access::Guarded, eventually};
 use gateway_testkit::{McpServer, Received};
 use serde_json::{Value, json};
+use tonic::Code;
 
 use super::{
     agent, bank, bank_at,
-    budgets::{DOLLAR, FakeGateway, Totals, fleet_budget, shown, waiting},
+    budgets::{DOLLAR, FakeGateway, Totals, fleet_budget, reason, shown, waiting},
     limit, roles,
 };
 
@@ -68,6 +69,10 @@ async fn gateway_with_new_name_is_charged_once() {
         }
         fs::write(&token, guarded.token("new", "fleet", "gateway")).expect("written");
         gateway.restart(&options);
+        eventually("the rights under the old name are released", || async {
+            shown(&guarded)["budget"]["exposed"] == "1"
+        })
+        .await;
         charge_twice(&gateway).await;
         eventually("the registry has the spending under both names", || async {
             let shown = shown(&guarded);
@@ -103,7 +108,7 @@ async fn only_proven_owner_is_accepted() {
     };
     let row = |row: [&str; 3]| row.map(|text| Some(text.to_owned()));
 
-    // A proof of another name, or a report about another process, is the sender's own.
+    // A report with an invalid proof, or the proof of another process, is the sender's own.
     let mut forged = closing.clone();
     forged.owner = Some(owner.clone());
     forged.owner.as_mut().expect("an owner").proof = vec![0; 32].into();
@@ -116,7 +121,8 @@ async fn only_proven_owner_is_accepted() {
 
     let mut wide = closing.clone();
     (wide.owner, wide.ended_processes) = (Some(owner.clone()), vec!["c".repeat(32)]);
-    b.send(wide).await.expect("an answer");
+    let status = b.send(wide).await.expect_err("a report about two processes");
+    assert_eq!(reason(&status), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
     assert_eq!(accounts(), [row(["a", "6", "0"]), row(["b", "0", "1"])]);
 
     let mut proven = closing.clone();
@@ -125,4 +131,27 @@ async fn only_proven_owner_is_accepted() {
     assert_eq!(answer.owner.as_ref(), Some(&owner));
     assert_eq!(accounts(), [row(["a", "6", "1"]), row(["b", "0", "1"])]);
     assert_eq!(shown(&guarded)["budget"]["exposed"], "2", "the account is closed");
+}
+
+#[tokio::test]
+async fn copied_file_ends_no_running_process() {
+    let guarded = fleet_budget();
+    let a = FakeGateway::start(&guarded, "a").await;
+    let granted = a.send(a.message(a.account(Totals::default(), Some(waiting(6 * DOLLAR))))).await;
+    let owner = granted.expect("an answer").owner;
+    let b = FakeGateway::start(&guarded, "b").await;
+    let spent = b.account(Totals { settled: DOLLAR, ..Totals::default() }, None);
+    let mut running = b.message(spent);
+    running.owner = owner;
+    let mut end = running.clone();
+    end.ended_processes = vec![b.epoch.clone()];
+    end.accounts[0].is_final = true;
+    let status = b.send(end.clone()).await.expect_err("the process reports");
+    assert_eq!(reason(&status), (Code::FailedPrecondition, "PROCESS_RUNNING".to_owned()));
+    let budget = || shown(&guarded)["budget"].clone();
+    assert_eq!((&budget()["exposed"], &budget()["settled"]), (&json!("6"), &json!("0")));
+    // The process has a new credential, and stops.
+    b.send(running).await.expect("an answer");
+    b.send(end).await.expect("an answer");
+    assert_eq!((&budget()["exposed"], &budget()["settled"]), (&json!("1"), &json!("1")));
 }

@@ -70,6 +70,13 @@ fn empty_report(process: Epoch) -> Report {
     }
 }
 
+/// The reports of a process in the order of their sending.
+fn reports(spender: &Spender, demands: &Demands, now: BootTime) -> Vec<Report> {
+    let mut reports = spender.ended_reports();
+    reports.push(spender.report(demands, now));
+    reports
+}
+
 /// A gateway with its disk.
 struct Gateway {
     name: String,
@@ -249,24 +256,19 @@ impl World {
             return;
         }
         let process = gateway.process;
-        let report = gateway.spender.report(demands, boot);
-        let mut wire = report.clone();
-        if self.defect == Defect::Differences {
-            for account in &mut wire.accounts {
-                let known = self.reported.entry((number, account.epoch)).or_default();
-                let settled = account.totals.settled;
-                account.totals.settled = settled.saturating_sub(*known).max(Amount::ZERO);
-                *known = settled.max(*known);
+        for report in reports(&gateway.spender, demands, boot) {
+            let mut wire = report.clone();
+            if self.defect == Defect::Differences {
+                for account in &mut wire.accounts {
+                    let known = self.reported.entry((number, account.epoch)).or_default();
+                    let settled = account.totals.settled;
+                    account.totals.settled = settled.saturating_sub(*known).max(Amount::ZERO);
+                    *known = settled.max(*known);
+                }
             }
+            let (gateway, sent_at) = (number, now);
+            self.network.push(Message { gateway, process, sent_at, report, wire, answer: None });
         }
-        self.network.push(Message {
-            gateway: number,
-            process,
-            sent_at: now,
-            report,
-            wire,
-            answer: None,
-        });
     }
 
     fn call(&mut self, number: usize, demands: &Demands) {
@@ -547,10 +549,11 @@ impl World {
             let name = self.gateways[number].name.clone();
             let gateway = self.start(&name, &file);
             for _ in 0..2 {
-                let (sent_at, report) =
-                    (self.boot(), gateway.spender.report(&Demands::new(), self.boot()));
-                let answer = self.handle(number, &report);
-                gateway.spender.answer(&report, &answer, sent_at, sent_at);
+                let sent_at = self.boot();
+                for report in reports(&gateway.spender, &Demands::new(), sent_at) {
+                    let answer = self.handle(number, &report);
+                    gateway.spender.answer(&report, &answer, sent_at, sent_at);
+                }
             }
         }
     }

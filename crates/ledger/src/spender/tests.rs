@@ -76,8 +76,20 @@ impl Gateway {
         fleet.ledger.report(self.name, report, |_| Some(rule.clone()), now).unwrap()
     }
 
-    /// Sends a report and applies its answer.
+    /// Reports the earlier processes on the disk.
+    fn end_predecessors(&self, fleet: &mut Fleet) -> Vec<Reply> {
+        let mut replies = Vec::new();
+        for report in self.spender.ended_reports() {
+            let reply = self.deliver(fleet, &report);
+            assert!(self.spender.answer(&report, &reply.answer, fleet.boot(), fleet.boot()));
+            replies.push(reply);
+        }
+        replies
+    }
+
+    /// Sends all reports and applies their answers. Returns the reply about this process.
     fn exchange(&self, fleet: &mut Fleet, demands: &Demands) -> Reply {
+        self.end_predecessors(fleet);
         let report = self.spender.report(demands, fleet.boot());
         let reply = self.deliver(fleet, &report);
         assert!(self.spender.answer(&report, &reply.answer, fleet.boot(), fleet.boot()));
@@ -229,11 +241,11 @@ fn next_process_closes_accounts_at_their_marks() {
     let file = gateway.write(&fleet, &Demands::new());
     let marks = decode(&file);
     let next = fleet.gateway("a", 2, marks);
-    let reply = next.exchange(&mut fleet, &Demands::new());
-    let state = only(&reply);
+    let replies = next.end_predecessors(&mut fleet);
+    let state = only(&replies[0]);
     assert!(state.grant.is_closed);
     assert_eq!((state.budget.settled, state.budget.exposed), (units(6), units(6)));
-    assert!(next.spender.report(&Demands::new(), fleet.boot()).accounts.is_empty());
+    assert!(next.spender.ended_reports().is_empty());
     fleet.wait(24 * 3_600);
     assert_eq!(next.write(&fleet, &Demands::new()).len(), 1, "forgotten after a day");
 }
@@ -302,8 +314,7 @@ fn stale_mark_leaves_rights_in_doubt() {
     gateway.exchange(&mut fleet, &Demands::new());
     let key = gateway.charge(&fleet, "b", 0).account.key().clone();
     let next = fleet.gateway("a", 2, decode(&old));
-    let reply = next.exchange(&mut fleet, &Demands::new());
-    assert!(!only(&reply).grant.is_closed);
+    assert!(!only(&next.end_predecessors(&mut fleet)[0]).grant.is_closed);
     fleet.wait(4_200);
     next.exchange(&mut fleet, &Demands::new());
     assert_eq!(fleet.ledger.reclaim("a", &key, fleet.wall()), Ok(units(3)));
@@ -362,9 +373,10 @@ fn process_without_accounts_is_awaited_in_new_generation() {
     let before = fleet.gateway("a", 1, vec![]);
     before.exchange(&mut fleet, &demands(2, 2));
     let marks = before.write(&fleet, &Demands::new());
-    fleet.ledger.start_generation(0, fleet.wall()).unwrap();
     let idle = fleet.gateway("a", 2, marks);
     assert!(!idle.spender.is_awaited(), "the ledger does not know it");
+    idle.exchange(&mut fleet, &Demands::new());
+    fleet.ledger.start_generation(0, fleet.wall()).unwrap();
     idle.exchange(&mut fleet, &Demands::new());
     assert!(idle.spender.is_awaited());
     idle.exchange(&mut fleet, &Demands::new());
@@ -519,7 +531,7 @@ fn process_with_invalid_account_is_not_ended() {
     gateway.exchange(&mut fleet, &demands(10, 10));
     let file = gateway.write(&fleet, &Demands::new());
     let next = fleet.gateway("a", 2, decode(&file));
-    let report = next.spender.report(&Demands::new(), fleet.boot());
+    let report = next.spender.ended_reports().remove(0);
     let mut damaged = report.clone();
     damaged.accounts[0].totals.returned = units(1);
     let reply = next.deliver(&mut fleet, &damaged);
@@ -528,9 +540,9 @@ fn process_with_invalid_account_is_not_ended() {
         Err(Rejection::Invalid(ReportError::ReturnedTooMuch))
     );
     assert!(next.spender.answer(&report, &reply.answer, fleet.boot(), fleet.boot()));
-    assert_eq!(next.spender.report(&Demands::new(), fleet.boot()), report, "it is repeated");
+    assert_eq!(next.spender.ended_reports(), [report], "it is repeated");
     next.exchange(&mut fleet, &Demands::new());
-    assert!(next.spender.report(&Demands::new(), fleet.boot()).ended.is_empty());
+    assert!(next.spender.ended_reports().is_empty());
 }
 
 #[test]
@@ -752,6 +764,31 @@ fn predecessors_report_for_their_owner() {
     assert!(next.spender.ended_reports().is_empty());
     let row = fleet.ledger.budget(&budget("b"), &WindowId::new("total")).unwrap();
     assert_eq!((row.settled, row.exposed), (mark, mark), "the other rights are released");
+}
+
+#[test]
+fn predecessor_without_owner_keeps_first_one() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.exchange(&mut fleet, &demands(4, 4));
+    let file = gateway.write(&fleet, &Demands::new());
+    let next = fleet.gateway("a", 2, decode(&file));
+    let ended = next.spender.ended_reports().remove(0);
+    assert_eq!((ended.process, &ended.owner), (Epoch::new(1), &None));
+    let mut reply = next.deliver(&mut fleet, &ended);
+    let owner = ProcessOwner { gateway: "a".to_owned(), proof: b"proof".to_vec() };
+    reply.answer.owner = Some(owner.clone());
+    assert!(next.spender.answer(&ended, &reply.answer, fleet.boot(), fleet.boot()));
+    fleet.ledger.start_generation(0, fleet.wall()).unwrap();
+    let own = next.spender.report(&Demands::new(), fleet.boot());
+    let reply = next.deliver(&mut fleet, &own);
+    assert!(next.spender.answer(&own, &reply.answer, fleet.boot(), fleet.boot()));
+    let file = next.write(&fleet, &Demands::new());
+    let last = fleet.gateway("b", 3, decode(&file));
+    for process in [&next, &last] {
+        let repeated = process.spender.ended_reports().remove(0);
+        assert_eq!((repeated.process, &repeated.owner), (Epoch::new(1), &Some(owner.clone())));
+    }
 }
 
 #[test]

@@ -13,6 +13,8 @@ use crate::{
 
 /// The delay before a report is repeated after an incomplete transaction.
 const RETRY: Duration = Duration::from_millis(100);
+/// The delay before the end of a process is repeated.
+const END_RETRY: Duration = Duration::from_secs(10);
 /// The delay before a report is repeated while a relay has no connection to its upstream.
 const UPSTREAM_RETRY: Duration = Duration::from_secs(1);
 
@@ -34,6 +36,12 @@ impl From<Error> for Status {
         let refusal = match &error {
             Error::UnknownGeneration(_) => {
                 say(Code::FailedPrecondition, "UNKNOWN_GENERATION").field("generation")
+            }
+            Error::SeveralProcesses(_) => {
+                say(Code::InvalidArgument, "INVALID_REQUEST").field("owner")
+            }
+            Error::ProcessRunning { .. } => {
+                say(Code::FailedPrecondition, "PROCESS_RUNNING").retry_after(END_RETRY)
             }
             Error::TooManyWatchers(_) => say(Code::ResourceExhausted, "TOO_MANY_STREAMS"),
             Error::Incomplete => {

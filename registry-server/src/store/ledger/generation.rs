@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use ledger::{Generation, ProcessRow};
 use registry_core::{Secret, Timestamp};
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
+use uuid::Uuid;
 
 use super::{
     LedgerFailure, SeenState, sql,
@@ -179,7 +180,9 @@ async fn start(
     };
     let generation = if is_needed {
         let processes: Vec<ProcessRow> = transaction.processes().await?.into_values().collect();
-        let next = state.generation.next(known, &processes, now);
+        // The first field of a random UUID has no fixed bits.
+        let random = Uuid::new_v4().as_fields().0;
+        let next = state.generation.next(known, &processes, now, random);
         next.ok_or(LedgerFailure::UnknownGeneration(known))?
     } else {
         state.generation

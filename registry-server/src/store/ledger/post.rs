@@ -65,18 +65,37 @@ impl Store {
         self.within(OPERATION_TIMEOUT, contact).await
     }
 
-    /// Stores that a process has reported all its accounts in a generation.
+    /// Stores that a process has reported all its accounts in a generation. Returns whether it is stored: the database
+    /// may lack the process, or have another generation.
     pub async fn complete_process(
         &self,
         gateway: &str,
         process: Epoch,
         generation: u64,
-    ) -> Result<(), Error> {
-        let (epoch, generation) = (process.to_string(), signed(generation));
+    ) -> Result<bool, Error> {
+        let (backend, epoch, generation) = (&self.backend, process.to_string(), signed(generation));
         let complete = async {
-            execute!(&self.backend, sql::COMPLETE_PROCESS, [gateway, epoch.as_str(), generation])
+            execute!(@count backend, sql::COMPLETE_PROCESS, [gateway, epoch.as_str(), generation])
         };
-        self.within(OPERATION_TIMEOUT, complete).await
+        Ok(self.within(OPERATION_TIMEOUT, complete).await? > 0)
+    }
+
+    /// The time of the last report of a process. `None`: it has ended, or is unknown.
+    pub async fn last_contact(
+        &self,
+        gateway: &str,
+        process: Epoch,
+    ) -> Result<Option<Timestamp>, Error> {
+        let (backend, epoch) = (&self.backend, process.to_string());
+        let row: Result<Option<(SqlTimestamp,)>, _> = run!(
+            Backend(backend),
+            (SqlTimestamp,),
+            sql::LAST_CONTACT,
+            [gateway, epoch.as_str()],
+            fetch_optional
+        );
+        let row = row.map_err(|e| backend.explain(&e))?;
+        Ok(row.map(|(SqlTimestamp(at),)| at))
     }
 
     /// Closes the accounts of an ended process that its last report does not mention, then stores its end.
@@ -108,7 +127,8 @@ impl Store {
         Ok(self.within(OPERATION_TIMEOUT, ending).await?)
     }
 
-    async fn open_accounts(
+    /// The open accounts of a process, without those of rates whose rights have expired.
+    pub async fn open_accounts(
         &self,
         gateway: &str,
         process: Epoch,

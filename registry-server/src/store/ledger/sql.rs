@@ -101,11 +101,15 @@ pub(super) const END_PROCESS: &str = "
         WHERE ledger_processes.is_ended <> excluded.is_ended";
 
 /// Stores that a process reported all its accounts: $1 gateway, $2 epoch, $3 generation of the report. Reports of
-/// another generation than the current one change nothing.
+/// another generation than the current one change nothing. A repetition changes the row to the same values.
 pub(super) const COMPLETE_PROCESS: &str = "
     UPDATE ledger_processes SET generation = $3
-    WHERE gateway = $1 AND epoch = $2 AND generation < $3
+    WHERE gateway = $1 AND epoch = $2 AND generation <= $3
       AND $3 = (SELECT generation FROM ledger)";
+
+/// The last contact of a process that has not ended: $1 gateway, $2 epoch.
+pub(super) const LAST_CONTACT: &str = "
+    SELECT last_contact FROM ledger_processes WHERE gateway = $1 AND epoch = $2 AND NOT is_ended";
 
 /// Creates budgets. An insertion waits for that of another server. The order prevents deadlocks.
 pub(super) const INSERT_BUDGETS: OverRows = over_rows!(
