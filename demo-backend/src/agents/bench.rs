@@ -1,7 +1,8 @@
 //! `bench-agent`: for benchmarks only. It has no state: messages are echoed, and the text of a message
-//! of a stream is the number of its events.
+//! of a stream is the number of its events: `1000` for events at once, `1000 paced` for one per
+//! millisecond.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, time::Duration};
 
 use axum::body::Body;
 use axum::http::HeaderMap;
@@ -11,6 +12,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::wire::Protocol;
 
@@ -18,6 +20,9 @@ const PATH: &str = "/bench/a2a";
 const MAX_EVENTS: u32 = 10_000;
 /// The text of a message whose stream has one event and does not end.
 const OPEN: &str = "open";
+/// The suffix of a number of events that are written one by one, and the time between them.
+const PACED: &str = " paced";
+const PACE: Duration = Duration::from_millis(1);
 
 /// The routes of the agent.
 pub fn router() -> Router {
@@ -68,12 +73,19 @@ fn events(id: &Value, text: &str) -> Response {
     let first = line(json!({ "task": working }));
     let piece = line(json!({ "artifactUpdate": piece }));
     let last = line(json!({ "statusUpdate": last }));
+    let (text, is_paced) = text.strip_suffix(PACED).map_or((text, false), |count| (count, true));
     let count = text.parse::<u32>().unwrap_or(1).min(MAX_EVENTS);
     let first = stream::iter([first]);
     let events = if text == OPEN {
         first.chain(stream::pending()).left_stream()
     } else {
         let pieces = stream::iter((0..count).map(move |_| piece.clone()));
+        let pieces = pieces.then(move |piece| async move {
+            if is_paced {
+                sleep(PACE).await;
+            }
+            piece
+        });
         first.chain(pieces).chain(stream::iter([last])).right_stream()
     };
     let body = Body::from_stream(events.map(Ok::<_, Infallible>));

@@ -79,9 +79,9 @@ pub struct EventWriter<'a> {
 impl Write for EventWriter<'_> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         if self.is_audit {
-            self.shared.collect(event)
+            self.shared.collect(event);
         } else {
-            self.shared.write(event)?
+            self.shared.write(event)?;
         }
         Ok(event.len())
     }
