@@ -28,20 +28,23 @@ build: ## debug binaries
 reference: ## generate docs/reference from the code
 	UPDATE_REFERENCE=1 $(CARGO) test --workspace --test docs --test reference --bin registryctl reference
 
-test: lint ## all tests: lints, unit, property, store conformance, acceptance with real processes
+test: lint ## all tests: lints, unit, property, store conformance, acceptance with real processes, registry-dsl
 	./.ci/postgres
 	./.ci/python
 	./.ci/go
 	$(CARGO) build --workspace --bins --tests
 	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(TEST_THREADS)) $(CARGO) test --workspace --no-fail-fast
+	$(MAKE) dsl-test
 
 dsl-test: ## test registry-dsl: types, unit tests, parity with registryctl, the packed package (needs npm)
 	$(CARGO) build --workspace --bins
 	registry-dsl/scripts/build-wasm.sh
 	cd registry-dsl && npm ci --no-audit --no-fund && npm run lint && npm run build && npm run typecheck && npm test && npm run test:package
 
-browser-test: ## test the pages in Chromium (needs npm and Debian's chromium, or CHROMIUM=PATH)
+browser-test: ## test the pages and registry-dsl in Chromium (needs npm and Debian's chromium, or CHROMIUM=PATH)
 	$(CARGO) test --workspace --test server --no-run
+	registry-dsl/scripts/build-wasm.sh
+	cd registry-dsl && npm ci --no-audit --no-fund && npm run build
 	cd tests/browser && npm ci --no-audit --no-fund && CARGO="$(CARGO)" npm test
 
 lint: ## formatting, clippy, and proto/ (needs npm)

@@ -103,12 +103,12 @@ export function schemaJson(source: SchemaSource, what: string): JsonObject | boo
 }
 
 /** The JSON of a schema of the builder or of another library. */
-function replaceSchema(value: object): unknown {
+function replaceSchema(value: object, pointer: string): unknown {
   if ("$ref" in value && "kind" in value && value.kind === "schema") return { $ref: value.$ref };
-  return "~standard" in value ? standardJson(value as Partial<StandardJsonSchema>) : undefined;
+  return "~standard" in value ? standardJson(value as Partial<StandardJsonSchema>, pointer) : undefined;
 }
 
-function standardJson(schema: Partial<StandardJsonSchema>): unknown {
+function standardJson(schema: Partial<StandardJsonSchema>, pointer: string): unknown {
   const convert = schema["~standard"]?.jsonSchema?.input;
   if (convert === undefined) {
     throw new DslError(
@@ -119,8 +119,10 @@ function standardJson(schema: Partial<StandardJsonSchema>): unknown {
   }
   try {
     const { $schema, ...rest } = convert({ target: "draft-2020-12" });
+    // A schema with an id is the base of its own references.
+    const moved = pointer === "" || "$id" in rest ? rest : rebased(rest, fragment(pointer));
     // The registry's default draft needs no name.
-    return $schema === undefined || $schema === DRAFT ? rest : { $schema, ...rest };
+    return $schema === undefined || $schema === DRAFT ? moved : { $schema, ...moved };
   } catch (error) {
     throw new DslError(
       "schema-invalid",
@@ -129,4 +131,22 @@ function standardJson(schema: Partial<StandardJsonSchema>): unknown {
       { cause: error },
     );
   }
+}
+
+/** The parts of a schema inside of another one, with references to its own parts at their new place. */
+function rebased<T>(part: T, base: string): T;
+function rebased(part: unknown, base: string): unknown {
+  if (Array.isArray(part)) return part.map((one: unknown) => rebased(one, base));
+  if (typeof part !== "object" || part === null) return part;
+  return Object.fromEntries(
+    Object.entries(part).map(([name, member]: [string, unknown]) => {
+      const isOwn = name === "$ref" && typeof member === "string" && /^#(\/|$)/.test(member);
+      return [name, isOwn ? base + member.slice(1) : rebased(member, base)];
+    }),
+  );
+}
+
+/** A JSON pointer as the fragment of a URI. */
+function fragment(pointer: string): string {
+  return `#${encodeURI(pointer).replaceAll("#", "%23")}`;
 }

@@ -112,7 +112,7 @@ fn framed(length: usize, write: impl FnOnce(&mut BytesMut)) -> Bytes {
 fn from_json(message: &MessageDescriptor, body: &[u8]) -> Result<DynamicMessage, Status> {
     let value = parse_json(body).map_err(|error| status::invalid_json(&error))?;
     if let Some(field) = repeated_field(message, &value) {
-        return Err(status::invalid_field(&field, "the field is there under two names; write one"));
+        return Err(status::invalid_field(&field, "the field has two values, one per name; write one"));
     }
     let mut track = Track::new();
     let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
@@ -132,7 +132,7 @@ fn from_json(message: &MessageDescriptor, body: &[u8]) -> Result<DynamicMessage,
     })
 }
 
-/// The path of a field that is there as `page_size` and as `pageSize`, of which `prost-reflect` takes the last.
+/// The path of a field with two values, as `page_size` and as `pageSize`. `prost-reflect` keeps the last value.
 fn repeated_field(message: &MessageDescriptor, value: &serde_json::Value) -> Option<String> {
     let members = value.as_object()?;
     members.iter().find_map(|(name, member)| {
