@@ -112,7 +112,8 @@ fn framed(length: usize, write: impl FnOnce(&mut BytesMut)) -> Bytes {
 fn from_json(message: &MessageDescriptor, body: &[u8]) -> Result<DynamicMessage, Status> {
     let value = parse_json(body).map_err(|error| status::invalid_json(&error))?;
     if let Some(field) = repeated_field(message, &value) {
-        return Err(status::invalid_field(&field, "the field has two values, one per name; write one"));
+        let problem = "the field has two values, one per name; write one";
+        return Err(status::invalid_field(&field, problem));
     }
     let mut track = Track::new();
     let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
