@@ -353,20 +353,25 @@ describe("composition", () => {
       ({ steps }: any) => steps,
       () => ({ since: new Date(0) }),
     ]) {
-      expect(codeOf(() => pipeline(Query).step("a", schemaMap({ x: "$" }), binding)), String(binding)).toBe(
-        "value-invalid",
-      );
+      expect(
+        codeOf(() => pipeline(Query).step("a", schemaMap({ x: "$" }), binding)),
+        String(binding),
+      ).toBe("value-invalid");
     }
   });
 
   it("members that objects inherit are ordinary names", () => {
     const inherited = JSON.parse('{"__proto__":{"a":1},"constructor":2,"toString":3}') as object;
     const binding = JSON.stringify(
-      spec(pipeline().step("constructor", search).step("a", schemaMap({ x: "$" }), ({ input, steps }) => ({
-        ...inherited,
-        path: input.__proto__,
-        step: steps.constructor.toString,
-      }))).spec.pipeline.steps[1].input.construct.fields,
+      spec(
+        pipeline()
+          .step("constructor", search)
+          .step("a", schemaMap({ x: "$" }), ({ input, steps }) => ({
+            ...inherited,
+            path: input.__proto__,
+            step: steps.constructor.toString,
+          })),
+      ).spec.pipeline.steps[1].input.construct.fields,
     );
     expect(JSON.parse(binding)).toEqual(
       JSON.parse(

@@ -131,9 +131,9 @@ describe("build", () => {
       writeFileSync(join(directory, name), text);
       return run(["build", name]);
     };
-    const thrown = await failed("thrown.ts", source.replace('const docs', 'null!.x;\nconst docs'));
+    const thrown = await failed("thrown.ts", source.replace("const docs", "null!.x;\nconst docs"));
     expect([thrown.code, thrown.error]).toEqual([2, expect.stringContaining(" --> thrown.ts:8:")]);
-    const syntax = await failed("syntax.ts", source.replace('const docs', 'const const docs'));
+    const syntax = await failed("syntax.ts", source.replace("const docs", "const const docs"));
     expect([syntax.code, syntax.error]).toEqual([2, expect.stringMatching(/syntax\.ts:8/)]);
     const value = source.replace('description: "Find documents"', "metadata: { since: new Date() }");
     const invalid = await failed("value.ts", value);

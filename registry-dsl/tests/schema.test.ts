@@ -69,7 +69,10 @@ it("recursive schemas of Zod refer to themselves inside of others", () => {
   // The converter moves a recursive part to the definitions of its root.
   const reference: string = properties.other.properties.tree.$ref;
   expect(reference).toMatch(/^#\/properties\/other\//);
-  const found = reference.slice(2).split("/").reduce((value, name) => value[name], { properties } as any);
+  const found = reference
+    .slice(2)
+    .split("/")
+    .reduce((value, name) => value[name], { properties } as any);
   expect(found.properties.children.items.$ref).toBe(reference);
 });
 
