@@ -32,11 +32,16 @@ export interface StandardJsonSchema<T = unknown> {
   };
 }
 
-/** A JSON Schema. Schemas of TypeBox are JSON Schemas, too. */
+/** A JSON Schema. Schemas of TypeBox before 1.0 are JSON Schemas for the compiler, too. */
 export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
 
+/** A schema of TypeBox from 1.0: a JSON Schema with a hidden member, whose type has no index signature. */
+export interface TypeBoxSchema {
+  readonly "~kind": string;
+}
+
 /** Every form of a schema: registered, of another library, or plain JSON Schema. */
-export type SchemaSource = SchemaReference | StandardJsonSchema | JsonSchema;
+export type SchemaSource = SchemaReference | StandardJsonSchema | TypeBoxSchema | JsonSchema;
 
 /** The type of the values that a schema accepts. `any`: the schema does not determine it. */
 export type Infer<S> = 0 extends 1 & S

@@ -1,4 +1,5 @@
 import { Type } from "@sinclair/typebox";
+import { Type as Type1 } from "typebox";
 import { expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 
@@ -86,6 +87,23 @@ it("schemas of TypeBox are converted and typed", () => {
   expect(schemaOf(Box)).toEqual({
     type: "object",
     properties: { title: { type: "string" }, tags: { type: "array", items: { type: "string" } } },
+    required: ["title"],
+  });
+});
+
+it("schemas of TypeBox 1 are converted and typed", () => {
+  const Box = schema(
+    "Box",
+    "1.0.0",
+    Type1.Object({ title: Type1.String(), tags: Type1.Optional(Type1.Array(Type1.Union([Type1.Literal("a")]))) }),
+  );
+  expectTypeOf<Infer<typeof Box>>().toEqualTypeOf<{ tags?: "a"[]; title: string }>();
+  expect(schemaOf(Box)).toEqual({
+    type: "object",
+    properties: {
+      title: { type: "string" },
+      tags: { type: "array", items: { anyOf: [{ type: "string", const: "a" }] } },
+    },
     required: ["title"],
   });
 });

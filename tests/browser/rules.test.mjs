@@ -43,7 +43,8 @@ test("definitions are built and validated in a page", async () => {
   const found = await page.evaluate(async () => {
     const { registry, schema, server, tool, validate } = await import("/dist/index.js");
     const docs = server("docs", "1.0.0");
-    const search = tool("search", "1.0.0", { inputSchema: { type: "text" } }).source(docs);
+    const inputSchema = { type: "object", properties: { q: { type: "text" } } };
+    const search = tool("search", "1.0.0", { inputSchema }).source(docs);
     const file = registry([docs, search, schema("Unused", "1.0.0", true)]);
     const { diagnostics, undecided } = await validate(file);
     const again = await validate(file.toJSON());
@@ -57,7 +58,7 @@ test("definitions are built and validated in a page", async () => {
   assert.deepEqual(found, {
     tools: ["search"],
     found: [
-      ["schema-invalid", "/tools/0/inputSchema/type"],
+      ["schema-invalid", "/tools/0/inputSchema/properties/q/type"],
       ["schema-unused", "/schemas/0"],
     ],
     again: ["schema-invalid", "schema-unused"],

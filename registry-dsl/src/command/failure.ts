@@ -72,7 +72,10 @@ function parts(error: unknown): Parts {
   if (error instanceof Failure) {
     return { exitCode: error.exitCode, reason: "", help: error.help, position: error.position };
   }
-  if (error instanceof DslError) return { exitCode: 1, reason: "", help: error.help, position: error.position };
+  if (error instanceof DslError) {
+    const exitCode = error.code === "rules-unavailable" ? 2 : 1;
+    return { exitCode, reason: "", help: error.help, position: error.position };
+  }
   if (error instanceof RegistryFailure) {
     const { kind, reason } = error;
     return { exitCode: EXIT_CODES[kind], reason, help: kind === "unreachable" ? remedy(error) : HELP[reason] };
