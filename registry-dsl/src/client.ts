@@ -224,9 +224,12 @@ export function isPrivate(server: string): boolean {
 
 /** The innermost cause of an error: `connection refused` instead of `fetch failed`. */
 function rootCause(error: unknown): string {
-  let cause = error as Error & { code?: string };
-  while (cause.cause instanceof Error) cause = cause.cause as Error & { code?: string };
+  // Errors of TLS have their reason apart from the place in the source of OpenSSL.
+  type SystemError = Error & { readonly code?: string; readonly reason?: string };
+  let cause = error as SystemError;
+  while (cause.cause instanceof Error) cause = cause.cause as SystemError;
   if (cause.code === "ECONNREFUSED") return "connection refused";
+  if (cause.code?.startsWith("ERR_SSL_") && cause.reason) return `TLS failed: ${cause.reason}`;
   return (cause.message || cause.code || String(cause)).toLowerCase();
 }
 

@@ -414,6 +414,12 @@ describe("apply", () => {
     expect([code, error]).toEqual([1, expect.stringContaining("set REGISTRY_TOKEN")]);
   });
 
+  it("server without TLS has a remedy", async () => {
+    const { url } = await registryServer({});
+    const { code, error } = await run(["plan", "registry.ts", "--registry", url.replace("http", "https")]);
+    expect([code, error]).toEqual([3, expect.stringMatching(/TLS failed: wrong version number\n.*write http:/)]);
+  });
+
   it("redirects are not followed", async () => {
     const http = createServer((_, response) => response.writeHead(301, { location: "http://127.0.0.1:1/" }).end());
     await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));

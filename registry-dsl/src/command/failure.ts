@@ -85,7 +85,9 @@ function parts(error: unknown): Parts {
 
 /** The remedy for a failed connection. */
 function remedy({ message }: RegistryFailure): string {
-  return message.includes("certificate")
-    ? "set NODE_EXTRA_CA_CERTS to the file of the CA, and use a host name that the certificate contains"
-    : "--registry or REGISTRY_URL sets the address of the registry";
+  if (message.includes("wrong version number")) return "if the registry does not use TLS, write http:// in its URL";
+  if (/certificate|altname/.test(message)) {
+    return "set NODE_EXTRA_CA_CERTS to the file of the CA, and use a host name that the certificate contains";
+  }
+  return "--registry or REGISTRY_URL sets the address of the registry";
 }
