@@ -28,12 +28,13 @@ build: ## debug binaries
 reference: ## generate docs/reference from the code
 	UPDATE_REFERENCE=1 $(CARGO) test --workspace --test docs --test reference --bin registryctl reference
 
-test: lint ## all tests: lints, unit, property, store conformance, acceptance with real processes
+test: lint ## all tests: lints, unit, property, store conformance, acceptance with real processes, registry-dsl
 	./.ci/postgres
 	./.ci/python
 	./.ci/go
 	$(CARGO) build --workspace --bins --tests
 	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(TEST_THREADS)) $(CARGO) test --workspace --no-fail-fast
+	$(MAKE) dsl-test
 
 dsl-test: ## test registry-dsl: types, unit tests, parity with registryctl, the packed package (needs npm)
 	$(CARGO) build --workspace --bins
@@ -47,8 +48,10 @@ dsl-fuzz: ## compare the rules of registry-dsl with native ones on mutated files
 	  REGISTRY_RULES=$(abspath $(or $(CARGO_TARGET_DIR),target))/release/examples/validate_lines \
 	  npm test -- tests/fuzz.test.ts
 
-browser-test: ## test the pages in Chromium (needs npm and Debian's chromium, or CHROMIUM=PATH)
+browser-test: ## test the pages and registry-dsl in Chromium (needs npm and Debian's chromium, or CHROMIUM=PATH)
 	$(CARGO) test --workspace --test server --no-run
+	registry-dsl/scripts/build-wasm.sh
+	cd registry-dsl && npm ci --no-audit --no-fund && npm run build
 	cd tests/browser && npm ci --no-audit --no-fund && CARGO="$(CARGO)" npm test
 
 lint: ## formatting, clippy, and proto/ (needs npm)

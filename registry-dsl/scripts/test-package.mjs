@@ -41,6 +41,7 @@ try {
   description.devDependencies["registry-dsl"] = `file:${archive}`;
   writeFileSync(manifest, JSON.stringify(description));
   npm(project, "install");
+  assert.equal(readFileSync(join(project, ".gitignore"), "utf8"), "node_modules\n");
 
   const checked = npm(project, "run", "--silent", "check");
   assert.match(checked, /^valid: 6 register$/m);

@@ -1,15 +1,13 @@
 /** Bindings: the origins of inputs, as typed paths into the input of a pattern and the results of its steps. */
 
 import { DslError } from "./errors.ts";
-import { pointerTo, toJson, type JsonValue } from "./json.ts";
+import { isLiteral, pointerTo, toJson, type JsonValue } from "./json.ts";
 import type { CompensationBinding as Binding } from "./types.ts";
 
 /** The key of the type of a bound value. It exists only for the compiler. */
 declare const yields: unique symbol;
 /** The key of the path behind a proxy. */
 const origin: unique symbol = Symbol("origin");
-/** The key of a binding in the grammar of compositions. */
-const written: unique symbol = Symbol("written");
 
 /** A binding whose value has the type `T`. */
 export interface Value<T> {
@@ -63,6 +61,18 @@ export type NoOthers<B, T> = 0 extends (1 & B) | (1 & T)
 /** The root of paths. */
 type Root = { readonly from: "input" } | { readonly from: "step"; readonly step: string } | { readonly from: "error" };
 
+/** The target of proxies. Instances of a class are not taken for object literals. */
+export class BindingSource {}
+
+/** A binding in the grammar of compositions. */
+class Written {
+  readonly binding: Binding;
+
+  constructor(binding: Binding) {
+    this.binding = binding;
+  }
+}
+
 /** A path and the pattern that it belongs to. */
 class Origin {
   readonly scope: object;
@@ -99,7 +109,7 @@ function proxy<T>(here: Origin): Path<T> {
     if (member === origin) return here;
     return typeof member === "symbol" ? undefined : proxy(new Origin(here.scope, here.root, here.path + step(member)));
   };
-  return new Proxy({}, { get, has: (_, member) => member === origin }) as Path<T>;
+  return new Proxy(new BindingSource(), { get, has: (_, member) => member === origin }) as Path<T>;
 }
 
 /** The segment of a JSONPath (RFC 9535) for a member or an index. */
@@ -119,12 +129,12 @@ export function select<T = any>(from: Value<any>, path: `$${string}`): Path<T> {
 
 /** A constant. Only objects need it: other plain values are constants. */
 export function constant<const T>(value: T): Value<T> {
-  return raw({ constant: toJson(value) });
+  return raw({ constant: constantOf(value, "") });
 }
 
 /** A binding in the grammar of compositions. */
 export function raw<T = any>(binding: Binding): Value<T> {
-  return { [written]: binding } as unknown as Value<T>;
+  return new Written(binding) as unknown as Value<T>;
 }
 
 /** The JSONPath of a path from a pattern's input, such as a key. */
@@ -138,8 +148,8 @@ export function inputPath(value: unknown, scope: object): string {
 export function bindingOf(value: unknown, scope: object, pointer = ""): Binding {
   if (typeof value === "object" && value !== null) {
     if (origin in value) return ownBinding(value[origin] as Origin, scope, pointer);
-    if (written in value) return value[written] as Binding;
-    if (!Array.isArray(value)) {
+    if (value instanceof Written) return value.binding;
+    if (isLiteral(value)) {
       const fields: { [name: string]: Binding } = Object.create(null);
       for (const [name, member] of Object.entries(value)) {
         if (member !== undefined) fields[name] = bindingOf(member, scope, pointerTo(pointer, name));
@@ -160,16 +170,16 @@ function ownBinding(path: Origin, scope: object, pointer: string): Binding {
   );
 }
 
-/** Lists are constants, so they contain no paths. */
+/** Lists are constants. Constants contain no paths. */
 function constantOf(value: unknown, pointer: string): JsonValue {
   return toJson(
     value,
     (object) => {
-      if (!(origin in object || written in object)) return undefined;
+      if (!(origin in object || object instanceof Written)) return undefined;
       throw new DslError(
         "value-invalid",
-        `the list at ${pointer === "" ? "the input" : pointer} contains a path`,
-        "bind a path to a whole member; the grammar has no lists of paths",
+        `the constant at ${pointer === "" ? "the input" : pointer} contains a path`,
+        "bind a path to a whole member; lists and constants have no paths",
       );
     },
     pointer,

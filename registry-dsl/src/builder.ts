@@ -62,8 +62,8 @@ export function schema<const S extends SchemaSource>(
 export class ServerEntity extends Entity {
   readonly kind = "server";
   readonly #fields: Fields<documents.Server, "provides">;
-  /** The tools whose source is the server, under their own names. */
-  readonly #sourced: documents.Provision[] = [];
+  /** The tools whose source is, or was, the server. */
+  readonly #sourced = new Set<ToolEntity<any, any>>();
   #provided: documents.Provision[] | undefined;
 
   /** @internal */
@@ -84,13 +84,13 @@ export class ServerEntity extends Entity {
 
   /** @internal */
   addSource(tool: ToolEntity<any, any>): void {
-    this.#sourced.push(provision(tool));
+    this.#sourced.add(tool);
   }
 
   protected override fields(): JsonObject {
     const { name, version } = this;
-    const provides = (this.#provided ?? this.#sourced).map((one) => ({ ...one }));
-    return { name, version, ...json(this.#fields), provides };
+    const sourced = [...this.#sourced].filter((tool) => tool.isOwn(this)).map(provision);
+    return json({ name, version, ...this.#fields, provides: this.#provided ?? sourced });
   }
 }
 
@@ -146,8 +146,17 @@ export class ToolEntity<I = any, O = any> extends Entity implements Callee<I, O>
   source(server: ServerEntity, fields: SourceFields<I> = {}): this {
     this.sites.set("/source", new CallSite());
     this.#source = { server, fields };
-    if (fields.tool === undefined || fields.tool === this.name) server.addSource(this);
+    server.addSource(this);
     return this;
+  }
+
+  /**
+   * Whether the tool is one of a server, under its own name.
+   *
+   * @internal
+   */
+  isOwn(server: ServerEntity): boolean {
+    return this.#source?.server === server && (this.#source.fields.tool ?? this.name) === this.name;
   }
 
   /** Implements the tool by other tools and agents. Its dependencies are those of the pattern. */

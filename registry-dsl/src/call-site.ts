@@ -13,9 +13,14 @@ export class CallSite {
 
   /** The place of the call. `undefined`: the engine reports no stack. */
   get position(): Position | undefined {
-    const frames = (this.#error.stack ?? "").split("\n").flatMap((line) => frame(line) ?? []);
-    return frames.find(({ file }) => !file.startsWith(LIBRARY) && !file.startsWith("node:"));
+    return positionOf(this.#error);
   }
+}
+
+/** The innermost place outside of this library where an error was thrown. */
+export function positionOf({ stack = "" }: Error): Position | undefined {
+  const frames = stack.split("\n").flatMap((line) => frame(line) ?? []);
+  return frames.find(({ file }) => !file.startsWith(LIBRARY) && !file.startsWith("node:"));
 }
 
 /** The calls that made an entity: by JSON pointer into its document. */
@@ -34,9 +39,10 @@ function frame(line: string): Position | undefined {
   return { file: filePath(file.replace(/^async /, "")), line: Number(row), column: Number(column) };
 }
 
-/** The path of a `file:` URL; other texts unchanged. */
+/** The path of a `file:` URL, or another text, without a query. */
 function filePath(text: string): string {
-  const path = text.startsWith("file://") ? decodeURIComponent(text.slice("file://".length)) : text;
+  const plain = text.replace(/\?.*$/, "");
+  const path = plain.startsWith("file://") ? decodeURIComponent(plain.slice("file://".length)) : plain;
   // A URL of Windows has a slash before the drive.
-  return path.replace(/^\/(?=[A-Za-z]:)/, "").replace(/\?.*$/, "");
+  return path.replace(/^\/(?=[A-Za-z]:)/, "");
 }

@@ -2,6 +2,7 @@
 
 import { changesOf, kindOf, type Change } from "./changes.ts";
 import type { Diagnostic } from "./diagnostic.ts";
+import { DslError } from "./errors.ts";
 import { isObject, type JsonObject, type JsonValue } from "./json.ts";
 import type { EntityKey } from "./key.ts";
 
@@ -37,6 +38,8 @@ export interface ClientOptions {
   readonly servers: readonly string[];
   /** An API token. */
   readonly token?: string | undefined;
+  /** Sends the token over unencrypted connections to other hosts, too. */
+  readonly allowInsecureToken?: boolean | undefined;
 }
 
 /** The effect of one change. */
@@ -103,7 +106,16 @@ export class RegistryClient {
   readonly #token: string | undefined;
   #current = 0;
 
-  constructor({ servers, token }: ClientOptions) {
+  /** @throws {@link DslError} if the token would be sent unencrypted to another host. */
+  constructor({ servers, token, allowInsecureToken }: ClientOptions) {
+    const exposed = token === undefined || allowInsecureToken ? undefined : servers.find((one) => !isPrivate(one));
+    if (exposed !== undefined) {
+      throw new DslError(
+        "token-exposed",
+        `the token would be sent to ${exposed} unencrypted`,
+        "use https://, or `allowInsecureToken` on a trusted network",
+      );
+    }
     this.#servers = servers;
     this.#token = token;
   }
@@ -180,7 +192,14 @@ export class RegistryClient {
       "connect-timeout-ms": String(CALL_MILLIS),
       ...(this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }),
     };
-    const request = { method: "POST", headers, body: JSON.stringify(body), signal: AbortSignal.timeout(CALL_MILLIS) };
+    const request: RequestInit = {
+      method: "POST",
+      headers,
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(CALL_MILLIS),
+      // The API has no redirects; those of proxies turn a POST into a GET.
+      redirect: "error",
+    };
     let response: Response;
     let text: string;
     try {
@@ -197,11 +216,20 @@ export class RegistryClient {
   }
 }
 
+/** Whether a connection is encrypted, or stays on this machine. */
+export function isPrivate(server: string): boolean {
+  const { protocol, hostname } = new URL(server);
+  return protocol === "https:" || hostname === "localhost" || hostname === "[::1]" || /^127(\.\d+){3}$/.test(hostname);
+}
+
 /** The innermost cause of an error: `connection refused` instead of `fetch failed`. */
 function rootCause(error: unknown): string {
-  let cause = error as Error & { code?: string };
-  while (cause.cause instanceof Error) cause = cause.cause as Error & { code?: string };
+  // Errors of TLS have their reason apart from the place in the source of OpenSSL.
+  type SystemError = Error & { readonly code?: string; readonly reason?: string };
+  let cause = error as SystemError;
+  while (cause.cause instanceof Error) cause = cause.cause as SystemError;
   if (cause.code === "ECONNREFUSED") return "connection refused";
+  if (cause.code?.startsWith("ERR_SSL_") && cause.reason) return `TLS failed: ${cause.reason}`;
   return (cause.message || cause.code || String(cause)).toLowerCase();
 }
 

@@ -1,6 +1,15 @@
 /** Patterns of compositions with typed steps. */
 
-import { bindingOf, inputPath, pathFrom, type Bound, type NoOthers, type Path, type Value } from "./binding.ts";
+import {
+  bindingOf,
+  BindingSource,
+  inputPath,
+  pathFrom,
+  type Bound,
+  type NoOthers,
+  type Path,
+  type Value,
+} from "./binding.ts";
 import { CallSite } from "./call-site.ts";
 import { DslError } from "./errors.ts";
 import { pointerTo, toJson, type JsonObject, type JsonValue } from "./json.ts";
@@ -88,7 +97,7 @@ class Scope {
     return {
       input: pathFrom<I>(this, { from: "input" }),
       error: pathFrom(this, { from: "error" }),
-      steps: new Proxy({}, { get }) as Sources<I, S>["steps"],
+      steps: new Proxy(new BindingSource(), { get }) as Sources<I, S>["steps"],
     };
   }
 

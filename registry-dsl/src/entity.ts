@@ -1,6 +1,7 @@
 /** The common part of all entities: key, lifecycle, and the places of the calls that made them. */
 
 import { CallSite, type CallSites } from "./call-site.ts";
+import { DslError } from "./errors.ts";
 import type { JsonObject, Node } from "./json.ts";
 import { keyText, type EntityKey, type Kind } from "./key.ts";
 import { normalDocument } from "./normal.ts";
@@ -69,7 +70,11 @@ export abstract class Entity implements EntityKey {
 
   /** The document in the registry's normal form. */
   document(): Node {
-    return normalDocument(this.kind, { ...this.fields(), ...(this.#lifecycle as JsonObject) });
+    try {
+      return normalDocument(this.kind, { ...this.fields(), ...(this.#lifecycle as JsonObject) });
+    } catch (error) {
+      throw error instanceof DslError ? error.definedAt(this.sites.get("")?.position) : error;
+    }
   }
 
   /** The effects of the entity on an empty registry. */

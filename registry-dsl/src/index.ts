@@ -69,7 +69,7 @@ export type { Callee, Operation } from "./operation.ts";
 export { registered } from "./operation.ts";
 export type { Definitions, Registry } from "./registry.ts";
 export { registry } from "./registry.ts";
-export type { Infer, JsonSchema, SchemaReference, SchemaSource, StandardJsonSchema } from "./schema.ts";
+export type { Infer, JsonSchema, SchemaReference, SchemaSource, StandardJsonSchema, TypeBoxSchema } from "./schema.ts";
 export type * as documents from "./types.ts";
 export type { Deep, ValidateOptions } from "./validate.ts";
 export { validate } from "./validate.ts";

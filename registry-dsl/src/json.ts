@@ -17,14 +17,24 @@ export type Struct = ReadonlyMap<string, Node>;
 export type Node = JsonValue | Struct | readonly Node[];
 
 /** Converts an object of another library or of the builder. `undefined`: it is plain JSON. */
-export type Replace = (value: object) => unknown;
+export type Replace = (value: object, pointer: string) => unknown;
 
 /** The nesting that the registry reads. */
 const DEPTH = 127;
 
+/** Half of a surrogate pair, which UTF-8 cannot represent. */
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
 /** Whether a value is an object other than an array. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Whether an object is a literal. Instances of classes, such as dates, have other content than their members. */
+export function isLiteral(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // Literals of another realm have another `Object.prototype`.
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 /** A JSON pointer (RFC 6901) to a member of the value at a pointer. */
@@ -48,12 +58,16 @@ export function segments(pointer: string): string[] {
 export function toJson(value: unknown, replace?: Replace, pointer = "", depth = 1): JsonValue {
   switch (typeof value) {
     case "boolean":
-    case "string":
     case "bigint":
       return value;
+    case "string":
+      if (!LONE_SURROGATE.test(value)) return value;
+      break;
     case "number":
       if (Number.isFinite(value)) return value;
       break;
+    // Schemas of some libraries are functions.
+    case "function":
     case "object": {
       if (value === null) return null;
       if (depth > DEPTH) {
@@ -63,28 +77,45 @@ export function toJson(value: unknown, replace?: Replace, pointer = "", depth = 
           "flatten it, and check that it does not contain itself",
         );
       }
-      const replaced = replace?.(value);
+      const replaced = replace?.(value, pointer);
       if (replaced !== undefined) return toJson(replaced, replace, pointer, depth + 1);
       if (Array.isArray(value)) {
-        return value.map((item, index) => toJson(item, replace, pointerTo(pointer, index), depth + 1));
+        // Holes of arrays are items, too.
+        return Array.from(value, (item, index) => toJson(item, replace, pointerTo(pointer, index), depth + 1));
       }
+      if (!isLiteral(value)) break;
       // Without a prototype, a member named `__proto__` is an ordinary one.
       const object: Record<string, JsonValue> = Object.create(null);
       for (const [name, member] of Object.entries(value)) {
-        if (member !== undefined) object[name] = toJson(member, replace, pointerTo(pointer, name), depth + 1);
+        if (member === undefined) continue;
+        if (LONE_SURROGATE.test(name)) throw notJson(name, pointerTo(pointer, name));
+        object[name] = toJson(member, replace, pointerTo(pointer, name), depth + 1);
       }
       return object;
     }
   }
-  throw new DslError(
+  throw notJson(value, pointer);
+}
+
+function notJson(value: unknown, pointer: string): DslError {
+  return new DslError(
     "value-invalid",
     `the value at ${place(pointer)} is ${shown(value)}, which is not JSON`,
-    "use null, booleans, finite numbers, strings, arrays and objects",
+    "use null, booleans, finite numbers, strings, arrays and object literals",
   );
 }
 
 function shown(value: unknown): string {
-  return typeof value === "function" ? "a function" : String(value);
+  switch (typeof value) {
+    case "function":
+      return "a function";
+    case "string":
+      return "a text with half of a surrogate pair";
+    case "object":
+      return `an instance of ${Object.getPrototypeOf(value).constructor?.name}`;
+    default:
+      return String(value);
+  }
 }
 
 function place(pointer: string): string {

@@ -28,7 +28,9 @@ export async function check(text: string): Promise<Diagnostic[]> {
     throw new DslError(
       "rules-unavailable",
       `cannot load the rules from ${MODULE.href}: ${(error as Error).message}`,
-      "install the package again",
+      MODULE.protocol === "file:"
+        ? "install the package again"
+        : "serve `wasm/registry_rules.wasm` of the package there, as application/wasm",
       { cause: error },
     );
   });

@@ -32,11 +32,16 @@ export interface StandardJsonSchema<T = unknown> {
   };
 }
 
-/** A JSON Schema. Schemas of TypeBox are JSON Schemas, too. */
+/** A JSON Schema. Schemas of TypeBox before 1.0 are JSON Schemas for the compiler, too. */
 export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
 
+/** A schema of TypeBox from 1.0: a JSON Schema with a hidden member, whose type has no index signature. */
+export interface TypeBoxSchema {
+  readonly "~kind": string;
+}
+
 /** Every form of a schema: registered, of another library, or plain JSON Schema. */
-export type SchemaSource = SchemaReference | StandardJsonSchema | JsonSchema;
+export type SchemaSource = SchemaReference | StandardJsonSchema | TypeBoxSchema | JsonSchema;
 
 /** The type of the values that a schema accepts. `any`: the schema does not determine it. */
 export type Infer<S> = 0 extends 1 & S
@@ -103,12 +108,12 @@ export function schemaJson(source: SchemaSource, what: string): JsonObject | boo
 }
 
 /** The JSON of a schema of the builder or of another library. */
-function replaceSchema(value: object): unknown {
+function replaceSchema(value: object, pointer: string): unknown {
   if ("$ref" in value && "kind" in value && value.kind === "schema") return { $ref: value.$ref };
-  return "~standard" in value ? standardJson(value as Partial<StandardJsonSchema>) : undefined;
+  return "~standard" in value ? standardJson(value as Partial<StandardJsonSchema>, pointer) : undefined;
 }
 
-function standardJson(schema: Partial<StandardJsonSchema>): unknown {
+function standardJson(schema: Partial<StandardJsonSchema>, pointer: string): unknown {
   const convert = schema["~standard"]?.jsonSchema?.input;
   if (convert === undefined) {
     throw new DslError(
@@ -119,8 +124,10 @@ function standardJson(schema: Partial<StandardJsonSchema>): unknown {
   }
   try {
     const { $schema, ...rest } = convert({ target: "draft-2020-12" });
+    // A schema with an id is the base of its own references.
+    const moved = pointer === "" || "$id" in rest ? rest : rebased(rest, fragment(pointer));
     // The registry's default draft needs no name.
-    return $schema === undefined || $schema === DRAFT ? rest : { $schema, ...rest };
+    return $schema === undefined || $schema === DRAFT ? moved : { $schema, ...moved };
   } catch (error) {
     throw new DslError(
       "schema-invalid",
@@ -129,4 +136,22 @@ function standardJson(schema: Partial<StandardJsonSchema>): unknown {
       { cause: error },
     );
   }
+}
+
+/** The parts of a schema inside of another one, with references to its own parts at their new place. */
+function rebased<T>(part: T, base: string): T;
+function rebased(part: unknown, base: string): unknown {
+  if (Array.isArray(part)) return part.map((one: unknown) => rebased(one, base));
+  if (typeof part !== "object" || part === null) return part;
+  return Object.fromEntries(
+    Object.entries(part).map(([name, member]: [string, unknown]) => {
+      const isOwn = name === "$ref" && typeof member === "string" && /^#(\/|$)/.test(member);
+      return [name, isOwn ? base + member.slice(1) : rebased(member, base)];
+    }),
+  );
+}
+
+/** A JSON pointer as the fragment of a URI. */
+function fragment(pointer: string): string {
+  return `#${encodeURI(pointer).replaceAll("#", "%23")}`;
 }

@@ -1,6 +1,6 @@
 /** Validation with the registry's own rules, and with a registry for the questions that need one. */
 
-import { RegistryClient } from "./client.ts";
+import { RegistryClient, RegistryFailure } from "./client.ts";
 import { isError, type Diagnostic, type Undecided, type ValidationResult } from "./diagnostic.ts";
 import { DslError } from "./errors.ts";
 import { toJson, writeJson, type JsonValue } from "./json.ts";
@@ -11,7 +11,7 @@ import { check } from "./rules.ts";
 /** A registry that answers the remaining questions. */
 export type Deep =
   /** A dry run of a registry. */
-  | { readonly url: string; readonly token?: string }
+  | { readonly url: string; readonly token?: string; readonly allowInsecureToken?: boolean }
   /** The path of a local `registryctl`, and the export of a registry to check against. */
   | { readonly registryctl: string; readonly against?: string };
 
@@ -24,7 +24,16 @@ export interface ValidateOptions {
 const COMPATIBILITY: Undecided = {
   subject: "compatibility",
   message: "compatibility with registered versions and policies",
-  codes: ["already-registered", "breaking-change", "compatibility-undecided", "policy-incompatible", "still-needed"],
+  codes: [
+    "already-registered",
+    "breaking-change",
+    "compatibility-undecided",
+    "policy-incompatible",
+    "policy-relaxed",
+    "policy-tightened",
+    "policy-version-regresses",
+    "still-needed",
+  ],
 };
 const OWNERSHIP: Undecided = {
   subject: "ownership",
@@ -35,6 +44,7 @@ const OWNERSHIP: Undecided = {
 const REFERENCES = [
   "dependency-unknown",
   "not-registered",
+  "policy-selector-unmatched",
   "provision-unknown",
   "replacement-unknown",
   "schema-unresolved",
@@ -88,9 +98,13 @@ async function decide(text: string, deep: Deep): Promise<ValidationResult> {
     const diagnostics = await runRegistryctl(text, deep);
     return { diagnostics, undecided: deep.against === undefined ? undecided(diagnostics) : [OWNERSHIP] };
   }
-  const { url, token } = deep;
-  const client = new RegistryClient({ servers: [url.replace(/\/+$/, "")], token });
-  const { diagnostics } = await client.plan(JSON.parse(text) as JsonValue);
+  const { url, ...access } = deep;
+  const client = new RegistryClient({ servers: [url.replace(/\/+$/, "")], ...access });
+  const { diagnostics } = await client.plan(JSON.parse(text) as JsonValue).catch((error: unknown) => {
+    // Documents that the registry cannot read have no plan.
+    if (error instanceof RegistryFailure && error.kind === "invalid") return error;
+    throw error;
+  });
   return { diagnostics, undecided: [] };
 }
 

@@ -14,7 +14,8 @@ export function compareVersions(a: string, b: string): number {
     const order = compareNumbers(left[part] ?? "", right[part] ?? "");
     if (order !== 0) return order;
   }
-  return comparePreReleases(left[4], right[4]) || compareBuilds(left[5] ?? "", right[5] ?? "");
+  // Numbers with leading zeros are invalid, and must not be equal to others.
+  return comparePreReleases(left[4], right[4]) || compareBuilds(left[5] ?? "", right[5] ?? "") || compareTexts(a, b);
 }
 
 /** Digits may exceed every number type, so they are compared as texts. */

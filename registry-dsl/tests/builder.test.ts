@@ -134,6 +134,13 @@ describe("server", () => {
     ]);
   });
 
+  it("last source of a tool counts", () => {
+    const [current, former] = [server("current", "1.0.0"), server("former", "1.0.0")];
+    tool("t", "1.0.0").source(former).source(current).source(current);
+    const provided = documents("servers", [current, former]).map(({ provides }) => provides);
+    expect(provided).toEqual([[{ tool: "t", version: "1.0.0" }], []]);
+  });
+
   it("explicit provisions replace derived ones", () => {
     const s = server("s", "1.0.0");
     const [a, b] = [tool("a", "1.0.0").source(s), tool("b", "1.0.0").source(s)];
@@ -161,8 +168,14 @@ describe("tool", () => {
     expect(own.inputSchema).toEqual({ $ref: "#Query:1.0.0" });
   });
 
-  it("tool without implementation is rejected", () => {
-    expect(codeOf(() => registry([tool("t", "1.0.0")]).toJSON())).toBe("implementation-missing");
+  it("tool without implementation is rejected at its definition", () => {
+    const unfinished = tool("t", "1.0.0");
+    expect(() => registry([unfinished]).toJSON()).toThrowError(
+      expect.objectContaining({
+        code: "implementation-missing",
+        position: unfinished.sites.get("")?.position,
+      } satisfies Partial<DslError>),
+    );
   });
 
   it("lifecycle follows the document", () => {
@@ -187,7 +200,8 @@ describe("tool", () => {
   it("values that JSON cannot represent are rejected with their pointer", () => {
     const cycle: Record<string, unknown> = {};
     cycle["self"] = cycle;
-    for (const metadata of [{ a: () => 1 }, { a: Number.NaN }, { a: Symbol("x") }, cycle]) {
+    const unusual = [() => 1, Number.NaN, Symbol("x"), [, 1], new Date(), new Map(), search, "\ud800", { "\udc00": 1 }];
+    for (const metadata of [...unusual.map((a) => ({ a })), cycle]) {
       expect(codeOf(() => registry([tool("t", "1.0.0", { metadata: metadata as {} }).source(docs)]).toJSON())).toBe(
         "value-invalid",
       );
@@ -329,9 +343,42 @@ describe("composition", () => {
         pipeline().step("b", search, () => ({ query: outer.query }));
       }),
     ).toBe("path-foreign");
-    expect(
-      codeOf(() => pipeline(Query).step("a", schemaMap({ x: "$" }), ({ input }) => ({ list: [input.query] }))),
-    ).toBe("value-invalid");
+  });
+
+  it("constants contain no paths, and objects of bindings are literals", () => {
+    for (const binding of [
+      ({ input }: any) => ({ list: [input.query] }),
+      ({ input }: any) => constant({ query: input.query }),
+      ({ input }: any) => ({ list: [raw(input)] }),
+      ({ steps }: any) => steps,
+      () => ({ since: new Date(0) }),
+    ]) {
+      expect(
+        codeOf(() => pipeline(Query).step("a", schemaMap({ x: "$" }), binding)),
+        String(binding),
+      ).toBe("value-invalid");
+    }
+  });
+
+  it("members that objects inherit are ordinary names", () => {
+    const inherited = JSON.parse('{"__proto__":{"a":1},"constructor":2,"toString":3}') as object;
+    const binding = JSON.stringify(
+      spec(
+        pipeline()
+          .step("constructor", search)
+          .step("a", schemaMap({ x: "$" }), ({ input, steps }) => ({
+            ...inherited,
+            path: input.__proto__,
+            step: steps.constructor.toString,
+          })),
+      ).spec.pipeline.steps[1].input.construct.fields,
+    );
+    expect(JSON.parse(binding)).toEqual(
+      JSON.parse(
+        '{"__proto__":{"construct":{"fields":{"a":{"constant":1}}}},"constructor":{"constant":2},"toString":{"constant":3},' +
+          '"path":{"path":"$.__proto__"},"step":{"reference":{"step":"constructor","path":"$.toString"}}}',
+      ),
+    );
   });
 });
 

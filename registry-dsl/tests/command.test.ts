@@ -125,6 +125,27 @@ describe("build", () => {
     expect(await run(["build", "nowhere.ts"])).toMatchObject({ code: 2, out: "" });
   });
 
+  it("errors of the source name their place", async () => {
+    const source = readFileSync(file, "utf8");
+    const failed = async (name: string, text: string) => {
+      writeFileSync(join(directory, name), text);
+      return run(["build", name]);
+    };
+    const thrown = await failed("thrown.ts", source.replace("const docs", "null!.x;\nconst docs"));
+    expect([thrown.code, thrown.error]).toEqual([2, expect.stringContaining(" --> thrown.ts:8:")]);
+    const syntax = await failed("syntax.ts", source.replace("const docs", "const const docs"));
+    expect([syntax.code, syntax.error]).toEqual([2, expect.stringMatching(/syntax\.ts:8/)]);
+    const value = source.replace('description: "Find documents"', "metadata: { since: new Date() }");
+    const invalid = await failed("value.ts", value);
+    expect(invalid).toMatchObject({ code: 1, out: "" });
+    expect(invalid.error).toMatchInlineSnapshot(`
+      "error: the value at /metadata/since is an instance of Date, which is not JSON
+       --> value.ts:9:16
+        = help: use null, booleans, finite numbers, strings, arrays and object literals
+      "
+    `);
+  });
+
   it("invalid arguments are errors", async () => {
     for (const args of [
       ["biuld", "registry.ts"],
@@ -134,6 +155,8 @@ describe("build", () => {
       ["plan", "registry.ts", "--output", "xml"],
       ["build", "registry.ts", "--check"],
       ["check", "registry.ts", "--bogus"],
+      ["init", "registry.ts"],
+      ["init", "."],
     ]) {
       expect((await run(args)).code, args.join(" ")).toBe(2);
     }
@@ -375,6 +398,37 @@ describe("apply", () => {
     });
   });
 
+  it("commit with an unknown outcome can be repeated", async () => {
+    const details = [{ type: "google.rpc.ErrorInfo", value: "", debug: { reason: "DEADLINE_EXCEEDED" } }];
+    const late = { status: 504, body: { code: "deadline_exceeded", message: "late", details } };
+    const { url } = await registryServer({ ApplyChanges: [{ body: PLAN }, late], GetDependents: [NO_NODES] });
+    const { code, error } = await run(["apply", "registry.ts", "--registry", url, "--yes", "--request-id", "r1"]);
+    expect([code, error]).toEqual([4, expect.stringContaining("--request-id r1")]);
+  });
+
+  it("missing token has a remedy", async () => {
+    const details = [{ type: "google.rpc.ErrorInfo", value: "", debug: { reason: "CREDENTIALS_MISSING" } }];
+    const body = { code: "unauthenticated", message: "no credentials", details };
+    const { url } = await registryServer({ ApplyChanges: [{ status: 401, body }] });
+    const { code, error } = await run(["plan", "registry.ts", "--registry", url]);
+    expect([code, error]).toEqual([1, expect.stringContaining("set REGISTRY_TOKEN")]);
+  });
+
+  it("server without TLS has a remedy", async () => {
+    const { url } = await registryServer({});
+    const { code, error } = await run(["plan", "registry.ts", "--registry", url.replace("http", "https")]);
+    expect([code, error]).toEqual([3, expect.stringMatching(/TLS failed: wrong version number\n.*write http:/)]);
+  });
+
+  it("redirects are not followed", async () => {
+    const http = createServer((_, response) => response.writeHead(301, { location: "http://127.0.0.1:1/" }).end());
+    await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
+    closers.push(() => http.close());
+    const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+    const { code, error } = await run(["plan", "registry.ts", "--registry", url]);
+    expect([code, error]).toEqual([3, expect.stringContaining("redirect")]);
+  });
+
   it("tokens are not sent unencrypted to other hosts", async () => {
     const { code, error } = await run([
       "plan",
@@ -406,5 +460,7 @@ describe("from", () => {
     writeFileSync(join(directory, "invalid.json"), '{"schemaVersion":"2.0","tools":[{}]}');
     expect(await run(["from", "invalid.json"])).toMatchObject({ code: 1, out: "" });
     expect(await run(["from", "nowhere.json"])).toMatchObject({ code: 2, out: "" });
+    writeFileSync(join(directory, "latin1.json"), Buffer.from('{"schemaVersion":"2.0","x":"\xe9"}', "latin1"));
+    expect(await run(["from", "latin1.json"])).toMatchObject({ code: 2, out: "" });
   });
 });

@@ -105,6 +105,7 @@ describe("versions", () => {
       "2.0.0",
       "18446744073709551615.0.0",
     ];
+    expect(compareVersions("1.0.0", "01.0.0"), "invalid, and not the same version").not.toBe(0);
     for (const [index, version] of sorted.entries()) {
       expect(compareVersions(version, version)).toBe(0);
       for (const higher of sorted.slice(index + 1)) {

@@ -1,4 +1,5 @@
 import { Type } from "@sinclair/typebox";
+import { Type as Type1 } from "typebox";
 import { expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 
@@ -48,6 +49,34 @@ it("schemas of libraries without JSON Schema are rejected", () => {
   expect(() => schema("Other", "1.0.0", source)).toThrowError(expect.objectContaining({ code: "schema-invalid" }));
 });
 
+it("schemas that are functions are converted", () => {
+  const standard = { version: 1, vendor: "x", jsonSchema: { input: () => ({ type: "string" }) } };
+  const source = Object.assign(() => true, { "~standard": standard });
+  const all = { type: "object", properties: { own: source } };
+  expect(schemaOf(schema("Callable", "1.0.0", source))).toEqual({ type: "string" });
+  expect(schemaOf(schema("All", "1.0.0", all))).toEqual({ type: "object", properties: { own: { type: "string" } } });
+});
+
+it("recursive schemas of Zod refer to themselves inside of others", () => {
+  const Tree = z.object({
+    get children() {
+      return z.array(Tree);
+    },
+  });
+  const Forest = { type: "object", properties: { "a/b #1": Tree, other: z.object({ tree: Tree }) } };
+  const place = "#/properties/a~1b%20%231";
+  const { properties } = schemaOf(schema("Forest", "1.0.0", Forest)) as any;
+  expect(properties["a/b #1"].properties.children.items.$ref).toBe(place);
+  // The converter moves a recursive part to the definitions of its root.
+  const reference: string = properties.other.properties.tree.$ref;
+  expect(reference).toMatch(/^#\/properties\/other\//);
+  const found = reference
+    .slice(2)
+    .split("/")
+    .reduce((value, name) => value[name], { properties } as any);
+  expect(found.properties.children.items.$ref).toBe(reference);
+});
+
 it("schemas of TypeBox are converted and typed", () => {
   const Box = schema(
     "Box",
@@ -58,6 +87,23 @@ it("schemas of TypeBox are converted and typed", () => {
   expect(schemaOf(Box)).toEqual({
     type: "object",
     properties: { title: { type: "string" }, tags: { type: "array", items: { type: "string" } } },
+    required: ["title"],
+  });
+});
+
+it("schemas of TypeBox 1 are converted and typed", () => {
+  const Box = schema(
+    "Box",
+    "1.0.0",
+    Type1.Object({ title: Type1.String(), tags: Type1.Optional(Type1.Array(Type1.Union([Type1.Literal("a")]))) }),
+  );
+  expectTypeOf<Infer<typeof Box>>().toEqualTypeOf<{ tags?: "a"[]; title: string }>();
+  expect(schemaOf(Box)).toEqual({
+    type: "object",
+    properties: {
+      title: { type: "string" },
+      tags: { type: "array", items: { anyOf: [{ type: "string", const: "a" }] } },
+    },
     required: ["title"],
   });
 });

@@ -95,6 +95,29 @@ describe("deep validation", () => {
     ).rejects.toMatchObject({ code: "rules-unavailable" });
   });
 
+  it("token is not sent unencrypted to another host", async () => {
+    const deep = { url: "http://registry.example:7070", token: "secret" };
+    await expect(validate(registry([search]), { deep })).rejects.toMatchObject({ code: "token-exposed" });
+  });
+
+  it("documents that the registry cannot read are findings", async () => {
+    const finding = { code: "document-invalid", severity: "DIAGNOSTIC_SEVERITY_ERROR", change: 0, pointer: "/title" };
+    const body = {
+      code: "invalid_argument",
+      message: "rejected",
+      details: [{ type: "registry.v1.ValidationFailure", value: "", debug: { diagnostics: [finding] } }],
+    };
+    const http = createServer((_, response) => {
+      response.writeHead(400, { "content-type": "application/json" }).end(JSON.stringify(body));
+    });
+    await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
+    closers.push(() => http.close());
+    const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+    const { diagnostics, undecided } = await validate(registry([docs, search]), { deep: { url } });
+    expect(diagnostics).toMatchObject([{ code: "document-invalid", pointer: "/servers/0/title" }]);
+    expect(undecided).toEqual([]);
+  });
+
   it("registry decides about the references of a file", async () => {
     const requests: { url: string | undefined; authorization: string | undefined; body: any }[] = [];
     const http = createServer((request, response) => {

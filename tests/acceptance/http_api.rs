@@ -161,7 +161,14 @@ async fn reads_work_with_get() {
     assert_eq!(base64.status, 200, "{base64:?}");
     let write = get(APPLY, &[json, ("message", "{}")]).await;
     assert_eq!(write.code(), (501, "unimplemented"));
-    for query in [&[("message", "{}")][..], &[json, ("connect", "v2")], &[("encoding", "xml")]] {
+    for query in [
+        &[("message", "{}")][..],
+        &[json, ("connect", "v2")],
+        &[("encoding", "xml")],
+        &[("encoding", "proto"), ("message", "%FF")],
+        // A field without its value.
+        &[("encoding", "proto"), ("base64", "1"), ("message", "_w")],
+    ] {
         assert_eq!(get(LIST, query).await.code(), (400, "invalid_argument"), "{query:?}");
     }
     let rebound = reqwest::Client::new()
@@ -219,6 +226,9 @@ async fn invalid_messages_name_their_fields() {
         assert_eq!(answer.reason(), "INVALID_REQUEST", "{message}");
         assert_eq!(answer.fields(), fields, "{message}");
     }
+    let twice = r#"{ "pageSize": 1, "page_size": 2 }"#;
+    let answer = Answer::of(post(&registry, LIST).body(twice)).await;
+    assert_eq!((answer.code(), answer.fields()), ((400, "invalid_argument"), vec!["page_size"]));
     for body in ["", "{", "[]", "\"a\"", r#"{ "pageSize": 1, "pageSize": 2 }"#] {
         let answer = Answer::of(post(&registry, LIST).body(body)).await;
         assert_eq!(

@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 
-import { RegistryClient } from "../client.ts";
+import { isPrivate, RegistryClient } from "../client.ts";
 import type { Options } from "./arguments.ts";
 import { usage } from "./failure.ts";
 
@@ -28,7 +28,7 @@ export function connect(options: Options): RegistryClient {
       `the token would be sent to ${exposed} unencrypted; use https://, or --allow-insecure-token on a trusted network`,
     );
   }
-  return new RegistryClient({ servers, token: found });
+  return new RegistryClient({ servers, token: found, allowInsecureToken: isAllowed });
 }
 
 function isSet(value: string | undefined): boolean {
@@ -56,12 +56,6 @@ function address(text: string): string {
   if (!URL.canParse(url) || /[\s@]/.test(url))
     throw usage("invalid address; write https://HOST:PORT, without a user name and password");
   return url;
-}
-
-/** Whether a connection is encrypted, or stays on this machine. */
-function isPrivate(server: string): boolean {
-  const { protocol, hostname } = new URL(server);
-  return protocol === "https:" || hostname === "localhost" || hostname === "[::1]" || /^127(\.\d+){3}$/.test(hostname);
 }
 
 function token(options: Options): string | undefined {

@@ -121,7 +121,8 @@ function rejectedBatch(report: Report, to: Screen): Failure {
 
 function isOutcomeUnknown(error: unknown): boolean {
   if (!(error instanceof RegistryFailure)) return false;
-  return error.kind === "unreachable" || ["DeadlineExceeded", "OUTCOME_UNKNOWN"].includes(error.reason);
+  const reasons = ["DEADLINE_EXCEEDED", "DeadlineExceeded", "OUTCOME_UNKNOWN"];
+  return error.kind === "unreachable" || reasons.includes(error.reason);
 }
 
 /** Asks on the terminal. Every answer except `y` and `yes` aborts. */

@@ -1,7 +1,9 @@
 /** Errors of the command, with the exit codes of `registryctl`. */
 
+import { positionOf, type Position } from "../call-site.ts";
 import { RegistryFailure, type FailureKind } from "../client.ts";
 import { DslError } from "../errors.ts";
+import { shortPath } from "./report.ts";
 import { printable, type Style } from "./style.ts";
 
 /** An error of the command. */
@@ -9,11 +11,14 @@ export class Failure extends Error {
   override readonly name = "Failure";
   readonly exitCode: number;
   readonly help: string | undefined;
+  /** The place in the TypeScript source. */
+  readonly position: Position | undefined;
 
-  constructor(exitCode: number, message: string, help?: string) {
+  constructor(exitCode: number, message: string, help?: string, position?: Position) {
     super(message);
     this.exitCode = exitCode;
     this.help = help;
+    this.position = position;
   }
 }
 
@@ -42,27 +47,47 @@ const HELP: { readonly [reason: string]: string } = {
 
 /** The text and the exit code of an error. */
 export function describe(error: unknown, style: Style): { readonly text: string; readonly exitCode: number } {
-  const { exitCode, reason, help } = parts(error);
+  const { exitCode, reason, help, position } = parts(error);
   const head = style.paint("bad", reason === "" ? "error" : `error[${printable(reason)}]`);
   const message = String(error instanceof Error ? error.message : error)
     .split(/\r?\n/)
     .map(printable)
     .join("\n");
+  const place =
+    position === undefined
+      ? ""
+      : ` ${style.paint("frame", "-->")} ${printable(shortPath(position.file))}:${position.line}:${position.column}\n`;
   const remedy = help === undefined ? "" : `  = help: ${printable(help)}\n`;
-  return { text: `${head}: ${message}\n${remedy}`, exitCode };
+  return { text: `${head}: ${message}\n${place}${remedy}`, exitCode };
 }
 
-function parts(error: unknown): {
+interface Parts {
   readonly exitCode: number;
   readonly reason: string;
-  readonly help: string | undefined;
-} {
-  if (error instanceof Failure) return { exitCode: error.exitCode, reason: "", help: error.help };
-  if (error instanceof DslError) return { exitCode: 1, reason: "", help: error.help };
+  readonly help?: string | undefined;
+  readonly position?: Position | undefined;
+}
+
+function parts(error: unknown): Parts {
+  if (error instanceof Failure) {
+    return { exitCode: error.exitCode, reason: "", help: error.help, position: error.position };
+  }
+  if (error instanceof DslError) {
+    const exitCode = error.code === "rules-unavailable" ? 2 : 1;
+    return { exitCode, reason: "", help: error.help, position: error.position };
+  }
   if (error instanceof RegistryFailure) {
     const { kind, reason } = error;
-    const help = kind === "unreachable" ? "--registry or REGISTRY_URL sets the address of the registry" : HELP[reason];
-    return { exitCode: EXIT_CODES[kind], reason, help };
+    return { exitCode: EXIT_CODES[kind], reason, help: kind === "unreachable" ? remedy(error) : HELP[reason] };
   }
-  return { exitCode: 1, reason: "", help: undefined };
+  return { exitCode: 1, reason: "", position: error instanceof Error ? positionOf(error) : undefined };
+}
+
+/** The remedy for a failed connection. */
+function remedy({ message }: RegistryFailure): string {
+  if (message.includes("wrong version number")) return "if the registry does not use TLS, write http:// in its URL";
+  if (/certificate|altname/.test(message)) {
+    return "set NODE_EXTRA_CA_CERTS to the file of the CA, and use a host name that the certificate contains";
+  }
+  return "--registry or REGISTRY_URL sets the address of the registry";
 }

@@ -89,7 +89,7 @@ function plain(node: unknown): JsonValue {
 
 function read(file: string): string {
   try {
-    return readFileSync(file, "utf8").replace(/^\ufeff/, "");
+    return new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(file));
   } catch (error) {
     throw usage(`cannot read ${file}: ${(error as Error).message}`);
   }

@@ -1,6 +1,7 @@
 /** `init`: makes a project from the template. */
 
-import { cpSync, existsSync, readdirSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { usage } from "./failure.ts";
@@ -10,9 +11,15 @@ const TEMPLATE = fileURLToPath(new URL("../../template", import.meta.url));
 
 /** Copies the template into a new or empty directory. */
 export function init(directory: string, to: Screen): void {
-  if (existsSync(directory) && readdirSync(directory).length > 0) {
-    throw usage(`${directory} is not empty`, "choose a new directory");
+  if (existsSync(directory) && (!statSync(directory).isDirectory() || readdirSync(directory).length > 0)) {
+    throw usage(`${directory} is not an empty directory`, "choose a new one");
   }
-  cpSync(TEMPLATE, directory, { recursive: true });
+  try {
+    cpSync(TEMPLATE, directory, { recursive: true });
+    // npm packs no file with this name.
+    writeFileSync(join(directory, ".gitignore"), "node_modules\n");
+  } catch (error) {
+    throw usage(`cannot write ${directory}: ${(error as Error).message}`);
+  }
   to.out(`project written to ${directory}; run \`npm install\` and \`npm run check\` there\n`);
 }

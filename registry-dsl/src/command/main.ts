@@ -47,4 +47,11 @@ async function main(words: readonly string[]): Promise<number> {
   }
 }
 
+// Errors inside of deep values are far from the call that has them.
+Error.stackTraceLimit = 200;
+// A reader such as `head` closes the pipe when it has enough.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code === "EPIPE") process.exit(0);
+  throw error;
+});
 process.exitCode = await main(process.argv.slice(2));

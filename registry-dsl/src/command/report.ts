@@ -93,7 +93,7 @@ function location({ place, entity, pointer }: Finding): string {
 }
 
 /** A path relative to the current directory, if it is below it. */
-function shortPath(file: string): string {
+export function shortPath(file: string): string {
   const path = relative(process.cwd(), file);
   return path === "" || path.startsWith("..") ? file : path;
 }

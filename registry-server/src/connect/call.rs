@@ -127,6 +127,10 @@ impl Call {
             let decoded = URL_BASE64.decode(&*message);
             let invalid = |e| status::invalid_parameter("message", &format!("invalid base64: {e}"));
             decoded.map_err(invalid)?.into()
+        } else if call.encoding == Encoding::Proto && message.contains(char::REPLACEMENT_CHARACTER)
+        {
+            let problem = "not UTF-8; send it in URL-safe base64, with base64=1";
+            return Err(status::invalid_parameter("message", problem));
         } else {
             Bytes::from(message.into_owned())
         });

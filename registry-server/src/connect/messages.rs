@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use prost::Message as _;
 use prost_reflect::{
-    DescriptorError, DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor,
+    DescriptorError, DescriptorPool, DeserializeOptions, DynamicMessage, Kind, MessageDescriptor,
     MethodDescriptor,
 };
 use registry_core::document::parse_json;
@@ -84,7 +84,12 @@ pub(super) fn frame(
     body: &[u8],
 ) -> Result<Bytes, Status> {
     match encoding {
-        Encoding::Proto => Ok(framed(body.len(), |frame| frame.put_slice(body))),
+        Encoding::Proto => {
+            // The service would report a failure of the server.
+            DynamicMessage::decode(message.clone(), body)
+                .map_err(|error| status::invalid_field("", &error.to_string()))?;
+            Ok(framed(body.len(), |frame| frame.put_slice(body)))
+        }
         Encoding::Json => {
             let message = from_json(message, body)?;
             let length = message.encoded_len();
@@ -106,6 +111,10 @@ fn framed(length: usize, write: impl FnOnce(&mut BytesMut)) -> Bytes {
 /// Parses a message in the JSON form of protocol buffers. Unknown and repeated members are errors.
 fn from_json(message: &MessageDescriptor, body: &[u8]) -> Result<DynamicMessage, Status> {
     let value = parse_json(body).map_err(|error| status::invalid_json(&error))?;
+    if let Some(field) = repeated_field(message, &value) {
+        let problem = "the field has two values, one per name; write one";
+        return Err(status::invalid_field(&field, problem));
+    }
     let mut track = Track::new();
     let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
     let options = DeserializeOptions::new();
@@ -120,6 +129,25 @@ fn from_json(message: &MessageDescriptor, body: &[u8]) -> Result<DynamicMessage,
             Some(name) if parent.is_empty() => status::invalid_field(name, "unknown field"),
             Some(name) => status::invalid_field(&format!("{parent}.{name}"), "unknown field"),
             None => status::invalid_field(parent, &problem),
+        }
+    })
+}
+
+/// The path of a field with two values, as `page_size` and as `pageSize`. `prost-reflect` keeps the last value.
+fn repeated_field(message: &MessageDescriptor, value: &serde_json::Value) -> Option<String> {
+    let members = value.as_object()?;
+    members.iter().find_map(|(name, member)| {
+        let field = message.get_field_by_json_name(name);
+        let field = field.or_else(|| message.get_field_by_name(name))?;
+        if field.json_name() != name && members.contains_key(field.json_name()) {
+            return Some(name.clone());
+        }
+        let Kind::Message(inner) = field.kind() else { return None };
+        match member.as_array() {
+            Some(items) => items.iter().enumerate().find_map(|(index, item)| {
+                repeated_field(&inner, item).map(|path| format!("{name}[{index}].{path}"))
+            }),
+            None => repeated_field(&inner, member).map(|path| format!("{name}.{path}")),
         }
     })
 }
@@ -205,6 +233,17 @@ mod tests {
         let changes = r#"{ "changes": [{}, { "registerEntity": { "schema": { "x": 1 } } }] }"#;
         let (_, fields) = rejected("ApplyChangesRequest", changes);
         assert_eq!(fields, ["changes[1].registerEntity.schema.x"]);
+        for (name, body, field) in [
+            ("GetEntityRequest", r#"{ "minRevision": 1, "min_revision": 2 }"#, "min_revision"),
+            (
+                "ApplyChangesRequest",
+                r#"{ "changes": [{}, { "setLifecycle": { "sunsetDate": "", "sunset_date": "" } }] }"#,
+                "changes[1].setLifecycle.sunset_date",
+            ),
+        ] {
+            let found = rejected(name, body);
+            assert_eq!(found, (Code::InvalidArgument, vec![field.to_owned()]), "{body}");
+        }
         for body in ["", "{", "[]", "1", r#"{ "minRevision": 1, "minRevision": 2 }"#] {
             assert_eq!(
                 rejected("GetEntityRequest", body),
@@ -214,6 +253,8 @@ mod tests {
         }
         let both = r#"{ "setLifecycle": {}, "registerEntity": {} }"#;
         assert_eq!(rejected("EntityChange", both).0, Code::InvalidArgument);
+        let binary = frame(&message("GetEntityRequest"), Encoding::Proto, b"\xff");
+        assert_eq!(binary.unwrap_err().code(), Code::InvalidArgument);
         let deep = format!("{}1{}", "[".repeat(10_000), "]".repeat(10_000));
         assert_eq!(rejected("GetEntityRequest", &deep).0, Code::InvalidArgument);
     }
