@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 import { validate } from "../src/validate.ts";
 import { nativeRules, verdicts } from "./native.ts";
 
-/** `npm run fuzz` runs 100,000 cases. */
+/** `make dsl-fuzz` runs 100,000 cases. */
 const CASES = Number(process.env["FUZZ_CASES"] ?? 500);
 
 type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
