@@ -65,7 +65,8 @@ pub struct Spender {
 struct State {
     generation: u64,
     generation_proof: Vec<u8>,
-    /// The newest generation with an answered report. `None`: the ledger has answered none.
+    /// The newest generation with an answered complete report; 0 after an incomplete one. `None`: the
+    /// ledger has answered none.
     reported: Option<u64>,
     /// The owner of the accounts of this process.
     owner: Option<ProcessOwner>,
@@ -262,7 +263,11 @@ impl Spender {
                 accounts.extend(entry.reports(budget, demand, generation, now));
             }
         }
-        let is_complete = state.is_recorded || state.accounts().next().is_none();
+        // A ledger that lost transactions may not know the earlier processes, so that it would not wait
+        // for them.
+        let has_unreported_ends = state.ended.iter().any(|ended| is_unanswered(ended.acknowledged));
+        let has_all_accounts = state.is_recorded || state.accounts().next().is_none();
+        let is_complete = has_all_accounts && !has_unreported_ends;
         let own = Some(self.process).filter(|_| is_complete);
         let own_end = own.filter(|_| state.is_stopped && state.accounts().next().is_none());
         Report {
@@ -310,7 +315,9 @@ impl Spender {
         }
         let is_processed = AccountAnswer::all_processed(&answer.accounts);
         if is_processed && report.process == self.process {
-            state.reported = state.reported.max(Some(report.generation));
+            let is_complete = report.complete.contains(&self.process);
+            let generation = if is_complete { report.generation } else { 0 };
+            state.reported = state.reported.max(Some(generation));
         }
         for ended in state.ended.iter_mut().filter(|_| is_processed) {
             if ended.marks.process == report.process {

@@ -130,7 +130,8 @@ fn violated(seed: u64, defect: Defect) -> Vec<&'static str> {
 #[test]
 fn validators_accept_interleavings() {
     for seed in 0..CORRECT_RUNS {
-        assert!(violated(seed, Defect::None).is_empty(), "seed {seed}");
+        let violated = violated(seed, Defect::None);
+        assert!(violated.is_empty(), "seed {seed}: {violated:?}");
     }
 }
 
