@@ -3,6 +3,7 @@
 //! `make bench` runs all of them and records the table in `bench/README.md`.
 
 mod a2a;
+mod agentgateway;
 mod agents;
 mod budgets;
 mod bulk;
@@ -19,6 +20,7 @@ mod large;
 mod load;
 mod memory;
 mod nginx;
+mod peer;
 mod pgbench;
 mod reads;
 mod report;
