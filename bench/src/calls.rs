@@ -2,6 +2,7 @@
 
 pub(crate) mod bridge;
 pub(crate) mod composed;
+mod counts;
 mod lists;
 pub(crate) mod standalone;
 mod stdio;
@@ -88,6 +89,8 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
             }
         }
     }
+    let processes = (nginx.processes(), gateway.process.id());
+    counts::measure(report, &hops, processes, seconds).await;
     lists::measure(report, &hops, seconds).await;
     streams::measure(report, &hops, seconds).await;
     steady::measure(report, &hops[2], &gateway).await;

@@ -21,6 +21,7 @@ mod load;
 mod memory;
 mod nginx;
 mod peer;
+mod perf;
 mod pgbench;
 mod reads;
 mod report;
