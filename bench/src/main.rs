@@ -14,6 +14,7 @@ mod etcd;
 mod follow;
 mod followers;
 mod governance;
+mod governed;
 mod graph;
 mod inspection;
 mod large;
@@ -76,6 +77,8 @@ enum Section {
     Sbom,
     /// `tools/call` and `tools/list`: direct, through nginx, through the gateway.
     Calls,
+    /// `tools/call` with all kinds of policies, compared with nginx.
+    Governed,
     /// A gateway without a registry: first call and routing.
     Standalone,
     /// `tools/call` through the stdio bridge, compared with HTTP.
@@ -116,6 +119,7 @@ async fn main() {
             Section::Search => search::measure(&mut report, cli.seconds).await,
             Section::Sbom => sbom::measure(&mut report).await,
             Section::Calls => calls::measure(&mut report, cli.seconds).await,
+            Section::Governed => governed::measure(&mut report, cli.seconds).await,
             Section::Standalone => calls::standalone::measure(&mut report, cli.seconds).await,
             Section::Bridge => calls::bridge::measure(&mut report, cli.seconds).await,
             Section::Compositions => calls::composed::measure(&mut report, cli.seconds).await,
