@@ -2,6 +2,7 @@
 
 pub(crate) mod bridge;
 pub(crate) mod composed;
+pub(crate) mod contention;
 mod counts;
 mod lists;
 pub(crate) mod standalone;

@@ -77,6 +77,8 @@ enum Section {
     Sbom,
     /// `tools/call` and `tools/list`: direct, through nginx, through the gateway.
     Calls,
+    /// `tools/call` at 256 connections over 100 tools, compared with nginx.
+    Contention,
     /// `tools/call` with all kinds of policies, compared with nginx.
     Governed,
     /// A gateway without a registry: first call and routing.
@@ -119,6 +121,7 @@ async fn main() {
             Section::Search => search::measure(&mut report, cli.seconds).await,
             Section::Sbom => sbom::measure(&mut report).await,
             Section::Calls => calls::measure(&mut report, cli.seconds).await,
+            Section::Contention => calls::contention::measure(&mut report, cli.seconds).await,
             Section::Governed => governed::measure(&mut report, cli.seconds).await,
             Section::Standalone => calls::standalone::measure(&mut report, cli.seconds).await,
             Section::Bridge => calls::bridge::measure(&mut report, cli.seconds).await,
