@@ -9,8 +9,7 @@ use tempfile::TempDir;
 
 use crate::{
     calls::{Hop, Measured},
-    load,
-    nginx::Nginx,
+    load, nginx,
     report::{Report, Row},
 };
 
@@ -47,7 +46,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
         "inspection": { "arguments": { "credential": "block" },
             "results": { "credential": "block", "contact": "redact" } } });
     let inspecting = Site::start(&backend, Some(inspect)).await;
-    let nginx = Nginx::start(&backend.process.address()).expect("nginx is installed");
+    let nginx = nginx::start(&backend.process.address());
     let hops = [
         Hop {
             name: "direct",

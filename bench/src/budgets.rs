@@ -24,7 +24,7 @@ const POLICY: &str = "bench";
 /// The price of a call.
 const PRICE: Amount = Amount::from_micros(15_000);
 /// A limit that no load reaches.
-const AMPLE: Amount = Amount::from_micros(1_000_000_000_000_000);
+pub(crate) const AMPLE: Amount = Amount::from_micros(1_000_000_000_000_000);
 
 /// Measures calls, then the ledger.
 pub(crate) async fn measure(report: &mut Report, seconds: u64) {
@@ -41,7 +41,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
 }
 
 /// A budget without an end.
-fn budget(name: &str, per: PolicyBudgetScope, limit: Amount) -> v1::PolicyBudget {
+pub(crate) fn budget(name: &str, per: PolicyBudgetScope, limit: Amount) -> v1::PolicyBudget {
     v1::PolicyBudget {
         name: name.to_owned(),
         per: per.into(),
@@ -51,7 +51,7 @@ fn budget(name: &str, per: PolicyBudgetScope, limit: Amount) -> v1::PolicyBudget
     }
 }
 
-fn with_budgets(policy: v1::Policy, budgets: Vec<v1::PolicyBudget>) -> v1::Policy {
+pub(crate) fn with_budgets(policy: v1::Policy, budgets: Vec<v1::PolicyBudget>) -> v1::Policy {
     let price = v1::PolicyPrice { per_call: Some(PRICE.to_string()), ..Default::default() };
     v1::Policy { price: Some(price), budgets, ..policy }
 }

@@ -2,6 +2,8 @@
 
 pub(crate) mod bridge;
 pub(crate) mod composed;
+pub(crate) mod contention;
+mod counts;
 mod lists;
 pub(crate) mod standalone;
 mod stdio;
@@ -15,8 +17,9 @@ use acceptance::{
 use serde_json::{Value, json};
 
 use crate::{
+    agentgateway,
     load::{self, Load},
-    nginx::Nginx,
+    nginx,
     report::{Report, Row},
     sample,
 };
@@ -41,7 +44,8 @@ pub(crate) struct Measured {
     pub(crate) cpu_seconds: f64,
 }
 
-/// Measures calls at 1, 16 and 64 connections, lists, streams, a million calls, and children.
+/// Measures calls at 1, 16 and 64 connections, their system calls and allocations, lists, streams, a
+/// million calls, and children.
 pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     let backend = Backend::start();
     let registry = Registry::start();
@@ -54,7 +58,8 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     };
     let gateway = Gateway::start(&options);
     wait_for_tools(&gateway, 1_000).await;
-    let nginx = Nginx::start(&backend.process.address()).expect("nginx is installed");
+    let nginx = nginx::start(&backend.process.address());
+    let other = agentgateway::start(&backend.process.address());
     let hops = [
         Hop {
             name: "direct",
@@ -72,12 +77,21 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
             cpu: Box::new(|| gateway.process.cpu_seconds()),
         },
     ];
-    let payloads = [(MODERN, 40), (LEGACY, 40), (MODERN, 1024), (LEGACY, 1024), (MODERN, 102_400)];
-    for (version, bytes) in payloads {
-        for connections in [1, 16, 64] {
-            calls(report, &hops, (version, bytes), (connections, seconds)).await;
+    let other = other.as_ref().map(|peer| Hop {
+        name: "agentgateway",
+        url: format!("http://{}/mcp", peer.address),
+        cpu: Box::new(move || peer.cpu_seconds()),
+    });
+    for bytes in [40, 1024, 102_400] {
+        for version in [MODERN, LEGACY] {
+            for connections in [1, 16, 64] {
+                let load = (connections, seconds);
+                calls(report, (&hops, other.as_ref()), (version, bytes), load).await;
+            }
         }
     }
+    let processes = (nginx.processes(), gateway.process.id());
+    counts::measure(report, &hops, processes, seconds).await;
     lists::measure(report, &hops, seconds).await;
     streams::measure(report, &hops, seconds).await;
     steady::measure(report, &hops[2], &gateway).await;
@@ -87,16 +101,14 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
 
 async fn calls(
     report: &mut Report,
-    hops: &[Hop<'_>; 3],
+    (hops, other): (&[Hop<'_>; 3], Option<&Hop<'_>>),
     (version, bytes): (&'static str, usize),
     (connections, seconds): (usize, u64),
 ) {
-    let arguments = json!({ "payload": "x".repeat(bytes) });
-    let params = json!({ "name": "echo", "arguments": arguments });
+    let request = || ("bench-agent", (version, "tools/call", echo("echo", bytes)));
     let mut results = Vec::new();
     for hop in hops {
-        let request = (version, "tools/call", params.clone());
-        results.push(drive(hop, connections, seconds, ("bench-agent", request)).await);
+        results.push(drive(hop, connections, seconds, request()).await);
     }
     let [direct, nginx, gateway] = results.try_into().ok().expect("three hops");
     let what = format!(
@@ -117,9 +129,24 @@ async fn calls(
         ratio: Some(gateway.cpu_us() / nginx.cpu_us()),
         budget: "≤ 2 × nginx",
     });
+    // Only recent versions of agentgateway know the modern era.
+    let Some(other) = other.filter(|_| version == LEGACY) else { return };
+    let measured = drive(other, connections, seconds, request()).await;
+    report.add(Row {
+        path: format!("{what}: CPU per call in {}", other.name),
+        value: format!("{:.0} µs; {}", measured.cpu_us(), measured.load.text()),
+        baseline: format!("nginx {:.0} µs", nginx.cpu_us()),
+        ratio: Some(measured.cpu_us() / nginx.cpu_us()),
+        budget: "",
+    });
 }
 
-fn size(bytes: usize) -> String {
+/// The parameters of a call of the echo tool, which may have another name, with this payload.
+fn echo(tool: &str, bytes: usize) -> Value {
+    json!({ "name": tool, "arguments": { "payload": "x".repeat(bytes) } })
+}
+
+pub(crate) fn size(bytes: usize) -> String {
     if bytes < 1024 { format!("{bytes} B") } else { format!("{} KiB", bytes / 1024) }
 }
 
@@ -131,15 +158,22 @@ pub(crate) async fn drive(
 ) -> Measured {
     let mut clients = Vec::new();
     for _ in 0..connections {
-        let client = Client::new(&hop.url, agent, (version, method), &params).await;
+        clients.push(Client::new(&hop.url, agent, (version, method), &params).await);
+    }
+    drive_each(hop, clients, seconds).await
+}
+
+/// Repeats the request of each client.
+async fn drive_each(hop: &Hop<'_>, clients: Vec<Client>, seconds: u64) -> Measured {
+    let connections = clients.len();
+    for client in &clients {
         client.once().await;
-        clients.push(client);
     }
     let before = (hop.cpu)();
     let load = load::run(clients, seconds, |client: Client, _| async move { client.once().await });
     let load = load.await;
     let cpu_seconds = (hop.cpu)() - before;
-    println!("  {} {method} with {connections} connections: {}", hop.name, load.text());
+    println!("  {} with {connections} connections: {}", hop.name, load.text());
     Measured { load, cpu_seconds }
 }
 
@@ -205,8 +239,10 @@ impl Client {
         let answer = request.body(body.clone()).send().await.expect("an answer");
         assert!(answer.status().is_success(), "{}", answer.status());
         let text = answer.bytes().await.expect("a body");
-        // Errors are short.
-        let is_error = text.len() < 4096 && text.windows(14).any(|w| w == b"\"isError\":true");
+        // Errors are short, and those of JSON-RPC are at the start.
+        let is_tool_error = text.len() < 4096 && text.windows(14).any(|w| w == b"\"isError\":true");
+        let is_error =
+            is_tool_error || text[..text.len().min(128)].windows(9).any(|w| w == b"\"error\":{");
         assert!(text.len() > 100 && !is_error, "{text:?}");
     }
 }

@@ -43,7 +43,7 @@ fn with_conditions(policy: v1::Policy, cedar: String) -> v1::Policy {
 }
 
 /// Name-based authorization and a rate that is never reached.
-fn by_names(name: &str, caller: &str, tool: &str) -> v1::Policy {
+pub(crate) fn by_names(name: &str, caller: &str, tool: &str) -> v1::Policy {
     let rate = v1::PolicyRate {
         per: vec![v1::PolicyRateKey::Caller.into(), v1::PolicyRateKey::Tool.into()],
         limit: Some(1_000_000),

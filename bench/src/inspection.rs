@@ -93,12 +93,17 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     hostile(report, &inspector);
 }
 
-/// CPU of a call whose arguments and result are inspected for all classes.
-async fn calls(report: &mut Report, (payload_bytes, budget): (usize, &'static str), seconds: u64) {
-    let inspection = v1::PolicyInspection {
+/// Inspection of arguments and results for all classes.
+pub(crate) fn strict() -> v1::PolicyInspection {
+    v1::PolicyInspection {
         profile: v1::PolicyInspectionProfile::Strict.into(),
         ..Default::default()
-    };
+    }
+}
+
+/// CPU of a call whose arguments and result are inspected for all classes.
+async fn calls(report: &mut Report, (payload_bytes, budget): (usize, &'static str), seconds: u64) {
+    let inspection = strict();
     let (free, inspected) = ("ungoverned", "inspected");
     let policy =
         v1::Policy { inspection: Some(inspection), ..sample::policy(inspected, inspected, "echo") };

@@ -3,22 +3,27 @@
 //! `make bench` runs all of them and records the table in `bench/README.md`.
 
 mod a2a;
+mod agentgateway;
 mod agents;
 mod budgets;
 mod bulk;
 mod calls;
 mod catalog;
 mod catchup;
+mod cold_starts;
 mod etcd;
 mod follow;
 mod followers;
 mod governance;
+mod governed;
 mod graph;
 mod inspection;
 mod large;
 mod load;
 mod memory;
 mod nginx;
+mod peer;
+mod perf;
 mod pgbench;
 mod reads;
 mod report;
@@ -73,6 +78,10 @@ enum Section {
     Sbom,
     /// `tools/call` and `tools/list`: direct, through nginx, through the gateway.
     Calls,
+    /// `tools/call` at 256 connections over 100 tools, compared with nginx.
+    Contention,
+    /// `tools/call` with all kinds of policies, compared with nginx.
+    Governed,
     /// A gateway without a registry: first call and routing.
     Standalone,
     /// `tools/call` through the stdio bridge, compared with HTTP.
@@ -89,8 +98,10 @@ enum Section {
     Budgets,
     /// Inspection of texts and JSON: throughput, and linear time on hostile input.
     Inspection,
-    /// Memory of both processes, and the gateway's cold start.
+    /// Memory of both processes.
     Memory,
+    /// Starts of a gateway with 10,000 tools from disk, and of a registry with 100,000 entities.
+    ColdStarts,
 }
 
 #[tokio::main]
@@ -113,6 +124,8 @@ async fn main() {
             Section::Search => search::measure(&mut report, cli.seconds).await,
             Section::Sbom => sbom::measure(&mut report).await,
             Section::Calls => calls::measure(&mut report, cli.seconds).await,
+            Section::Contention => calls::contention::measure(&mut report, cli.seconds).await,
+            Section::Governed => governed::measure(&mut report, cli.seconds).await,
             Section::Standalone => calls::standalone::measure(&mut report, cli.seconds).await,
             Section::Bridge => calls::bridge::measure(&mut report, cli.seconds).await,
             Section::Compositions => calls::composed::measure(&mut report, cli.seconds).await,
@@ -122,6 +135,7 @@ async fn main() {
             Section::Budgets => budgets::measure(&mut report, cli.seconds).await,
             Section::Inspection => inspection::measure(&mut report, cli.seconds).await,
             Section::Memory => memory::measure(&mut report).await,
+            Section::ColdStarts => cold_starts::measure(&mut report).await,
         }
     }
     println!("\n{}", report.table());

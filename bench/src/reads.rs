@@ -27,6 +27,16 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     });
 }
 
+/// An exact get of a tool of the sample.
+pub(crate) fn get(tool: usize, version: &str) -> v1::GetEntityRequest {
+    let key = v1::EntityKey {
+        kind: v1::EntityKind::Tool.into(),
+        name: sample::tool_name(tool),
+        version: version.to_owned(),
+    };
+    v1::GetEntityRequest { key: Some(key), ..Default::default() }
+}
+
 pub(crate) async fn gets(registry: &Registry, seconds: u64, version: &'static str) -> load::Load {
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
@@ -34,13 +44,7 @@ pub(crate) async fn gets(registry: &Registry, seconds: u64, version: &'static st
     }
     load::run(clients, seconds, move |mut client, id| async move {
         let number = usize::try_from(id & 0xffff_ffff).unwrap_or(0) * 7919 % TOOLS;
-        let key = v1::EntityKey {
-            kind: v1::EntityKind::Tool.into(),
-            name: sample::tool_name(number),
-            version: version.to_owned(),
-        };
-        let request = v1::GetEntityRequest { key: Some(key), ..Default::default() };
-        let answer = client.get_entity(request).await;
+        let answer = client.get_entity(get(number, version)).await;
         assert_eq!(answer.is_ok(), version == "1.0.0", "{answer:?}");
     })
     .await

@@ -104,31 +104,43 @@ pub(crate) fn own() -> Vec<v1::EntityChange> {
         provides: OWN_TOOLS.iter().map(provision).collect(),
         ..Default::default()
     };
-    let tools = OWN_TOOLS.iter().map(|(name, argument)| {
-        let source = v1::ToolSource {
-            server: "bench-server".to_owned(),
-            server_version: "1.0.0".to_owned(),
-            tool: (*name).to_owned(),
-            ..Default::default()
-        };
-        let schema =
-            format!(r#"{{"type":"object","properties":{argument},"additionalProperties":false}}"#);
-        register(v1::entity::Kind::Tool(v1::Tool {
-            name: (*name).to_owned(),
-            version: "1.0.0".to_owned(),
-            implementation: Some(v1::tool::Implementation::Source(source)),
-            input_schema: Some(schema),
-            ..Default::default()
-        }))
-    });
+    let tools = OWN_TOOLS.map(|(name, argument)| own_tool(name, (name, argument)));
     std::iter::once(register(v1::entity::Kind::Server(server))).chain(tools).collect()
+}
+
+/// A tool with this name, which calls the echo tool of the benchmark's server.
+pub(crate) fn echo_alias(name: &str) -> v1::EntityChange {
+    own_tool(name, OWN_TOOLS[0])
+}
+
+fn own_tool(name: &str, (upstream, argument): (&str, &str)) -> v1::EntityChange {
+    let source = v1::ToolSource {
+        server: "bench-server".to_owned(),
+        server_version: "1.0.0".to_owned(),
+        tool: upstream.to_owned(),
+        ..Default::default()
+    };
+    let schema =
+        format!(r#"{{"type":"object","properties":{argument},"additionalProperties":false}}"#);
+    register(v1::entity::Kind::Tool(v1::Tool {
+        name: name.to_owned(),
+        version: "1.0.0".to_owned(),
+        implementation: Some(v1::tool::Implementation::Source(source)),
+        input_schema: Some(schema),
+        ..Default::default()
+    }))
 }
 
 /// An agent with this number of declared tools, including those of the benchmark's server.
 pub(crate) fn agent(name: &str, tools: usize) -> v1::EntityChange {
     let own = OWN_TOOLS.map(|(name, _)| name.to_owned());
-    let names = (0..tools - own.len()).map(tool_name).chain(own);
-    let depends = names
+    agent_of(name, (0..tools - own.len()).map(tool_name).chain(own))
+}
+
+/// An agent that declares these tools.
+pub(crate) fn agent_of(name: &str, tools: impl IntoIterator<Item = String>) -> v1::EntityChange {
+    let depends = tools
+        .into_iter()
         .map(|name| v1::Dependency {
             key: Some(v1::EntityKey {
                 kind: v1::EntityKind::Tool.into(),
