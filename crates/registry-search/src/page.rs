@@ -40,8 +40,11 @@ impl Index {
     ) -> ResultPage {
         let wanted = QueryTerms::read(self, &query.text);
         let (matching, is_all) = wanted.scores();
+        // Most matches ascend, and a focus finds the next entry without a search.
+        let mut entries = self.entries.focus();
         let scored = matching.into_iter().filter_map(|Scored { doc, score }| {
-            Some(Scored { doc, score: score * standing(filter.pass(doc)?) })
+            let entry = entries.get(doc as usize).filter(|entry| filter.accepts(doc, entry))?;
+            Some(Scored { doc, score: score * standing(entry) })
         });
         let mut scored: Vec<_> = scored.collect();
         let total =
@@ -81,7 +84,8 @@ impl Index {
             let before = after.filter(|_| name == from).map(|key| &key.version);
             for (version, doc) in self.versions(docs) {
                 let is_before = before.is_some_and(|before| version >= before);
-                let entry = filter.pass(doc).filter(|_| !is_before);
+                let entry = self.entry(doc).filter(|entry| filter.accepts(doc, entry));
+                let entry = entry.filter(|_| !is_before);
                 count += usize::from(entry.is_some());
                 if hits.len() < size {
                     last = Some(doc);
