@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
 };
 
 use registry_core::{lifecycle::LifecycleState, version::Version};
@@ -42,30 +42,35 @@ impl Index {
         let (matching, is_all) = wanted.scores();
         // Most matches ascend, and a focus finds the next entry without a search.
         let mut entries = self.entries.focus();
-        let scored = matching.into_iter().filter_map(|Scored { doc, score }| {
-            let entry = entries.get(doc as usize).filter(|entry| filter.accepts(doc, entry))?;
-            Some(Scored { doc, score: score * standing(entry) })
-        });
-        let mut scored: Vec<_> = scored.collect();
-        let total =
-            if is_all { Total::Exactly(scored.len()) } else { Total::AtLeast(scored.len()) };
-        if let Some(Cursor { score, doc }) = after {
-            scored.retain(|result| order(*result) > (Reverse(score), Reverse(doc)));
+        let after = after.map(order);
+        // The best ones, and one more; the worst of them is on top.
+        let (mut count, mut best) = (0, BinaryHeap::new());
+        // Among equal scores the latest ranks first, so the reverse order replaces the fewest.
+        for Scored { doc, score } in matching.into_iter().rev() {
+            let entry = entries.get(doc as usize).filter(|entry| filter.accepts(doc, entry));
+            let Some(entry) = entry else { continue };
+            count += 1;
+            let result = order(Cursor { score: (score * standing(entry)).to_bits(), doc });
+            let is_better =
+                || best.len() <= size || best.peek().is_some_and(|worst| result < *worst);
+            if after.is_none_or(|after| result > after) && is_better() {
+                if best.len() > size {
+                    best.pop();
+                }
+                best.push(result);
+            }
         }
-        let is_more = scored.len() > size;
-        if is_more {
-            scored.select_nth_unstable_by_key(size, |result| order(*result));
-            scored.truncate(size);
-        }
-        scored.sort_unstable_by_key(|result| order(*result));
-        let last = scored.last().copied().filter(|_| is_more);
-        let next = last.map(place);
+        let total = if is_all { Total::Exactly(count) } else { Total::AtLeast(count) };
+        let is_more = best.len() > size;
+        let places = best.into_sorted_vec().into_iter().take(size);
+        let places = places.map(|(Reverse(score), Reverse(doc))| Cursor { score, doc });
+        let places: Vec<Cursor> = places.collect();
+        let next = places.last().copied().filter(|_| is_more);
         let terms: BTreeSet<&str> = wanted.terms().collect();
-        let hits = scored.iter().filter_map(|result| {
-            let Scored { doc, score } = result;
-            let record = self.entry(*doc)?.record.clone();
+        let hits = places.into_iter().filter_map(|place| {
+            let record = self.entry(place.doc)?.record.clone();
             let highlights = highlights(&record, &terms);
-            Some(Hit { record, score: *score, place: place(*result), highlights })
+            Some(Hit { record, score: f32::from_bits(place.score), place, highlights })
         });
         ResultPage { hits: hits.collect(), total, next }
     }
@@ -127,12 +132,8 @@ impl Index {
 
 /// Best first, and equal scores by latest registration. Scores are never negative, so their bit
 /// patterns have the same order.
-fn order(result: Scored) -> (Reverse<u32>, Reverse<Doc>) {
-    (Reverse(result.score.to_bits()), Reverse(result.doc))
-}
-
-fn place(Scored { doc, score }: Scored) -> Cursor {
-    Cursor { score: score.to_bits(), doc }
+fn order(Cursor { score, doc }: Cursor) -> (Reverse<u32>, Reverse<Doc>) {
+    (Reverse(score), Reverse(doc))
 }
 
 /// A factor that demotes deprecated and retired entities, and versions that have a newer one.

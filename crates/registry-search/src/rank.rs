@@ -14,8 +14,6 @@ use crate::{
 
 /// The weight with half of the maximum contribution.
 const SATURATION: f32 = 3.0;
-/// The penalty for missing words, as an exponent of the matched part.
-const COVERAGE: f32 = 1.5;
 /// The maximum contribution of a prefix match.
 const BEGINNING: f32 = 0.7;
 /// The contribution of a fuzzy match.
@@ -268,7 +266,8 @@ impl Accumulator {
             // An entity that matches only a compound, like `rollback` for `roll back`, has all
             // words.
             let part = if covered[at] == 0.0 { 1.0 } else { covered[at] / all };
-            Scored { doc, score: score[at] * part.powf(COVERAGE) }
+            // The penalty for missing words is the power 1.5 of the matched part.
+            Scored { doc, score: score[at] * part * part.sqrt() }
         });
         scored.collect()
     }
