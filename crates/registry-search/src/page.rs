@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    collections::{BTreeMap, BinaryHeap, HashSet},
 };
 
 use registry_core::{lifecycle::LifecycleState, version::Version};
@@ -66,7 +66,7 @@ impl Index {
         let places = places.map(|(Reverse(score), Reverse(doc))| Cursor { score, doc });
         let places: Vec<Cursor> = places.collect();
         let next = places.last().copied().filter(|_| is_more);
-        let terms: BTreeSet<&str> = wanted.terms().collect();
+        let terms: HashSet<&str> = wanted.terms().collect();
         let hits = places.into_iter().filter_map(|place| {
             let record = self.entry(place.doc)?.record.clone();
             let highlights = highlights(&record, &terms);
