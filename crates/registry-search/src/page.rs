@@ -2,10 +2,10 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap, HashSet},
+    collections::{BinaryHeap, HashSet},
 };
 
-use registry_core::{lifecycle::LifecycleState, version::Version};
+use registry_core::{lifecycle::LifecycleState, reference::Key, version::Version};
 
 use crate::limits;
 use crate::{
@@ -81,7 +81,7 @@ impl Index {
         let after = after.map(|entry| entry.record.document.key());
         let from = after.map_or(Terms::FIRST_NAME.to_owned(), name_term);
         let mut names: Box<dyn Iterator<Item = (String, Vec<Doc>)>> = match filter.among() {
-            Some(docs) => Box::new(self.by_name(docs).into_iter().skip_while(|(n, _)| *n < from)),
+            Some(docs) => Box::new(self.by_name(docs).skip_while(|(n, _)| *n < from)),
             None => Box::new(self.terms.names(&from).map(|n| (n.to_owned(), self.docs_with(n)))),
         };
         let (mut hits, mut count, mut is_more, mut last) = (Vec::new(), 0, false, None);
@@ -111,14 +111,24 @@ impl Index {
         ResultPage { hits, total, next }
     }
 
-    fn by_name(&self, docs: &[Doc]) -> BTreeMap<String, Vec<Doc>> {
-        let mut names: BTreeMap<_, Vec<Doc>> = BTreeMap::new();
-        for doc in docs {
-            if let Some(entry) = self.entry(*doc) {
-                names.entry(name_term(entry.record.document.key())).or_default().push(*doc);
+    /// Entities by name, in the order of the terms of names.
+    fn by_name(&self, docs: &[Doc]) -> impl Iterator<Item = (String, Vec<Doc>)> {
+        let keys =
+            docs.iter().filter_map(|doc| Some((self.entry(*doc)?.record.document.key(), *doc)));
+        let mut keys: Vec<(&Key, Doc)> = keys.collect();
+        keys.sort_unstable_by(|(a, _), (b, _)| (&a.name, a.kind).cmp(&(&b.name, b.kind)));
+        let mut keys = keys.into_iter().peekable();
+        // A page needs the terms of few names.
+        std::iter::from_fn(move || {
+            let (key, doc) = keys.next()?;
+            let mut docs = vec![doc];
+            let is_same =
+                |(next, _): &(&Key, Doc)| (next.kind, &next.name) == (key.kind, &key.name);
+            while let Some((_, doc)) = keys.next_if(is_same) {
+                docs.push(doc);
             }
-        }
-        names
+            Some((name_term(key), docs))
+        })
     }
 
     /// Versions of one name, newest first.
