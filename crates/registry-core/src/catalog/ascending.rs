@@ -1,6 +1,6 @@
 //! Lookups of keys in mostly ascending order.
 
-use std::iter::Peekable;
+use std::{cmp::Ordering, iter::Peekable};
 
 use crate::reference::Key;
 
@@ -25,21 +25,46 @@ where
         Self { from, rest: None, last: None }
     }
 
-    /// The values of the entries with this key.
-    pub(crate) fn of(&mut self, key: &'a Key) -> impl Iterator<Item = V> {
-        let ascends = self.last.replace(key).is_some_and(|last| last < key);
-        let is_near = ascends && self.rest.as_mut().is_some_and(|rest| skip_to(rest, key));
-        if !is_near {
-            self.rest = Some((self.from)(key).peekable());
+    /// Calls `found` with the values of the entries with this key.
+    pub(crate) fn each(&mut self, key: &'a Key, mut found: impl FnMut(V)) {
+        if self.seek(key)
+            && let Some(rest) = &mut self.rest
+        {
+            let mut entry = rest.next();
+            while let Some((_, value)) = entry {
+                found(value);
+                entry = rest.next_if(|(at, _)| *at == key);
+            }
         }
-        let rest = &mut self.rest;
-        std::iter::from_fn(move || Some(rest.as_mut()?.next_if(|(at, _)| *at == key)?.1))
     }
-}
 
-/// Skips entries with smaller keys. Returns whether this key, or its place, was reached.
-fn skip_to<'a, V>(rest: &mut Peekable<impl Iterator<Item = (&'a Key, V)>>, key: &Key) -> bool {
-    (0..STEPS).any(|_| rest.next_if(|(at, _)| *at < key).is_none())
+    /// The value of the only entry with this key.
+    pub(crate) fn find(&mut self, key: &'a Key) -> Option<V> {
+        if !self.seek(key) {
+            return None;
+        }
+        Some(self.rest.as_mut()?.next()?.1)
+    }
+
+    /// Moves to the first entry with this key. Returns whether there is one.
+    fn seek(&mut self, key: &'a Key) -> bool {
+        let last = self.last.replace(key);
+        if let Some(rest) = &mut self.rest {
+            for _ in 0..STEPS {
+                match rest.peek().map(|(at, _)| Key::cmp(at, key)) {
+                    Some(Ordering::Less) => {
+                        rest.next();
+                    }
+                    Some(Ordering::Equal) => return true,
+                    // The last key, and entries before it, precede the position.
+                    _ if last.is_some_and(|last| last < key) => return false,
+                    _ => break,
+                }
+            }
+        }
+        let rest = self.rest.insert((self.from)(key).peekable());
+        rest.peek().is_some_and(|(at, _)| *at == key)
+    }
 }
 
 #[cfg(test)]
@@ -67,7 +92,8 @@ mod tests {
             let up = (0..keys.len()).step_by(stride);
             let order = up.clone().chain(up.rev()).chain([5, 6, 6, 6, 9]);
             for at in order {
-                let found: Vec<usize> = ascending.of(&keys[at]).collect();
+                let mut found = Vec::new();
+                ascending.each(&keys[at], |value| found.push(value));
                 let expected = entries.iter().filter(|(key, _)| *key == keys[at]);
                 let expected: Vec<usize> = expected.map(|(_, value)| *value).collect();
                 assert_eq!(found, expected, "{} with stride {stride}", keys[at]);
@@ -76,16 +102,18 @@ mod tests {
     }
 
     #[test]
-    fn ascending_continues_after_partly_read_entries() {
-        let entries = [(key(1), 'a'), (key(1), 'b'), (key(2), 'c')];
+    fn ascending_finds_only_entry_in_any_order() {
+        let entries: Vec<(Key, usize)> =
+            (0..300).step_by(3).map(|number| (key(number), number)).collect();
         let from = |key: &Key| {
             let first = entries.partition_point(|(at, _)| at < key);
             entries[first..].iter().map(|(key, value)| (key, *value))
         };
-        let (one, two) = (key(1), key(2));
+        let keys: Vec<Key> = (0..310).map(key).collect();
         let mut ascending = Ascending::new(from);
-        assert_eq!(ascending.of(&one).next(), Some('a'));
-        assert_eq!(ascending.of(&two).collect::<String>(), "c");
-        assert_eq!(ascending.of(&one).collect::<String>(), "ab");
+        for at in [0_usize, 0, 3, 4, 5, 6, 3, 297, 296, 309, 300, 297, 12, 60, 63, 64, 120, 1, 2] {
+            let expected = (at.is_multiple_of(3) && at < 300).then_some(at);
+            assert_eq!(ascending.find(&keys[at]), expected, "{}", keys[at]);
+        }
     }
 }

@@ -46,8 +46,15 @@ impl Direction {
                 registered
             }
             Self::Dependents => {
-                let users = dependents.of(key).filter(|user| user.kind != Kind::Server);
-                users.filter_map(|user| Some((user, records.of(user).next()?))).collect()
+                let mut users = Vec::new();
+                dependents.each(key, |user: &'a Key| {
+                    if user.kind != Kind::Server
+                        && let Some(record) = records.find(user)
+                    {
+                        users.push((user, record));
+                    }
+                });
+                users
             }
         }
     }
