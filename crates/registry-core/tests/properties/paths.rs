@@ -141,7 +141,9 @@ proptest! {
         most in 1..6_usize,
     ) {
         let catalog = catalog(&batch);
-        prop_assume!(!is_circular(&catalog));
+        if is_circular(&catalog) {
+            return Ok(());
+        }
         for (key, _) in catalog.iter() {
             let told = impact(&catalog, key, &HypotheticalChange::Retire, most);
             prop_assert_eq!(told.affected.len(), told.total.min(most));
