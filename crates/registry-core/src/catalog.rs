@@ -4,6 +4,7 @@
 //! tests all use it. A clone shares structure and is cheap.
 
 mod apply;
+mod ascending;
 mod attested;
 mod compare;
 mod content;
@@ -24,6 +25,8 @@ use serde_json::Value;
 pub use apply::ApplyError;
 pub use compare::{EntityDifference, SettingDifference};
 pub use delta::CatalogDelta;
+
+pub(crate) use ascending::Ascending;
 
 use content::Content;
 
@@ -307,16 +310,32 @@ impl Catalog {
         name: Option<&Name>,
     ) -> impl Iterator<Item = (&Key, &Arc<Record>)> {
         let first = Key::new(kind, name.cloned().unwrap_or_else(Name::lowest), Version::lowest());
-        self.records.range((Bound::Included(first), Bound::Unbounded))
+        self.records_from(&first)
     }
 
     /// The direct dependents of this key, even if the key itself is not registered.
     pub fn dependents<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = &'a Key> {
-        let first = (key.clone(), Key::lowest());
-        self.dependents
-            .range((Bound::Included(first), Bound::Unbounded))
-            .take_while(move |(target, _)| target == key)
+        self.dependents_from(key)
+            .take_while(move |(target, _)| *target == key)
             .map(|(_, dependent)| dependent)
+    }
+
+    /// Pairs of dependency and dependent in order, from this dependency on.
+    pub(crate) fn dependents_from<'a>(
+        &'a self,
+        key: &Key,
+    ) -> impl Iterator<Item = (&'a Key, &'a Key)> + use<'a> {
+        let first = (key.clone(), Key::lowest());
+        let pairs = self.dependents.range((Bound::Included(first), Bound::Unbounded));
+        pairs.map(|(dependency, dependent)| (dependency, dependent))
+    }
+
+    /// The entities from this key on, in order.
+    pub(crate) fn records_from<'a>(
+        &'a self,
+        key: &Key,
+    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Record>)> + use<'a> {
+        self.records.range::<_, Key>((Bound::Included(key), Bound::Unbounded))
     }
 }
 

@@ -27,7 +27,7 @@ pub fn closure<'a>(catalog: &Catalog, roots: impl IntoIterator<Item = &'a Key>) 
     Reach::from_roots(catalog, roots, Direction::Dependencies, None).into_keys().collect()
 }
 
-/// All direct and transitive dependents of this key, without the key itself.
+/// All direct and transitive dependents of this registered key, without the key itself.
 pub fn dependents(catalog: &Catalog, key: &Key) -> BTreeSet<Key> {
     Reach::from_roots(catalog, [key], Direction::Dependents, None).into_keys().skip(1).collect()
 }

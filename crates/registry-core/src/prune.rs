@@ -222,7 +222,7 @@ fn still_needed<'a>(
     // dependencies.
     let leads_on = |key: &Key| {
         let reach = Reach::from_roots(catalog, [key], Direction::Dependents, None);
-        reach.nodes().iter().any(|node| is_in_use(&node.key) && !gone.contains(&node.key))
+        reach.nodes().iter().any(|node| is_in_use(node.key) && !gone.contains(node.key))
     };
     // `provides` of a server is an offer, not a dependency.
     let stays = |key: &&Key| key.kind != Kind::Server && (is_in_use(key) || leads_on(key));

@@ -51,19 +51,17 @@ impl<'a> Filter<'a> {
         self.among.as_deref()
     }
 
-    /// The entity, if it satisfies the filters.
-    pub(super) fn pass(&self, doc: Doc) -> Option<&'a Entry> {
+    /// Whether an entity satisfies the filters.
+    pub(super) fn accepts(&self, doc: Doc, entry: &Entry) -> bool {
         let Query { kinds, owner, .. } = self.query;
-        let entry = self.index.entry(doc)?;
         let is_among = || self.among.as_ref().is_none_or(|docs| docs.binary_search(&doc).is_ok());
-        let passes = (kinds.is_empty() || kinds.contains(&entry.kind))
+        (kinds.is_empty() || kinds.contains(&entry.kind))
             && self.states.has(entry.state)
             && (self.query.lists_versions() || entry.represents(self.states))
             && is_among()
             && owner
                 .as_ref()
-                .is_none_or(|owner| self.index.catalog.owner_of(&entry.record) == owner);
-        passes.then_some(entry)
+                .is_none_or(|owner| self.index.catalog.owner_of(&entry.record) == owner)
     }
 }
 

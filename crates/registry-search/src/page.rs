@@ -2,10 +2,10 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BinaryHeap, HashSet},
 };
 
-use registry_core::{lifecycle::LifecycleState, version::Version};
+use registry_core::{lifecycle::LifecycleState, reference::Key, version::Version};
 
 use crate::limits;
 use crate::{
@@ -40,29 +40,37 @@ impl Index {
     ) -> ResultPage {
         let wanted = QueryTerms::read(self, &query.text);
         let (matching, is_all) = wanted.scores();
-        let scored = matching.into_iter().filter_map(|Scored { doc, score }| {
-            Some(Scored { doc, score: score * standing(filter.pass(doc)?) })
-        });
-        let mut scored: Vec<_> = scored.collect();
-        let total =
-            if is_all { Total::Exactly(scored.len()) } else { Total::AtLeast(scored.len()) };
-        if let Some(Cursor { score, doc }) = after {
-            scored.retain(|result| order(*result) > (Reverse(score), Reverse(doc)));
+        // Most matches ascend, and a focus finds the next entry without a search.
+        let mut entries = self.entries.focus();
+        let after = after.map(order);
+        // The best ones, and one more; the worst of them is on top.
+        let (mut count, mut best) = (0, BinaryHeap::new());
+        // Among equal scores the latest ranks first, so the reverse order replaces the fewest.
+        for Scored { doc, score } in matching.into_iter().rev() {
+            let entry = entries.get(doc as usize).filter(|entry| filter.accepts(doc, entry));
+            let Some(entry) = entry else { continue };
+            count += 1;
+            let result = order(Cursor { score: (score * standing(entry)).to_bits(), doc });
+            let is_better =
+                || best.len() <= size || best.peek().is_some_and(|worst| result < *worst);
+            if after.is_none_or(|after| result > after) && is_better() {
+                if best.len() > size {
+                    best.pop();
+                }
+                best.push(result);
+            }
         }
-        let is_more = scored.len() > size;
-        if is_more {
-            scored.select_nth_unstable_by_key(size, |result| order(*result));
-            scored.truncate(size);
-        }
-        scored.sort_unstable_by_key(|result| order(*result));
-        let last = scored.last().copied().filter(|_| is_more);
-        let next = last.map(place);
-        let terms: BTreeSet<&str> = wanted.terms().collect();
-        let hits = scored.iter().filter_map(|result| {
-            let Scored { doc, score } = result;
-            let record = self.entry(*doc)?.record.clone();
+        let total = if is_all { Total::Exactly(count) } else { Total::AtLeast(count) };
+        let is_more = best.len() > size;
+        let places = best.into_sorted_vec().into_iter().take(size);
+        let places = places.map(|(Reverse(score), Reverse(doc))| Cursor { score, doc });
+        let places: Vec<Cursor> = places.collect();
+        let next = places.last().copied().filter(|_| is_more);
+        let terms: HashSet<&str> = wanted.terms().collect();
+        let hits = places.into_iter().filter_map(|place| {
+            let record = self.entry(place.doc)?.record.clone();
             let highlights = highlights(&record, &terms);
-            Some(Hit { record, score: *score, place: place(*result), highlights })
+            Some(Hit { record, score: f32::from_bits(place.score), place, highlights })
         });
         ResultPage { hits: hits.collect(), total, next }
     }
@@ -73,7 +81,7 @@ impl Index {
         let after = after.map(|entry| entry.record.document.key());
         let from = after.map_or(Terms::FIRST_NAME.to_owned(), name_term);
         let mut names: Box<dyn Iterator<Item = (String, Vec<Doc>)>> = match filter.among() {
-            Some(docs) => Box::new(self.by_name(docs).into_iter().skip_while(|(n, _)| *n < from)),
+            Some(docs) => Box::new(self.by_name(docs).skip_while(|(n, _)| *n < from)),
             None => Box::new(self.terms.names(&from).map(|n| (n.to_owned(), self.docs_with(n)))),
         };
         let (mut hits, mut count, mut is_more, mut last) = (Vec::new(), 0, false, None);
@@ -81,7 +89,8 @@ impl Index {
             let before = after.filter(|_| name == from).map(|key| &key.version);
             for (version, doc) in self.versions(docs) {
                 let is_before = before.is_some_and(|before| version >= before);
-                let entry = filter.pass(doc).filter(|_| !is_before);
+                let entry = self.entry(doc).filter(|entry| filter.accepts(doc, entry));
+                let entry = entry.filter(|_| !is_before);
                 count += usize::from(entry.is_some());
                 if hits.len() < size {
                     last = Some(doc);
@@ -102,14 +111,24 @@ impl Index {
         ResultPage { hits, total, next }
     }
 
-    fn by_name(&self, docs: &[Doc]) -> BTreeMap<String, Vec<Doc>> {
-        let mut names: BTreeMap<_, Vec<Doc>> = BTreeMap::new();
-        for doc in docs {
-            if let Some(entry) = self.entry(*doc) {
-                names.entry(name_term(entry.record.document.key())).or_default().push(*doc);
+    /// Entities by name, in the order of the terms of names.
+    fn by_name(&self, docs: &[Doc]) -> impl Iterator<Item = (String, Vec<Doc>)> {
+        let keys =
+            docs.iter().filter_map(|doc| Some((self.entry(*doc)?.record.document.key(), *doc)));
+        let mut keys: Vec<(&Key, Doc)> = keys.collect();
+        keys.sort_unstable_by(|(a, _), (b, _)| (&a.name, a.kind).cmp(&(&b.name, b.kind)));
+        let mut keys = keys.into_iter().peekable();
+        // A page needs the terms of few names.
+        std::iter::from_fn(move || {
+            let (key, doc) = keys.next()?;
+            let mut docs = vec![doc];
+            let is_same =
+                |(next, _): &(&Key, Doc)| (next.kind, &next.name) == (key.kind, &key.name);
+            while let Some((_, doc)) = keys.next_if(is_same) {
+                docs.push(doc);
             }
-        }
-        names
+            Some((name_term(key), docs))
+        })
     }
 
     /// Versions of one name, newest first.
@@ -123,12 +142,8 @@ impl Index {
 
 /// Best first, and equal scores by latest registration. Scores are never negative, so their bit
 /// patterns have the same order.
-fn order(result: Scored) -> (Reverse<u32>, Reverse<Doc>) {
-    (Reverse(result.score.to_bits()), Reverse(result.doc))
-}
-
-fn place(Scored { doc, score }: Scored) -> Cursor {
-    Cursor { score: score.to_bits(), doc }
+fn order(Cursor { score, doc }: Cursor) -> (Reverse<u32>, Reverse<Doc>) {
+    (Reverse(score), Reverse(doc))
 }
 
 /// A factor that demotes deprecated and retired entities, and versions that have a newer one.

@@ -69,8 +69,26 @@ impl Postings {
         self.runs.iter().filter_map(move |run| {
             let start = run.partition_point(|posting| *posting < bounds.0);
             let rest = &run[start..];
-            let slice = &rest[..rest.partition_point(|posting| *posting < bounds.1)];
+            let slice = &rest[..count_below(rest, bounds.1)];
             (!slice.is_empty()).then_some(slice)
+        })
+    }
+
+    /// The postings of each of these terms, which ascend. Terms with a common prefix often have
+    /// neighboring ids, so each search starts at the last one.
+    pub(super) fn of_terms(
+        &self,
+        terms: impl IntoIterator<Item = Term>,
+        end: Doc,
+    ) -> impl Iterator<Item = Vec<&[Posting]>> {
+        let mut rests: Vec<&[Posting]> = self.runs.iter().map(|run| run.as_slice()).collect();
+        terms.into_iter().map(move |term| {
+            let slices = rests.iter_mut().filter_map(|rest| {
+                *rest = &rest[count_below(rest, Posting::first_of(term, 0))..];
+                let slice = &rest[..count_below(rest, Posting::first_of(term, end))];
+                (!slice.is_empty()).then_some(slice)
+            });
+            slices.collect()
         })
     }
 
@@ -83,6 +101,17 @@ impl Postings {
     pub(super) fn len(&self) -> usize {
         self.runs.iter().map(|run| run.len()).sum()
     }
+}
+
+/// The number of leading postings below a bound, at a cost logarithmic in that number.
+fn count_below(postings: &[Posting], bound: Posting) -> usize {
+    let mut reach = 1;
+    while postings.get(reach - 1).is_some_and(|posting| *posting < bound) {
+        reach *= 2;
+    }
+    let from = reach / 2;
+    let rest = &postings[from..reach.min(postings.len())];
+    from + rest.partition_point(|posting| *posting < bound)
 }
 
 fn merge(left: &[Posting], right: &[Posting]) -> Vec<Posting> {
@@ -126,5 +155,10 @@ mod tests {
         assert_eq!(docs(7, 600), (0..600).map(|doc| (doc, 3)).collect::<Vec<_>>());
         assert_eq!(docs(4, 1_000), (0..200).map(|i| (5 * i + 4, 1)).collect::<Vec<_>>());
         assert_eq!((postings.count(7, 9), postings.count(8, 1_000)), (9, 0));
+        for end in [0, 1, 600, 1_000] {
+            let terms = [0, 1, 4, 5, 7, 8];
+            let each = terms.map(|term| postings.of_term(term, end).collect::<Vec<_>>());
+            assert_eq!(postings.of_terms(terms, end).collect::<Vec<_>>(), each);
+        }
     }
 }

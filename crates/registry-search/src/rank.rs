@@ -7,15 +7,13 @@
 use crate::limits;
 use crate::{
     index::Index,
-    postings::{Doc, Term},
+    postings::{Doc, Posting, Term},
     weights::ONE,
     words::{self, Token},
 };
 
 /// The weight with half of the maximum contribution.
 const SATURATION: f32 = 3.0;
-/// The penalty for missing words, as an exponent of the matched part.
-const COVERAGE: f32 = 1.5;
 /// The maximum contribution of a prefix match.
 const BEGINNING: f32 = 0.7;
 /// The contribution of a fuzzy match.
@@ -38,11 +36,19 @@ struct ExpansionLimit {
 }
 
 struct Word<'a> {
-    terms: Vec<(&'a str, Term, f32)>,
+    terms: Vec<WordTerm<'a>>,
     /// The number of entities with its terms, as an upper bound.
     count: usize,
     /// Whether a missing match lowers the score.
     is_needed: bool,
+}
+
+/// A term that matches a word.
+struct WordTerm<'a> {
+    term: &'a str,
+    postings: Vec<&'a [Posting]>,
+    /// The contribution of the match.
+    factor: f32,
 }
 
 /// An entity with its score.
@@ -60,11 +66,11 @@ impl<'a> QueryTerms<'a> {
         let mut room = ExpansionLimit { steps: limits::SEARCH_STEPS, was_enough: true };
         let words = words.iter().enumerate().map(|(i, word)| {
             let terms = index.expand(word, is_typing && i == last, &mut room);
-            Word::new(index, terms, true)
+            Word::new(terms, true)
         });
         let together = together.iter().filter_map(|word| {
-            let (term, number) = index.known(&words::stem(word))?;
-            Some(Word::new(index, vec![(term, number, TOGETHER)], false))
+            let term = index.known(&words::stem(word), TOGETHER)?;
+            Some(Word::new(vec![term], false))
         });
         let mut words: Vec<_> = words.chain(together).collect();
         words.sort_by_key(|word| word.count);
@@ -73,7 +79,7 @@ impl<'a> QueryTerms<'a> {
 
     /// The terms that a match may contain.
     pub(super) fn terms(&self) -> impl Iterator<Item = &'a str> {
-        self.words.iter().flat_map(|word| word.terms.iter().map(|(term, ..)| *term))
+        self.words.iter().flat_map(|word| word.terms.iter().map(|matching| matching.term))
     }
 
     /// Every matching entity with its score, and whether all could be visited.
@@ -84,8 +90,8 @@ impl<'a> QueryTerms<'a> {
         for word in &self.words {
             let rarity = rarity(word.count, end as usize);
             all += if word.is_needed { rarity } else { 0.0 };
-            for (_, term, factor) in &word.terms {
-                for posting in self.index.postings.of_term(*term, end).flatten() {
+            for WordTerm { term: _, postings, factor } in &word.terms {
+                for posting in postings.iter().copied().flatten() {
                     if left == 0 {
                         break;
                     }
@@ -130,8 +136,9 @@ impl QueryWords {
 }
 
 impl<'a> Word<'a> {
-    fn new(index: &Index, terms: Vec<(&'a str, Term, f32)>, is_needed: bool) -> Self {
-        let count = terms.iter().map(|(_, term, _)| index.count(*term)).sum();
+    fn new(terms: Vec<WordTerm<'a>>, is_needed: bool) -> Self {
+        let slices = terms.iter().flat_map(|term| &term.postings);
+        let count = slices.map(|slice| slice.len()).sum();
         Self { terms, count, is_needed }
     }
 }
@@ -141,8 +148,18 @@ impl Index {
         self.postings.count(term, self.end())
     }
 
-    fn known(&self, word: &str) -> Option<(&str, Term)> {
-        self.terms.get(word).filter(|(_, term)| self.count(*term) > 0)
+    fn known(&self, word: &str, factor: f32) -> Option<WordTerm<'_>> {
+        let (term, number) = self.terms.get(word)?;
+        self.with_postings(vec![(term, number, factor)]).pop()
+    }
+
+    /// The terms that entities contain, with their postings.
+    fn with_postings<'a>(&'a self, mut terms: Vec<(&'a str, Term, f32)>) -> Vec<WordTerm<'a>> {
+        terms.sort_unstable_by_key(|(_, number, _)| *number);
+        let numbers: Vec<Term> = terms.iter().map(|(_, number, _)| *number).collect();
+        let found = terms.into_iter().zip(self.postings.of_terms(numbers, self.end()));
+        let found = found.filter(|(_, postings)| !postings.is_empty());
+        found.map(|((term, _, factor), postings)| WordTerm { term, postings, factor }).collect()
     }
 
     /// The terms matching a word, with their contributions.
@@ -151,38 +168,34 @@ impl Index {
         word: &str,
         is_beginning: bool,
         room: &mut ExpansionLimit,
-    ) -> Vec<(&str, Term, f32)> {
+    ) -> Vec<WordTerm<'_>> {
         let stem = words::stem(word);
-        let mut terms: Vec<_> = self.known(&stem).map(|(t, n)| (t, n, 1.0)).into_iter().collect();
+        let mut terms: Vec<_> = self.known(&stem, 1.0).into_iter().collect();
         if is_beginning || terms.is_empty() {
-            terms.extend(self.prefix_matches(word, room).filter(|(term, ..)| **term != *stem));
+            let longer = self.prefix_matches(word, room);
+            terms.extend(longer.into_iter().filter(|longer| *longer.term != *stem));
         }
         if terms.is_empty() {
             let counts = |term| self.count(term) > 0;
             let near = self.terms.near(&stem, allowed(word), counts, &mut room.steps);
             room.was_enough &= near.len() <= limits::SEARCH_EXPANSIONS && room.steps > 0;
             let near = near.into_iter().take(limits::SEARCH_EXPANSIONS);
-            terms.extend(near.map(|(term, number)| (term, number, NEARLY)));
+            terms = self.with_postings(near.map(|(term, number)| (term, number, NEARLY)).collect());
         }
         terms
     }
 
     /// The terms with a prefix; a longer remainder contributes less.
-    fn prefix_matches(
-        &self,
-        word: &str,
-        room: &mut ExpansionLimit,
-    ) -> impl Iterator<Item = (&str, Term, f32)> {
+    fn prefix_matches(&self, word: &str, room: &mut ExpansionLimit) -> Vec<WordTerm<'_>> {
         let mut all = self.terms.with_prefix(word);
         let most = limits::SEARCH_BEGINNINGS.min(room.steps);
-        let terms: Vec<_> = all.by_ref().take(most).collect();
+        let typed = length(word);
+        let factor = |term| BEGINNING * (0.5 + 0.5 * typed / length(term));
+        let terms = all.by_ref().take(most).map(|(term, number)| (term, number, factor(term)));
+        let terms: Vec<_> = terms.collect();
         room.steps -= terms.len();
         room.was_enough &= all.next().is_none();
-        let typed = length(word);
-        let terms = terms.into_iter().filter(|(_, number)| self.count(*number) > 0);
-        terms.map(move |(term, number)| {
-            (term, number, BEGINNING * (0.5 + 0.5 * typed / length(term)))
-        })
+        self.with_postings(terms)
     }
 }
 
@@ -253,7 +266,8 @@ impl Accumulator {
             // An entity that matches only a compound, like `rollback` for `roll back`, has all
             // words.
             let part = if covered[at] == 0.0 { 1.0 } else { covered[at] / all };
-            Scored { doc, score: score[at] * part.powf(COVERAGE) }
+            // The penalty for missing words is the power 1.5 of the matched part.
+            Scored { doc, score: score[at] * part * part.sqrt() }
         });
         scored.collect()
     }

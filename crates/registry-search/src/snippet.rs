@@ -1,7 +1,7 @@
 //! Highlights of results: the best matching text of each field with the matching ranges.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, HashSet},
     ops::Range,
 };
 
@@ -32,7 +32,7 @@ pub struct Highlight {
 }
 
 /// The matches of these terms in an entity.
-pub(super) fn highlights(record: &Record, terms: &BTreeSet<&str>) -> Vec<Highlight> {
+pub(super) fn highlights(record: &Record, terms: &HashSet<&str>) -> Vec<Highlight> {
     let document = &record.document;
     let value: Value = serde_json::from_slice(document.bytes()).unwrap_or_default();
     let mut best: BTreeMap<Field, (String, Vec<Range<usize>>)> = BTreeMap::new();
@@ -46,7 +46,7 @@ pub(super) fn highlights(record: &Record, terms: &BTreeSet<&str>) -> Vec<Highlig
     best.into_iter().map(|(field, (text, ranges))| cut(field, &text, ranges)).collect()
 }
 
-fn matches(text: &str, terms: &BTreeSet<&str>) -> Vec<Range<usize>> {
+fn matches(text: &str, terms: &HashSet<&str>) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     words::each(text, &mut |piece, place, word| {
         if !terms.contains(&*words::stem(word)) {

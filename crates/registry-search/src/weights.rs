@@ -4,7 +4,7 @@
 //! The weights are those of BM25F with fixed instead of average lengths, so that they depend only
 //! on the document.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashMap};
 
 use registry_core::catalog::Record;
 use serde_json::Value;
@@ -34,19 +34,22 @@ fn measure(field: Field) -> (f32, f32, f32) {
     }
 }
 
-/// The terms of an entity. Beyond [`limits::SEARCH_TERMS`] words, less significant ones are
+/// The numbers of words in each field.
+type Counts = [f32; Field::ALL.len()];
+
+/// The terms of an entity, in order. Beyond [`limits::SEARCH_TERMS`] words, less significant ones are
 /// omitted.
 pub(super) fn terms(record: &Record) -> Vec<(String, u16)> {
     let document = &record.document;
     // A verified document is valid JSON.
     let value: Value = serde_json::from_slice(document.bytes()).unwrap_or_default();
-    let mut counts: BTreeMap<(Field, String), f32> = BTreeMap::new();
-    let mut lengths = [0.0_f32; Field::ALL.len()];
-    let mut terms = BTreeMap::from([(name_term(document.key()), 0.0)]);
+    let mut counts: HashMap<String, Counts> = HashMap::new();
+    let mut lengths = Counts::default();
+    let mut filters = BTreeSet::from([name_term(document.key())]);
     let mut left = limits::SEARCH_TERMS;
     text::each(document.key(), &value, &mut |field, text| {
-        if field == Field::Tag && terms.len() < limits::SEARCH_TERMS {
-            terms.insert(tag_term(text), 0.0);
+        if field == Field::Tag && filters.len() < limits::SEARCH_TERMS {
+            filters.insert(tag_term(text));
         }
         words::each(text, &mut |piece, _, word| {
             if left == 0 || piece == Token::Part && words::is_stop(word) {
@@ -54,15 +57,31 @@ pub(super) fn terms(record: &Record) -> Vec<(String, u16)> {
             }
             left -= 1;
             lengths[field as usize] += if piece == Token::Part { 1.0 } else { 0.0 };
-            *counts.entry((field, words::stem(word).into_owned())).or_default() += 1.0;
+            let stem = words::stem(word);
+            match counts.get_mut(&*stem) {
+                Some(known) => known[field as usize] += 1.0,
+                None => {
+                    let mut first = Counts::default();
+                    first[field as usize] = 1.0;
+                    counts.insert(stem.into_owned(), first);
+                }
+            }
         });
     });
-    for ((field, word), count) in counts {
+    let weighed = counts.into_iter().map(|(word, counts)| (word, whole(weight(&counts, &lengths))));
+    let mut terms: Vec<_> = filters.into_iter().map(|term| (term, 0)).chain(weighed).collect();
+    terms.sort_unstable();
+    terms
+}
+
+/// The weight of a word with these numbers in the fields, which have these lengths.
+fn weight(counts: &Counts, lengths: &Counts) -> f32 {
+    let weights = Field::ALL.into_iter().zip(counts).zip(lengths).map(|((field, count), words)| {
         let (weight, usual, weakening) = measure(field);
-        let length = 1.0 - weakening + weakening * lengths[field as usize] / usual;
-        *terms.entry(word).or_default() += weight * count / length;
-    }
-    terms.into_iter().map(|(term, weight)| (term, whole(weight))).collect()
+        let length = 1.0 - weakening + weakening * words / usual;
+        weight * count / length
+    });
+    weights.sum()
 }
 
 #[expect(

@@ -58,6 +58,25 @@ fn is_connector(c: char) -> bool {
 }
 
 fn in_chunk(text: &str, chunk: Range<usize>, found: &mut dyn FnMut(Token, Range<usize>, &str)) {
+    if is_plain(&text[chunk.clone()]) {
+        found(Token::Part, chunk.clone(), &text[chunk]);
+    } else {
+        in_identifier(text, chunk, found);
+    }
+}
+
+/// Whether a chunk is one word in lower case. Most are, and need no copy.
+fn is_plain(chunk: &str) -> bool {
+    let is_in_place = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    // A single letter can be a genitive.
+    (2..=LONGEST).contains(&chunk.len()) && chunk.bytes().all(is_in_place)
+}
+
+fn in_identifier(
+    text: &str,
+    chunk: Range<usize>,
+    found: &mut dyn FnMut(Token, Range<usize>, &str),
+) {
     let (mut joined, mut parts) = (String::new(), 0);
     for part in parts_of(text, chunk.clone()) {
         let is_genitive = &text[part.clone()] == "s" && text[..part.start].ends_with(['\'', '’']);
@@ -132,6 +151,8 @@ pub(super) fn stem(word: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn words(text: &str) -> Vec<String> {
@@ -169,6 +190,25 @@ mod tests {
         }
         for same in ["status", "sms", "use", "größe", "s3", "analysis"] {
             assert_eq!(stem(same), same);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn plain_chunks_are_their_own_words(text in "[a-z0-9A-ZäßǅΣ_.'’ -]{0,40}") {
+            let mut rest = 0;
+            while let Some(start) = text[rest..].find(char::is_alphanumeric).map(|at| rest + at) {
+                let chunk = start..chunk_end(&text, start);
+                rest = chunk.end;
+                let (mut short, mut long) = (Vec::new(), Vec::new());
+                in_chunk(&text, chunk.clone(), &mut |piece, place, word| {
+                    short.push((piece, place, word.to_owned()));
+                });
+                in_identifier(&text, chunk, &mut |piece, place, word| {
+                    long.push((piece, place, word.to_owned()));
+                });
+                prop_assert_eq!(short, long);
+            }
         }
     }
 

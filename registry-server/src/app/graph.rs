@@ -76,7 +76,7 @@ impl Walk {
     fn run(&self, catalog: Arc<Catalog>) -> Walked {
         let Self { keys, direction, deepest, most, at: _ } = self;
         let reach = Reach::from_roots(&catalog, keys, *direction, *deepest);
-        let steps = reach.steps(&catalog, *most);
+        let steps = reach.steps(*most);
         let mut edges = Vec::new();
         for (at, nexts) in steps.iter().enumerate() {
             edges.extend(nexts.iter().map(|&next| match direction {
@@ -87,8 +87,8 @@ impl Walk {
         let total = reach.nodes().len();
         let truncated = total > *most || edges.len() > limits::GRAPH_EDGES;
         edges.truncate(limits::GRAPH_EDGES);
-        let node = |node: &graph::Reached| Some((catalog.find(&node.key)?.clone(), node.depth));
-        let nodes = reach.nodes().iter().take(*most).filter_map(node).collect();
+        let nodes = reach.nodes().iter().take(*most);
+        let nodes = nodes.map(|node| (node.record.clone(), node.depth)).collect();
         Walked { nodes, edges, total, truncated, catalog }
     }
 }

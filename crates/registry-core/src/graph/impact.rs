@@ -3,9 +3,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
-    paths::ways,
     promise::{Promises, promises},
-    reach::{Direction, Reach},
+    reach::{Direction, Reach, Reached},
     scratch,
 };
 use crate::{
@@ -137,43 +136,43 @@ impl Impact {
 /// Analyzes a change of a registered entity and returns at most `most` dependents.
 pub fn impact(catalog: &Catalog, key: &Key, planned: &HypotheticalChange, most: usize) -> Impact {
     let reach = Reach::from_roots(catalog, [key], Direction::Dependents, None);
-    let records: Vec<Arc<Record>> =
-        reach.nodes()[1..].iter().filter_map(|node| catalog.find(&node.key).cloned()).collect();
-    let (findings, comparison, mut effects) = match planned {
+    let (root, dependents) = reach.nodes().split_at(reach.nodes().len().min(1));
+    let (findings, comparison, (effects, mut of_dependents)) = match planned {
         HypotheticalChange::Retire => {
-            (lifecycle(catalog, key, LifecycleState::Retired), None, retire(&records))
+            (lifecycle(catalog, key, LifecycleState::Retired), None, retire(dependents))
         }
         HypotheticalChange::Deprecate => {
-            let effects = records.iter().map(|record| (idle(record), Vec::new())).collect();
-            (lifecycle(catalog, key, LifecycleState::Deprecated), None, effects)
+            let effects = dependents.iter().map(|dependent| idle(dependent.record)).collect();
+            let findings = lifecycle(catalog, key, LifecycleState::Deprecated);
+            (findings, None, (effects, HashMap::new()))
         }
-        HypotheticalChange::Replace(replacement) => change(catalog, key, replacement, &records),
+        HypotheticalChange::Replace(replacement) => change(catalog, key, replacement, dependents),
     };
-    let count = |wanted| effects.iter().filter(|(effect, _)| *effect == wanted).count();
+    let count = |wanted| effects.iter().filter(|effect| **effect == wanted).count();
     let [breaking, undecided, unchecked] =
         [Effect::Breaks, Effect::Undecided, Effect::Unchecked].map(count);
-    let mut order: Vec<usize> = (0..records.len()).collect();
-    order.sort_by_key(|at| effects[*at].0);
+    let mut order: Vec<usize> = (0..dependents.len()).collect();
+    order.sort_by_key(|at| effects[*at]);
     order.truncate(most);
     let mut steps = 0;
     order.retain(|at| {
-        steps += reach.nodes()[at + 1].depth;
+        steps += dependents[*at].depth;
         steps <= limits::GRAPH_EDGES
     });
-    let ways = ways(&reach.steps(catalog, usize::MAX), [0]);
-    let affected = order.into_iter().map(|at| {
-        let (effect, findings) =
-            std::mem::replace(&mut effects[at], (Effect::Affected, Vec::new()));
-        let path = reach.path(at + 1).into_iter().rev();
+    let positions: Vec<usize> = order.iter().map(|at| root.len() + at).collect();
+    let path_counts = reach.path_counts(&positions);
+    let affected = order.iter().zip(positions).zip(path_counts).map(|((&at, position), paths)| {
+        let Reached { key, record, .. } = dependents[at];
+        let path = reach.path(position).into_iter().rev();
         Affected {
-            record: records[at].clone(),
+            record: record.clone(),
             path: path.map(|at| reach.nodes()[at].key.clone()).collect(),
-            paths: ways[at + 1],
-            effect,
-            findings,
+            paths,
+            effect: effects[at],
+            findings: of_dependents.remove(key).unwrap_or_default(),
         }
     });
-    let (affected, total) = (affected.collect(), records.len());
+    let (affected, total) = (affected.collect(), dependents.len());
     let (policies, selected, selected_total) = selection(catalog, key, planned, most);
     Impact {
         findings,
@@ -217,23 +216,23 @@ fn selection(
     (effective.filter(is_selecting).cloned().collect(), Vec::new(), 0)
 }
 
-/// The effect and findings of each dependent, in order.
-type Effects = Vec<(Effect, Vec<Diagnostic>)>;
+/// The effect on each dependent, in order, and the findings about some of them.
+type Effects = (Vec<Effect>, HashMap<Key, Vec<Diagnostic>>);
 
 fn lifecycle(catalog: &Catalog, key: &Key, state: LifecycleState) -> Vec<Diagnostic> {
-    let proposed = Proposed::SetLifecycle { key: key.clone(), state, notice: Notice::default() };
-    let mut found = plan(catalog, &[proposed]).diagnostics;
-    // The dependents report this themselves, with their paths.
-    found.retain(|found| found.code != Code::StillNeeded);
-    found
+    // The dependents report that they need it, with their paths. Force skips that rule, whose cost is
+    // proportional to the dependents.
+    let force_reason = (state == LifecycleState::Retired).then(|| "impact analysis".to_owned());
+    let notice = Notice { force_reason, ..Notice::default() };
+    plan(catalog, &[Proposed::SetLifecycle { key: key.clone(), state, notice }]).diagnostics
 }
 
 /// An active dependent needs its dependencies; a deprecated or retired one is being phased out.
-fn retire(dependents: &[Arc<Record>]) -> Effects {
-    let effect = |record: &Arc<Record>| {
-        if record.is_active() { Effect::Breaks } else { idle(record) }
+fn retire(dependents: &[Reached<'_>]) -> Effects {
+    let effect = |dependent: &Reached<'_>| {
+        if dependent.record.is_active() { Effect::Breaks } else { idle(dependent.record) }
     };
-    dependents.iter().map(|record| (effect(record), Vec::new())).collect()
+    (dependents.iter().map(effect).collect(), HashMap::new())
 }
 
 fn idle(record: &Record) -> Effect {
@@ -247,13 +246,13 @@ fn change(
     catalog: &Catalog,
     key: &Key,
     replacement: &Replacement,
-    dependents: &[Arc<Record>],
+    dependents: &[Reached<'_>],
 ) -> (Vec<Diagnostic>, Option<ReplacementComparison>, Effects) {
     let moving: Vec<Arc<Document>> = dependents
         .iter()
-        .filter(|record| idle(record) == Effect::Affected)
+        .filter(|dependent| idle(dependent.record) == Effect::Affected)
         .take(limits::IMPACT_DOCUMENTS)
-        .map(|record| record.document.clone())
+        .map(|dependent| dependent.record.document.clone())
         .collect();
     let document = &replacement.document;
     let accompanying = replacement.unregistered(catalog);
@@ -280,18 +279,18 @@ fn change(
         }
     }
     let mut room = limits::IMPACT_DOCUMENTS;
-    let effects = dependents.iter().map(|record| {
-        if idle(record) == Effect::Retired {
-            return (Effect::Retired, Vec::new());
+    let effects = dependents.iter().map(|dependent| {
+        if idle(dependent.record) == Effect::Retired {
+            return Effect::Retired;
         }
         if room == 0 {
-            return (Effect::Unchecked, Vec::new());
+            return Effect::Unchecked;
         }
         room -= 1;
-        let findings = found.remove(record.document.key()).unwrap_or_default();
-        (moving_along(&findings), findings)
+        found.get(dependent.key).map_or(Effect::Affected, |findings| moving_along(findings))
     });
-    (about_new, comparison, effects.collect())
+    let effects = effects.collect();
+    (about_new, comparison, (effects, found))
 }
 
 /// The effect on a dependent that moves along, derived from its findings.

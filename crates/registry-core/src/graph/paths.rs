@@ -28,10 +28,10 @@ pub struct Paths {
 /// on it.
 pub fn paths(catalog: &Catalog, from: &Key, to: &Key, most: usize) -> Paths {
     let reach = Reach::from_roots(catalog, [from], Direction::Dependencies, None);
-    let Some(goal) = reach.nodes().iter().position(|node| node.key == *to) else {
+    let Some(goal) = reach.nodes().iter().position(|node| node.key == to) else {
         return Paths::default();
     };
-    let steps = reach.steps(catalog, usize::MAX);
+    let steps = reach.steps(usize::MAX);
     let key = |at: &usize| reach.nodes()[*at].key.clone();
     let mut keys = 0;
     let shown: Vec<Vec<Key>> = shortest(&steps, goal, most)

@@ -86,10 +86,10 @@ fn reach_orders_by_distance_with_shortest_paths() {
         ]
     );
     assert_eq!(all.path(6), [0, 1, 2, 3, 4, 6]);
-    assert_eq!(all.steps(&registry, 3), [vec![1], vec![2], vec![]]);
+    assert_eq!(all.steps(3), [vec![1], vec![2], vec![]]);
     assert_eq!(walk(Some(0)).nodes().len(), 1);
     assert_eq!(walk(Some(2)).nodes(), &all.nodes()[..3]);
-    assert_eq!(walk(Some(1)).steps(&registry, 9), [vec![1], vec![]]);
+    assert_eq!(walk(Some(1)).steps(9), [vec![1], vec![]]);
 }
 
 /// A ladder of diamonds: two alternatives per step, thus 2^n paths.
@@ -151,7 +151,7 @@ fn dependents_handles_ten_thousand_entities() {
     let root: Key = "server/files@1.0.0".parse().unwrap();
     let reach = Reach::from_roots(&registry, [&root], Direction::Dependents, None);
     assert_eq!(reach.nodes().len(), 10_002);
-    assert_eq!(reach.steps(&registry, 100)[0].len(), 99);
+    assert_eq!(reach.steps(100)[0].len(), 99);
 }
 
 /// Like `catalog`, but for more entities than fit into one commit.

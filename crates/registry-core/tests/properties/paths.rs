@@ -78,12 +78,12 @@ proptest! {
         for (root, _) in catalog.iter() {
             let reach = Reach::from_roots(&catalog, [root], Direction::Dependencies, None);
             for (i, node) in reach.nodes().iter().enumerate() {
-                let shortest = paths(&catalog, root, &node.key, 1).shown;
+                let shortest = paths(&catalog, root, node.key, 1).shown;
                 prop_assert_eq!(shortest[0].len(), node.depth + 1);
                 let path = reach.path(i);
                 prop_assert_eq!(path.len(), node.depth + 1);
                 for step in path.windows(2) {
-                    let (from, to) = (&reach.nodes()[step[0]].key, &reach.nodes()[step[1]].key);
+                    let (from, to) = (reach.nodes()[step[0]].key, reach.nodes()[step[1]].key);
                     prop_assert!(needs(&catalog, from).contains(to));
                 }
             }
@@ -131,6 +131,28 @@ proptest! {
                 let lines = refused.iter().filter(|line| line.starts_with(&named));
                 let lengths = lines.map(|line| line.matches(" -> ").count() + 1);
                 prop_assert_eq!(lengths.min(), Some(affected.path.len()), "{}", user);
+            }
+        }
+    }
+
+    #[test]
+    fn impact_counts_all_paths_to_listed_dependents(
+        batch in vec(registration(), 0..24),
+        most in 1..6_usize,
+    ) {
+        let catalog = catalog(&batch);
+        if is_circular(&catalog) {
+            return Ok(());
+        }
+        for (key, _) in catalog.iter() {
+            let told = impact(&catalog, key, &HypotheticalChange::Retire, most);
+            prop_assert_eq!(told.affected.len(), told.total.min(most));
+            for affected in &told.affected {
+                let mut all = Vec::new();
+                let user = affected.record.document.key().clone();
+                simple_paths(&catalog, &mut vec![user], key, &mut all);
+                prop_assert_eq!(affected.paths, all.len() as u64);
+                prop_assert!(all.contains(&affected.path));
             }
         }
     }
