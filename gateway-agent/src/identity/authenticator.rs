@@ -5,7 +5,6 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
-use axum::extract::ConnectInfo;
 use gateway_policy::{AuthMethod, CallerIdentity, QuotaKey, SubjectToken};
 use http::{
     HeaderMap, Uri,
@@ -49,6 +48,20 @@ pub struct Authenticator {
     authentication: AuthenticationConfig,
     verifier: Option<Arc<Verifier>>,
     scheme: &'static str,
+}
+
+/// The network address of the client of a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct PeerAddress {
+    address: SocketAddr,
+    /// The quota key of unauthenticated callers of its network.
+    quota_key: Arc<str>,
+}
+
+impl PeerAddress {
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        Self { address, quota_key: buffers::of_address(address.ip()) }
+    }
 }
 
 /// The authenticated sender of a request, without its credentials.
@@ -435,12 +448,12 @@ fn claim(strongest: Credential, weaker: Option<Credential>) -> CallerIdentity {
 
 fn payer(claim: &CallerIdentity, parts: &Parts) -> QuotaKey {
     let verified = Some(claim).filter(|claim| matches!(claim, CallerIdentity::Verified { .. }));
-    let address = || Some(buffers::of_address(peer(parts)?.ip()));
+    let address = || Some(Arc::clone(&parts.extensions.get::<PeerAddress>()?.quota_key));
     verified.and_then(CallerIdentity::quota_key).or_else(address)
 }
 
 fn peer(parts: &Parts) -> Option<SocketAddr> {
-    parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0)
+    parts.extensions.get::<PeerAddress>().map(|peer| peer.address)
 }
 
 /// The well-known path precedes the path of the resource (RFC 9728, section 3.1).

@@ -8,7 +8,7 @@ use std::{
     any::Any, convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration,
 };
 
-use axum::{Router, body::Body, extract::ConnectInfo};
+use axum::{Router, body::Body};
 use gateway_upstream::WorkerRuntimes;
 use hyper::{
     Request,
@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     capacity, health,
-    identity::credential::PeerCertificate,
+    identity::{authenticator::PeerAddress, credential::PeerCertificate},
     ingress::{ReceivedBytes, UpgradeSlot},
 };
 
@@ -190,9 +190,10 @@ impl Connection {
         let received = ReceivedBytes::default();
         // Shared, because a clone of the token takes a lock that all connections share.
         let upgrade_slot = Arc::new(UpgradeSlot::new(&place, abort.clone(), received.clone()));
+        let address = PeerAddress::new(peer);
         let routes = layers::with_layers::<DeadlineBody>(router);
         let service = routes.map_request(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(ConnectInfo(peer));
+            request.extensions_mut().insert(address.clone());
             request.extensions_mut().insert(Arc::clone(&upgrade_slot));
             if let Some(certificate) = certificate.clone() {
                 request.extensions_mut().insert(certificate);
