@@ -142,9 +142,12 @@ impl Caller {
 
     /// The quota key: of a registered agent or a verified caller. All others share one.
     pub(crate) fn principal(&self, claim: &CallerIdentity) -> QuotaKey {
-        let is_only_said =
-            matches!(claim, CallerIdentity::Asserted { .. }) && self.agent().is_none();
-        if is_only_said { None } else { claim.quota_key() }
+        if self.has_own_quota(claim) { claim.quota_key() } else { None }
+    }
+
+    /// Whether the claim selects a quota. An unverified name must be that of a registered agent.
+    pub(crate) fn has_own_quota(&self, claim: &CallerIdentity) -> bool {
+        self.agent().is_some() || !matches!(claim, CallerIdentity::Asserted { .. })
     }
 
     /// The caller without a data agent of another account. `raw`: the claim of the request.

@@ -67,7 +67,9 @@ impl PeerAddress {
 /// The authenticated sender of a request, without its credentials.
 #[derive(Debug, Clone)]
 pub(crate) struct Authentication {
-    pub(crate) claim: CallerIdentity,
+    pub(crate) claim: Arc<CallerIdentity>,
+    /// The quota key of the claim, which need not be verified.
+    pub(crate) quota_key: QuotaKey,
     /// The token, if it names a subject.
     pub(crate) subject: Option<Arc<SubjectToken>>,
     /// The self-description of the client program (unverified).
@@ -92,13 +94,14 @@ struct Grants {
 impl Authentication {
     /// The sender of work without a request, such as the recovery of a saga. It has no scopes.
     pub(crate) fn without_request(claim: CallerIdentity) -> Self {
-        let payer = claim.quota_key();
-        Self { claim, subject: None, client: None, payer, grants: Arc::default() }
+        let quota_key = claim.quota_key();
+        let (claim, payer) = (Arc::new(claim), quota_key.clone());
+        Self { claim, quota_key, subject: None, client: None, payer, grants: Arc::default() }
     }
 
     /// The issuer and the subject of the credential. Only tokens have an issuer.
     pub(crate) fn subject(&self) -> (&str, &str) {
-        let CallerIdentity::Verified { auth_method, log_name, .. } = &self.claim else {
+        let CallerIdentity::Verified { auth_method, log_name, .. } = &*self.claim else {
             return ("", "");
         };
         let name = log_name.as_deref().unwrap_or_default();
@@ -199,9 +202,11 @@ impl Authenticator {
             Ok(Some(Secret::Bearer(token))) if has_subject => SubjectToken::new(&claim, token),
             _ => None,
         };
-        let payer = payer(&claim, parts);
-        let (subject, client) = (subject.map(Arc::new), None);
-        Ok(Authentication { claim, subject, client, payer, grants })
+        let quota_key = claim.quota_key();
+        let is_verified = matches!(claim, CallerIdentity::Verified { .. });
+        let payer = quota_key.clone().filter(|_| is_verified).or_else(|| network_key(parts));
+        let (claim, subject) = (Arc::new(claim), subject.map(Arc::new));
+        Ok(Authentication { claim, quota_key, subject, client: None, payer, grants })
     }
 
     fn grants(&self, parts: &Parts, bearer: Option<&Credential>) -> Arc<Grants> {
@@ -446,10 +451,9 @@ fn claim(strongest: Credential, weaker: Option<Credential>) -> CallerIdentity {
     CallerIdentity::Verified { agent, auth_method, principal, log_name, credentials }
 }
 
-fn payer(claim: &CallerIdentity, parts: &Parts) -> QuotaKey {
-    let verified = Some(claim).filter(|claim| matches!(claim, CallerIdentity::Verified { .. }));
-    let address = || Some(Arc::clone(&parts.extensions.get::<PeerAddress>()?.quota_key));
-    verified.and_then(CallerIdentity::quota_key).or_else(address)
+/// The quota key of unauthenticated callers of the sender's network.
+fn network_key(parts: &Parts) -> QuotaKey {
+    parts.extensions.get::<PeerAddress>().map(|peer| Arc::clone(&peer.quota_key))
 }
 
 fn peer(parts: &Parts) -> Option<SocketAddr> {

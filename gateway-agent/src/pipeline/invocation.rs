@@ -234,7 +234,7 @@ impl Invocation {
             context.hops = context.hops.or_else(|| call.hops());
         }
         if !matches!(target, Target::Step(_)) {
-            context.caller = caller.claim.quota_key();
+            context.caller.clone_from(&caller.quota_key);
             context.subject.clone_from(&caller.subject);
         }
         context.buffered.get_or_insert_with(|| gateway.open_buffer(caller));
