@@ -260,7 +260,7 @@ pub struct OperationResult {
     pub revision: Revision,
     /// The age of that catalog.
     pub freshness: Freshness,
-    /// The names of the server's resources for callers, if exposed.
+    /// The names of the server's resources for callers, if exposed and if the result has some.
     pub names: Option<ResourceNames>,
     /// The caller's ids of tasks, if the result can contain tasks.
     pub tasks: Option<TaskNames>,
