@@ -23,17 +23,17 @@ use std::sync::Arc;
 
 use gateway_policy::{AgentReference, AuthMethod, CallerIdentity, QuotaKey};
 use gateway_protocol::jsonrpc;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use registry_core::{Catalog, Key, Kind, Name, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use self::settings::IdentityConfig;
 
-const AGENT_NAME: &str = "x-agent-name";
+const AGENT_NAME: HeaderName = HeaderName::from_static("x-agent-name");
 /// The name or the card URL of the calling agent.
-const CALLER_AGENT: &str = "x-caller-agent";
-const AGENT_VERSION: &str = "x-agent-version";
+const CALLER_AGENT: HeaderName = HeaderName::from_static("x-caller-agent");
+const AGENT_VERSION: HeaderName = HeaderName::from_static("x-agent-version");
 /// Maximum length of a stored self-description, in characters.
 const KEPT_CHARS: usize = 128;
 
@@ -42,11 +42,11 @@ pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> CallerI
     if !config.trust_headers {
         return CallerIdentity::Anonymous;
     }
-    let agent = match (single_value(headers, AGENT_NAME), single_value(headers, CALLER_AGENT)) {
+    let agent = match (single_value(headers, &AGENT_NAME), single_value(headers, &CALLER_AGENT)) {
         (Ok(agent), Ok(None)) | (Ok(None), Ok(agent)) => Ok(agent),
         _ => Err(()),
     };
-    match (agent, single_value(headers, AGENT_VERSION)) {
+    match (agent, single_value(headers, &AGENT_VERSION)) {
         (Ok(None), Ok(None)) => CallerIdentity::Anonymous,
         (Ok(Some(name)), Ok(version)) => {
             CallerIdentity::Asserted { name: name.into(), version: version.map(Into::into) }
@@ -56,7 +56,7 @@ pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> CallerI
 }
 
 /// The only value of a header, trimmed.
-fn single_value<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
+fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),

@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 use axum::{body::Body, extract::Request};
 use bytes::Bytes;
 use gateway_policy::{BufferReservation, CallerIdentity};
-use gateway_protocol::trace_context::TraceContext;
+use gateway_protocol::trace_context::{self, TraceContext};
 use gateway_upstream::RequestContext;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header::CONTENT_TYPE, request::Parts};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
@@ -122,11 +122,11 @@ pub(crate) fn authentication(parts: &Parts) -> Authentication {
 
 /// The context of the sender of a request whose trace is in its headers.
 pub(crate) fn request_context(parts: &Parts) -> RequestContext {
-    let header = |name: &str| Some(parts.headers.get(name)?.to_str().ok()?.into());
+    let header = |name: &HeaderName| Some(parts.headers.get(name)?.to_str().ok()?.into());
     let trace = TraceContext {
-        parent: header("traceparent"),
-        state: header("tracestate"),
-        baggage: header("baggage"),
+        parent: header(&trace_context::PARENT_NAME),
+        state: header(&trace_context::STATE_NAME),
+        baggage: header(&trace_context::BAGGAGE_NAME),
     };
     RequestContext { trace, buffered: parts.extensions.get().cloned(), ..RequestContext::default() }
 }

@@ -7,8 +7,8 @@ use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
 use gateway_policy::{AuthMethod, CallerIdentity, QuotaKey, SubjectToken};
 use http::{
-    HeaderMap, Uri,
-    header::{Entry, HOST},
+    HeaderMap, HeaderName, Uri,
+    header::{AUTHORIZATION, Entry, HOST},
     request::Parts,
     uri::Authority,
 };
@@ -34,8 +34,7 @@ use crate::buffers;
 pub(crate) const METADATA: &str = "/.well-known/oauth-protected-resource";
 /// Maximum length of a logged subject, in characters.
 const LOG_NAME_CHARS: usize = 256;
-const AUTHORIZATION: &str = "authorization";
-const API_KEY: &str = "x-api-key";
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// Operations of A2A with the same effect or result, which need the scopes of each other.
 const SHARED_SCOPES: [[&str; 2]; 2] =
@@ -324,9 +323,9 @@ impl Authenticator {
         let key = if self.authentication.api_keys.is_empty() {
             None
         } else {
-            single_value(headers, API_KEY).map_err(unreadable)?
+            single_value(headers, &API_KEY).map_err(unreadable)?
         };
-        match (single_value(headers, AUTHORIZATION).map_err(unreadable)?, key) {
+        match (single_value(headers, &AUTHORIZATION).map_err(unreadable)?, key) {
             (None, None) => Ok(None),
             (None, Some(key)) => Ok(Some(Secret::Key(key))),
             (Some(_), Some(_)) => Err("both a token and an API key are present"),
