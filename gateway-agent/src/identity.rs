@@ -19,7 +19,7 @@ pub mod settings;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use gateway_policy::{AgentReference, AuthMethod, CallerIdentity, QuotaKey};
 use gateway_protocol::jsonrpc;
@@ -77,9 +77,15 @@ pub struct ClientInfo {
 impl ClientInfo {
     /// Reads `clientInfo`. A malformed one is ignored, since it is unverified.
     pub fn read(raw: &RawValue) -> Option<Self> {
-        let info: Self = jsonrpc::read_object(raw)?;
-        // Copied: a truncated string would keep its memory for the whole session.
-        Some(Self { name: shortened(&info.name).into(), version: shortened(&info.version).into() })
+        #[derive(Deserialize)]
+        struct Sent<'a> {
+            #[serde(borrow)]
+            name: Cow<'a, str>,
+            #[serde(borrow)]
+            version: Cow<'a, str>,
+        }
+        let Sent { name, version } = jsonrpc::read_object(raw)?;
+        Some(Self { name: shortened(&name).into(), version: shortened(&version).into() })
     }
 }
 
