@@ -174,7 +174,12 @@ impl Caller {
             _ => None,
         };
         let agent = claimed.or_else(|| self.client.as_ref().map(|client| &*client.name));
-        if agent.is_none_or(|agent| account::is_agent_of(catalog, agent, raw)) {
+        let is_own = match (&self.identity, agent) {
+            (Identity::Agent(key), _) => account::is_name_of(catalog, &key.name, raw),
+            (_, Some(agent)) => account::is_agent_of(catalog, agent, raw),
+            (_, None) => true,
+        };
+        if is_own {
             return self;
         }
         let claimed = claimed.map(|name| shortened(name).into());
@@ -235,13 +240,13 @@ pub fn identify(
 pub(crate) fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity {
     let Ok(name) = Name::parse(Kind::Agent, name) else { return Identity::Unknown };
     let Some(version) = version else {
-        if catalog.usable_versions(Kind::Agent, &name).is_empty() {
-            return without_version(catalog, &name, Identity::Retired);
+        if let Some(newest) = catalog.preferred_versions(Kind::Agent, &name).first() {
+            return Identity::Agent(newest.document.key().clone());
         }
-        let newest = catalog.preferred_versions(Kind::Agent, &name).into_iter().next();
-        return match newest {
-            Some(newest) => Identity::Agent(newest.document.key().clone()),
-            None => Identity::UnknownVersion,
+        return if catalog.usable_versions(Kind::Agent, &name).is_empty() {
+            without_version(catalog, &name, Identity::Retired)
+        } else {
+            Identity::UnknownVersion
         };
     };
     let key = Version::parse(version).map(|version| Key::new(Kind::Agent, name.clone(), version));
