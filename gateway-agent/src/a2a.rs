@@ -69,7 +69,7 @@ use crate::{
     buffers,
     identity::authenticator::Authentication,
     ingress::{
-        self, CompleteRequest, EnteredRequest, IngressError, authentication, check_origin,
+        CompleteRequest, EnteredRequest, IngressError, PageCors, authentication, check_origin,
         request_context,
     },
     pipeline::{self, Directory, Gateway, GatewayHandle, PushRole, TaskOwner, VisibleAgent},
@@ -129,7 +129,7 @@ impl A2a {
             RETRY_AFTER,
             REQUEST_ID,
         ];
-        let cors = ingress::cors(self.gateway.clone(), &methods, &exposed);
+        let cors = PageCors::new(self.gateway.clone(), &methods, &exposed);
         router.with_state(self.clone()).layer(cors)
     }
 

@@ -55,7 +55,7 @@ use crate::{
     graphs::{EndedCall, IdInUse, RequestTrace, RunningCall, StartedCall, agent_type},
     identity::authenticator::Authentication,
     ingress::{
-        self, CompleteRequest, EnteredRequest, authentication, check_origin, request_context,
+        CompleteRequest, EnteredRequest, PageCors, authentication, check_origin, request_context,
         sends_json,
     },
     pipeline::{
@@ -82,7 +82,7 @@ impl AgentRpc {
     /// The routes of the surface.
     pub(crate) fn router(&self) -> Router {
         let exposed = [WWW_AUTHENTICATE, RETRY_AFTER, REQUEST_ID];
-        let cors = ingress::cors(self.gateway.clone(), &[Method::GET, Method::POST], &exposed);
+        let cors = PageCors::new(self.gateway.clone(), &[Method::GET, Method::POST], &exposed);
         let methods = post(receive).get(socket::open);
         let graphs = Router::new().route(traces::ROUTE, get(traces::receive));
         let routes = Router::new().route(PATH, methods).merge(graphs).merge(orchestrator::routes());

@@ -11,7 +11,7 @@ mod verdicts;
 
 use std::{
     borrow::Cow,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -97,7 +97,8 @@ pub struct CallRecord {
     /// The verdicts of policies.
     policies: Option<Arc<str>>,
     policy_denial: Option<&'static str>,
-    stored: Arc<StoredVerdicts>,
+    /// The verdicts behind stored results. Only compositions have some.
+    stored: OnceLock<Arc<StoredVerdicts>>,
     /// The policy of the price: `NAME@VERSION`.
     price_policy: Option<Box<str>>,
     /// The price that the call reserves.
@@ -106,7 +107,8 @@ pub struct CallRecord {
     charged: Option<Amount>,
     /// The charged budgets: `POLICY/BUDGET`, separated by spaces.
     budgets: Option<Box<str>>,
-    inspection: InspectionLog,
+    /// The actions of inspections. Empty without an inspection.
+    inspection: OnceLock<InspectionLog>,
     /// Hides values in texts of clients. `None`: no policy inspects data.
     hiding: Option<Arc<Inspections>>,
     /// The id of a denied call in its response.
@@ -154,12 +156,12 @@ impl CallRecord {
             denial: None,
             policies: None,
             policy_denial: None,
-            stored: Arc::default(),
+            stored: OnceLock::new(),
             price_policy: None,
             price: None,
             charged: None,
             budgets: None,
-            inspection: InspectionLog::default(),
+            inspection: OnceLock::new(),
             hiding: None,
             invocation: None,
             approval: None,
@@ -288,7 +290,7 @@ impl CallRecord {
 
     /// The actions of the inspections of the call.
     pub(crate) fn inspection(&self) -> &InspectionLog {
-        &self.inspection
+        self.inspection.get_or_init(InspectionLog::default)
     }
 
     /// Sets the price and its policy.
@@ -439,7 +441,7 @@ impl CallRecord {
             duration: took,
             request_bytes: self.request_bytes as u64,
             response_bytes: self.response_bytes as u64,
-            findings: self.inspection.count(),
+            findings: self.inspection.get().map_or(0, InspectionLog::count),
         };
         // Only the result of a task has a cost without a route to a tool. The gateway issued the task, so that its tool
         // is registered.
@@ -486,7 +488,7 @@ impl CallRecord {
         let tool = self.served.as_ref().map(|served| served.key());
         let server = self.server();
         let context = self.span.context();
-        let stored = self.stored.text();
+        let stored = self.stored.get().and_then(|stored| stored.text());
         let age = self.freshness.and_then(|freshness| freshness.age);
         tracing::info!(
             target: "audit",
@@ -525,7 +527,7 @@ impl CallRecord {
             price_policy = self.price_policy.as_deref(),
             charged = self.charged.map(tracing::field::display),
             budgets = self.budgets.as_deref(),
-            inspection = self.inspection.text(),
+            inspection = self.inspection.get().and_then(InspectionLog::text),
             input = self.input.as_str(),
             output = self.output.as_str(),
             outcome = self.outcome.as_str(),

@@ -19,21 +19,21 @@ pub mod settings;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use gateway_policy::{AgentReference, AuthMethod, CallerIdentity, QuotaKey};
 use gateway_protocol::jsonrpc;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use registry_core::{Catalog, Key, Kind, Name, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use self::settings::IdentityConfig;
 
-const AGENT_NAME: &str = "x-agent-name";
+const AGENT_NAME: HeaderName = HeaderName::from_static("x-agent-name");
 /// The name or the card URL of the calling agent.
-const CALLER_AGENT: &str = "x-caller-agent";
-const AGENT_VERSION: &str = "x-agent-version";
+const CALLER_AGENT: HeaderName = HeaderName::from_static("x-caller-agent");
+const AGENT_VERSION: HeaderName = HeaderName::from_static("x-agent-version");
 /// Maximum length of a stored self-description, in characters.
 const KEPT_CHARS: usize = 128;
 
@@ -42,11 +42,11 @@ pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> CallerI
     if !config.trust_headers {
         return CallerIdentity::Anonymous;
     }
-    let agent = match (single_value(headers, AGENT_NAME), single_value(headers, CALLER_AGENT)) {
+    let agent = match (single_value(headers, &AGENT_NAME), single_value(headers, &CALLER_AGENT)) {
         (Ok(agent), Ok(None)) | (Ok(None), Ok(agent)) => Ok(agent),
         _ => Err(()),
     };
-    match (agent, single_value(headers, AGENT_VERSION)) {
+    match (agent, single_value(headers, &AGENT_VERSION)) {
         (Ok(None), Ok(None)) => CallerIdentity::Anonymous,
         (Ok(Some(name)), Ok(version)) => {
             CallerIdentity::Asserted { name: name.into(), version: version.map(Into::into) }
@@ -56,7 +56,7 @@ pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> CallerI
 }
 
 /// The only value of a header, trimmed.
-fn single_value<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
+fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
@@ -77,9 +77,15 @@ pub struct ClientInfo {
 impl ClientInfo {
     /// Reads `clientInfo`. A malformed one is ignored, since it is unverified.
     pub fn read(raw: &RawValue) -> Option<Self> {
-        let info: Self = jsonrpc::read_object(raw)?;
-        // Copied: a truncated string would keep its memory for the whole session.
-        Some(Self { name: shortened(&info.name).into(), version: shortened(&info.version).into() })
+        #[derive(Deserialize)]
+        struct Sent<'a> {
+            #[serde(borrow)]
+            name: Cow<'a, str>,
+            #[serde(borrow)]
+            version: Cow<'a, str>,
+        }
+        let Sent { name, version } = jsonrpc::read_object(raw)?;
+        Some(Self { name: shortened(&name).into(), version: shortened(&version).into() })
     }
 }
 
@@ -142,9 +148,12 @@ impl Caller {
 
     /// The quota key: of a registered agent or a verified caller. All others share one.
     pub(crate) fn principal(&self, claim: &CallerIdentity) -> QuotaKey {
-        let is_only_said =
-            matches!(claim, CallerIdentity::Asserted { .. }) && self.agent().is_none();
-        if is_only_said { None } else { claim.quota_key() }
+        if self.has_own_quota(claim) { claim.quota_key() } else { None }
+    }
+
+    /// Whether the claim selects a quota. An unverified name must be that of a registered agent.
+    pub(crate) fn has_own_quota(&self, claim: &CallerIdentity) -> bool {
+        self.agent().is_some() || !matches!(claim, CallerIdentity::Asserted { .. })
     }
 
     /// The caller without a data agent of another account. `raw`: the claim of the request.
@@ -165,7 +174,12 @@ impl Caller {
             _ => None,
         };
         let agent = claimed.or_else(|| self.client.as_ref().map(|client| &*client.name));
-        if agent.is_none_or(|agent| account::is_agent_of(catalog, agent, raw)) {
+        let is_own = match (&self.identity, agent) {
+            (Identity::Agent(key), _) => account::is_name_of(catalog, &key.name, raw),
+            (_, Some(agent)) => account::is_agent_of(catalog, agent, raw),
+            (_, None) => true,
+        };
+        if is_own {
             return self;
         }
         let claimed = claimed.map(|name| shortened(name).into());
@@ -226,13 +240,13 @@ pub fn identify(
 pub(crate) fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity {
     let Ok(name) = Name::parse(Kind::Agent, name) else { return Identity::Unknown };
     let Some(version) = version else {
-        if catalog.usable_versions(Kind::Agent, &name).is_empty() {
-            return without_version(catalog, &name, Identity::Retired);
+        if let Some(newest) = catalog.preferred_versions(Kind::Agent, &name).first() {
+            return Identity::Agent(newest.document.key().clone());
         }
-        let newest = catalog.preferred_versions(Kind::Agent, &name).into_iter().next();
-        return match newest {
-            Some(newest) => Identity::Agent(newest.document.key().clone()),
-            None => Identity::UnknownVersion,
+        return if catalog.usable_versions(Kind::Agent, &name).is_empty() {
+            without_version(catalog, &name, Identity::Retired)
+        } else {
+            Identity::UnknownVersion
         };
     };
     let key = Version::parse(version).map(|version| Key::new(Kind::Agent, name.clone(), version));

@@ -2,22 +2,23 @@
 //! bodies within limits, requests of web pages, and event streams.
 
 mod body;
+mod cors;
 mod error;
 pub(crate) mod event_stream;
 mod upgrade_slot;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{body::Body, extract::Request};
 use bytes::Bytes;
 use gateway_policy::{BufferReservation, CallerIdentity};
-use gateway_protocol::trace_context::TraceContext;
+use gateway_protocol::trace_context::{self, TraceContext};
 use gateway_upstream::RequestContext;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header::CONTENT_TYPE, request::Parts};
-use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
+use http::{HeaderMap, HeaderName, header::CONTENT_TYPE, request::Parts};
 
 pub use self::error::IngressError;
 pub(crate) use self::{
+    cors::PageCors,
     error::quota_status,
     upgrade_slot::{HeldConnection, ReceivedBytes, UpgradeSlot},
 };
@@ -25,9 +26,6 @@ use crate::{
     identity::authenticator::{Authentication, Authenticator, Credentials},
     pipeline::{Gateway, GatewayHandle},
 };
-
-/// Maximum time that browsers cache a preflight response.
-const PREFLIGHT: Duration = Duration::from_mins(10);
 
 /// An authenticated request whose body is not read yet. Its headers have no credentials.
 pub(crate) struct EnteredRequest {
@@ -122,11 +120,11 @@ pub(crate) fn authentication(parts: &Parts) -> Authentication {
 
 /// The context of the sender of a request whose trace is in its headers.
 pub(crate) fn request_context(parts: &Parts) -> RequestContext {
-    let header = |name: &str| Some(parts.headers.get(name)?.to_str().ok()?.into());
+    let header = |name: &HeaderName| Some(parts.headers.get(name)?.to_str().ok()?.into());
     let trace = TraceContext {
-        parent: header("traceparent"),
-        state: header("tracestate"),
-        baggage: header("baggage"),
+        parent: header(&trace_context::PARENT_NAME),
+        state: header(&trace_context::STATE_NAME),
+        baggage: header(&trace_context::BAGGAGE_NAME),
     };
     RequestContext { trace, buffered: parts.extensions.get().cloned(), ..RequestContext::default() }
 }
@@ -136,23 +134,4 @@ pub(crate) fn sends_json(headers: &HeaderMap) -> bool {
     let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let essence = media.split(';').next().unwrap_or("").trim();
     essence.eq_ignore_ascii_case("application/json")
-}
-
-/// Allows pages of `allowedOrigins` to call, and to read responses with these headers. The list is
-/// read per request, because a reload can change it.
-pub(crate) fn cors(
-    gateway: GatewayHandle,
-    methods: &[Method],
-    exposed: &[HeaderName],
-) -> CorsLayer {
-    let is_allowed = move |origin: &HeaderValue, _: &Parts| {
-        gateway.read(|gateway| gateway.settings().origins.is_listed(origin.as_bytes()))
-    };
-    CorsLayer::new()
-        .allow_origin(AllowOrigin::predicate(is_allowed))
-        .allow_methods(methods.to_vec())
-        // `Mcp-Param-*` headers have arbitrary names.
-        .allow_headers(AllowHeaders::mirror_request())
-        .expose_headers(exposed.to_vec())
-        .max_age(PREFLIGHT)
 }

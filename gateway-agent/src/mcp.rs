@@ -45,7 +45,6 @@ use http::{
     header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
     request::Parts,
 };
-use tower_http::cors::CorsLayer;
 
 pub use self::rejection::Rejection;
 pub(crate) use self::{
@@ -58,7 +57,7 @@ use crate::{
     audit::{self, REQUEST_ID},
     buffers,
     identity::authenticator::METADATA,
-    ingress::{self, CompleteRequest, EnteredRequest, authentication, check_origin},
+    ingress::{CompleteRequest, EnteredRequest, PageCors, authentication, check_origin},
     mcp::render::http::SizedResponse,
     pipeline::{Gateway, GatewayHandle},
 };
@@ -93,7 +92,7 @@ impl Mcp {
         router.with_state(self.clone()).layer(self.cors())
     }
 
-    fn cors(&self) -> CorsLayer {
+    fn cors(&self) -> PageCors {
         let methods = [Method::GET, Method::POST, Method::DELETE];
         let exposed = [
             header::SESSION_ID,
@@ -102,7 +101,7 @@ impl Mcp {
             RETRY_AFTER,
             REQUEST_ID,
         ];
-        ingress::cors(self.gateway.clone(), &methods, &exposed)
+        PageCors::new(self.gateway.clone(), &methods, &exposed)
     }
 
     /// Waits until no request of a session is running.

@@ -41,7 +41,7 @@ use self::{admit::Governed, moment::Moment, send::send};
 pub(crate) use self::{
     agent::{ComparedTask, PushAddress},
     directory::{Directory, VisibleAgent},
-    input::QUESTIONS,
+    input::{QUESTIONS, answers_questions},
     inspect::InspectionThread,
     invocation::{
         AgentCall, FeatureSubject, InputHandling, Invocation, Output, PushEndpoint, PushRole,

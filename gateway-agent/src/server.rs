@@ -245,7 +245,7 @@ pub async fn run(
     let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams), &reporting);
     let (probes, admin_probes) = (health::router(health.clone()), health::admin_router(health));
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, admin_probes)).await?;
-    let callers = layers::with_layers(surfaces.router().merge(probes));
+    let callers = surfaces.router().merge(probes);
     let mut shutdown = pin!(shutdown);
     tokio::select! {
         prepared = source::prepare(&config.registry.source, &mut discovery, &feed) => prepared?,
@@ -262,7 +262,9 @@ pub async fn run(
         EntryPoint::Socket(listener) => {
             RunningGateway::start((bind(listener), described), callers, kept, stop)?
         }
-        EntryPoint::Routes(sender) => RunningGateway::embed((sender, callers), kept, start, stop),
+        EntryPoint::Routes(sender) => {
+            RunningGateway::embed((sender, layers::embedded(callers)), kept, start, stop)
+        }
     };
     running.admin = admin.map(|(listener, router)| running.serve_admin(listener, router));
     running.spawn_monitors(&config, contracts, &upstreams);
@@ -606,7 +608,7 @@ async fn open_admin(
     let listener =
         BoundListener { listener, tls, lanes, max_per_address: capacity::address_connections() };
     let routes = admin::guarded(routes, admin, address).merge(probes);
-    Ok(Some((listener, layers::with_layers(routes))))
+    Ok(Some((listener, routes)))
 }
 
 /// The result of the source's task, which ended before shutdown.

@@ -238,7 +238,7 @@ impl Span {
         let state = self.parent.and(caller.state.as_deref()).and_then(trace_context::bounded_state);
         let baggage = caller.baggage.as_deref().and_then(trace_context::bounded_baggage);
         TraceContext {
-            parent: Some(parent.to_string().into()),
+            parent: Some(parent.to_text()),
             state: state.map(Into::into),
             baggage: baggage.map(Into::into),
         }

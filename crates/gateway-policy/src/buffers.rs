@@ -69,15 +69,20 @@ impl BufferReservation {
     pub fn reserve(&self, bytes: usize) -> Result<(), QuotaExceeded> {
         let what = QuotaKind::Buffers;
         let mut held = self.of.held();
-        let own = held.per_caller.get(&self.key).copied().unwrap_or_default() + bytes;
+        let Held { total, per_caller } = &mut *held;
+        let known = per_caller.get_mut(&self.key);
+        let own = known.as_deref().copied().unwrap_or_default() + bytes;
         if own > self.most / 4 {
             return Err(QuotaExceeded::PerCaller { kind: what, limit: self.most / 4 });
         }
-        if held.total + bytes > self.most {
+        if *total + bytes > self.most {
             return Err(QuotaExceeded::Total { kind: what, limit: self.most });
         }
-        held.total += bytes;
-        held.per_caller.insert(self.key.clone(), own);
+        *total += bytes;
+        match known {
+            Some(known) => *known = own,
+            None => _ = per_caller.insert(self.key.clone(), own),
+        }
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }

@@ -8,7 +8,7 @@
 mod tests;
 
 use std::{
-    fmt,
+    fmt::{self, Write as _},
     num::{NonZeroU64, NonZeroU128},
     str::FromStr,
 };
@@ -16,8 +16,12 @@ use std::{
 use http::{HeaderName, HeaderValue};
 use serde::{Serialize, Serializer};
 
-/// The names in headers and in `_meta`.
-const NAMES: [&str; 3] = ["traceparent", "tracestate", "baggage"];
+/// The name of the parent in headers and in `_meta`.
+pub const PARENT_NAME: HeaderName = HeaderName::from_static("traceparent");
+/// The name of the state.
+pub const STATE_NAME: HeaderName = HeaderName::from_static("tracestate");
+/// The name of the baggage.
+pub const BAGGAGE_NAME: HeaderName = HeaderName::from_static("baggage");
 /// Length of a `traceparent` of version 00.
 const PARENT_BYTES: usize = 55;
 /// Maximum members and bytes of `tracestate`.
@@ -98,6 +102,13 @@ impl Parent {
         let span = SpanId(NonZeroU64::new(u64::from_str_radix(span, 16).ok()?)?);
         // The meaning of other bits is unknown, so they are not forwarded.
         Some(Self { trace, span, flags: flags & (SAMPLED | RANDOM) })
+    }
+
+    /// The `traceparent`.
+    pub fn to_text(self) -> Box<str> {
+        let mut text = String::with_capacity(PARENT_BYTES);
+        write!(text, "{self}").expect("writing to a String succeeds");
+        text.into()
     }
 
     /// Whether the caller records the trace.
@@ -199,8 +210,11 @@ fn bounded(text: &str, (members, bytes): (usize, usize)) -> Option<&str> {
 
 /// The context as headers. Values that a header cannot carry are omitted.
 pub fn headers(context: &TraceContext) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
-    let values = [context.parent.as_deref(), context.state.as_deref(), context.baggage.as_deref()];
-    NAMES.into_iter().zip(values).filter_map(|(name, value)| {
-        Some((HeaderName::from_static(name), HeaderValue::from_str(value?).ok()?))
-    })
+    let TraceContext { parent, state, baggage } = context;
+    let values = [
+        (PARENT_NAME, parent.as_deref()),
+        (STATE_NAME, state.as_deref()),
+        (BAGGAGE_NAME, baggage.as_deref()),
+    ];
+    values.into_iter().filter_map(|(name, value)| Some((name, HeaderValue::from_str(value?).ok()?)))
 }

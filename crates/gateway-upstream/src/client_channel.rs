@@ -49,13 +49,13 @@ pub struct ClientRequest {
     pub params: Option<Box<RawValue>>,
     /// The receiver of the answer. Dropping it means that there is no answer.
     pub answer: oneshot::Sender<ClientAnswer>,
-    exceeded: Arc<SetOnce<QuotaExceeded>>,
+    state: Arc<ChannelState>,
 }
 
 impl ClientRequest {
     /// Rejects the question and ends its request, because a quota is exceeded.
     pub fn reject(self, why: QuotaExceeded) {
-        let _ = self.exceeded.set(why);
+        let _ = self.state.exceeded.set(why);
     }
 }
 
@@ -81,16 +81,23 @@ pub trait MessageFilter: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone)]
 pub struct ClientChannel {
     caller: mpsc::Sender<InterimMessage>,
-    questions: Arc<AtomicU32>,
+    state: Arc<ChannelState>,
     /// The number of questions that wait for an answer.
-    waiting: Arc<watch::Sender<u32>>,
+    waiting: watch::Sender<u32>,
     forwarded: Forwarded,
     /// From the innermost request to the outermost one.
     filters: Vec<Arc<dyn MessageFilter>>,
     /// The request, while it is running at its upstream.
     in_flight: Option<Weak<InFlight>>,
+}
+
+/// The state that the copies of a channel share.
+#[derive(Debug, Default)]
+struct ChannelState {
+    /// The number of questions so far.
+    questions: AtomicU32,
     /// The exceeded quota that ends the request.
-    exceeded: Arc<SetOnce<QuotaExceeded>>,
+    exceeded: SetOnce<QuotaExceeded>,
 }
 
 /// The notifications that are forwarded.
@@ -108,12 +115,11 @@ impl ClientChannel {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let channel = Self {
             caller: sender,
-            questions: Arc::default(),
-            waiting: Arc::default(),
+            state: Arc::default(),
+            waiting: watch::Sender::default(),
             forwarded: Forwarded::Everything,
             filters: Vec::new(),
             in_flight: None,
-            exceeded: Arc::default(),
         };
         (channel, receiver)
     }
@@ -129,12 +135,11 @@ impl ClientChannel {
     pub fn for_questions(&self) -> Self {
         Self {
             caller: self.caller.clone(),
-            questions: Arc::default(),
-            waiting: Arc::clone(&self.waiting),
+            state: Arc::default(),
+            waiting: self.waiting.clone(),
             forwarded: Forwarded::Nothing,
             filters: self.filters.clone(),
             in_flight: None,
-            exceeded: Arc::default(),
         }
     }
 
@@ -157,12 +162,12 @@ impl ClientChannel {
 
     /// The exceeded quota that ended the request, if there is one.
     pub fn exceeded_quota(&self) -> Option<QuotaExceeded> {
-        self.exceeded.get().copied()
+        self.state.exceeded.get().copied()
     }
 
     /// Resolves when an exceeded quota ends the request.
     pub(super) async fn quota_exceeded(&self) -> QuotaExceeded {
-        *self.exceeded.wait().await
+        *self.state.exceeded.wait().await
     }
 
     /// The forwarded form of a notification, if it is forwarded.
@@ -188,7 +193,7 @@ impl ClientChannel {
 
     /// The number of questions so far.
     pub(crate) fn questions(&self) -> u32 {
-        self.questions.load(Ordering::Relaxed)
+        self.state.questions.load(Ordering::Relaxed)
     }
 
     /// Sends a notification and waits for room in the queue.
@@ -220,7 +225,7 @@ impl ClientChannel {
         let is_answer_sent = self.in_flight.is_some();
         let filters = if is_answer_sent { self.filters.clone() } else { Vec::new() };
         let ended = in_flight.as_ref().map(|in_flight| in_flight.ended().cancelled_owned());
-        let (waiting, ended) = (Arc::clone(&self.waiting), ended.map(Box::pin));
+        let (waiting, ended) = (self.waiting.clone(), ended.map(Box::pin));
         let pending = PendingAnswer { receiver, waiting, filters, ended };
         if in_flight.is_none() && is_answer_sent {
             // The request has ended. Dropping the sender ends the wait.
@@ -237,13 +242,13 @@ impl ClientChannel {
                 return pending;
             }
         };
-        let exceeded = Arc::clone(&self.exceeded);
-        let request = ClientRequest { method: method.into(), params, answer, exceeded };
+        let state = Arc::clone(&self.state);
+        let request = ClientRequest { method: method.into(), params, answer, state };
         if let Some(Err(why)) = in_flight.map(|in_flight| in_flight.record_question()) {
             request.reject(why);
             return pending;
         }
-        self.questions.fetch_add(1, Ordering::Relaxed);
+        self.state.questions.fetch_add(1, Ordering::Relaxed);
         let _ = self.caller.try_send(InterimMessage::Question(request));
         pending
     }
@@ -254,7 +259,7 @@ impl ClientChannel {
 #[derive(Debug)]
 pub struct PendingAnswer {
     receiver: oneshot::Receiver<ClientAnswer>,
-    waiting: Arc<watch::Sender<u32>>,
+    waiting: watch::Sender<u32>,
     /// From the innermost request to the outermost one.
     filters: Vec<Arc<dyn MessageFilter>>,
     /// Resolves at the end of the request.

@@ -78,6 +78,10 @@ pub(super) struct HttpLink {
     handshakes: SingleFlight,
 }
 
+/// Usual number of headers that a request adds to those of its session: method, name, host, length and
+/// credentials. The map does not grow for them.
+const ADDED_HEADERS: usize = 6;
+
 /// The headers that mirror parts of a request.
 type Mirrored<'a> = &'a [(HeaderName, HeaderValue)];
 
@@ -355,7 +359,9 @@ fn request_headers(
     outgoing: &Outgoing<'_>,
     mirrored: Mirrored<'_>,
 ) -> HeaderMap {
-    let mut headers = session.headers.clone();
+    let own = &session.headers;
+    let mut headers = HeaderMap::with_capacity(own.len() + mirrored.len() + ADDED_HEADERS);
+    headers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
     if session.era == Era::Modern {
         headers.insert(header::METHOD, HeaderValue::from_static(outgoing.method()));
         if let Some(name) = outgoing.name() {

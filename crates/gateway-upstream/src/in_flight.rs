@@ -4,7 +4,7 @@
 //! breaker. From then on the request waits for a person, so it counts against the caller's share of
 //! the upstream's concurrency.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use gateway_policy::{QuotaExceeded, QuotaGuard, QuotaKey, Quotas};
 use tokio_util::sync::CancellationToken;
@@ -19,8 +19,8 @@ pub(super) struct InFlight {
     quotas: Arc<Quotas>,
     /// Held from the first question on.
     quota: Mutex<Option<QuotaGuard>>,
-    /// Cancelled at the end of the request.
-    ended: CancellationToken,
+    /// Cancelled at the end of the request. Most requests have no question that needs it.
+    ended: OnceLock<CancellationToken>,
 }
 
 impl InFlight {
@@ -31,7 +31,7 @@ impl InFlight {
             quota_key,
             quotas: Arc::clone(quotas),
             quota: Mutex::default(),
-            ended: CancellationToken::new(),
+            ended: OnceLock::new(),
         }
     }
 
@@ -52,7 +52,7 @@ impl InFlight {
 
     /// Cancelled at the end of the request.
     pub(super) fn ended(&self) -> CancellationToken {
-        self.ended.clone()
+        self.ended.get_or_init(CancellationToken::new).clone()
     }
 
     /// Records the outcome.
@@ -63,6 +63,8 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.ended.cancel();
+        if let Some(ended) = self.ended.get() {
+            ended.cancel();
+        }
     }
 }

@@ -104,23 +104,29 @@ impl TargetSet {
     pub(super) fn find(&self, server: &Key) -> Result<Arc<Target>, Error> {
         let unknown = || Error::NotConfigured { server: server.clone() };
         let stopped = || Error::Stopped { server: server.clone() };
-        let entry = self.entry_of(server).ok_or_else(unknown)?;
-        if matches!(entry.state, TargetMode::Idle) {
-            self.wake(&entry.config.server);
-            let woken = self.entry_of(server).ok_or_else(unknown)?;
-            return woken.running().cloned().ok_or_else(stopped);
+        let state = |entry: &Entry| entry.state.clone();
+        let found = match self.read_entry(server, state).ok_or_else(unknown)? {
+            TargetMode::Idle => {
+                let idle = self.route(server).ok_or_else(unknown)?.target;
+                self.wake(&idle);
+                self.read_entry(server, state).ok_or_else(unknown)?
+            }
+            found => found,
+        };
+        match found {
+            TargetMode::Running(target) => Ok(target),
+            TargetMode::Idle | TargetMode::Stopped => Err(stopped()),
         }
-        entry.running().cloned().ok_or_else(stopped)
     }
 
     /// Whether the target of a registered server is up. `None`: the server has no target, or none
     /// that was started.
     pub(super) fn is_up(&self, server: &Key) -> Option<bool> {
-        match self.entry_of(server)?.state {
+        self.read_entry(server, |entry| match &entry.state {
             TargetMode::Running(target) => Some(target.is_up()),
             TargetMode::Idle => None,
             TargetMode::Stopped => Some(false),
-        }
+        })?
     }
 
     /// Starts an idle target.
@@ -166,7 +172,7 @@ impl TargetSet {
 
     /// The configuration of a server's target, in any state.
     pub(super) fn config(&self, server: &Key) -> Option<Arc<TargetConfig>> {
-        self.entry_of(server).map(|entry| entry.config)
+        self.read_entry(server, |entry| Arc::clone(&entry.config))
     }
 
     /// The target of a registered server or agent version.
@@ -174,9 +180,10 @@ impl TargetSet {
         self.routing.load().resolve(server)
     }
 
-    fn entry_of(&self, server: &Key) -> Option<Entry> {
+    /// Reads the entry of a registered server.
+    fn read_entry<T>(&self, server: &Key, read: impl FnOnce(&Entry) -> T) -> Option<T> {
         let route = self.route(server)?;
-        self.entries.load().get(&route.target).cloned()
+        self.entries.load().get(&route.target).map(read)
     }
 
     /// All running targets.

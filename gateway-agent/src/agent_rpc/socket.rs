@@ -164,7 +164,7 @@ async fn upgrade(surface: &AgentRpc, request: Request) -> Result<Response, Refus
     for name in ["traceparent", "tracestate", "baggage"] {
         parts.headers.remove(name);
     }
-    let held = parts.extensions.remove::<UpgradeSlot>().and_then(UpgradeSlot::hold);
+    let held = parts.extensions.remove::<Arc<UpgradeSlot>>().and_then(|slot| slot.hold());
     let most_bytes = gateway.settings().request_bytes;
     let received = held.as_ref().map(|held| held.received.clone()).unwrap_or_default();
     let socket = Socket { parts, pace: surface.pace, place, held, received };

@@ -1,11 +1,11 @@
 //! Label values from the catalog, limited in number: the first names have their own series, all
 //! others share one.
 
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use metrics::SharedString;
-
+use arc_swap::ArcSwap;
 use foldhash::HashMap;
+use metrics::SharedString;
 
 /// The label of the shared series.
 const OTHER: &str = "other";
@@ -15,33 +15,52 @@ const OTHER: &str = "other";
 pub(super) struct LimitedLabels<T> {
     max: usize,
     make: fn(SharedString) -> T,
-    known: RwLock<HashMap<Arc<str>, Arc<T>>>,
-    other: OnceLock<Arc<T>>,
+    /// Replaced for each new name. A lock would be shared by the calls of all workers.
+    known: ArcSwap<HashMap<Arc<str>, Arc<T>>>,
+    /// Serializes additions.
+    adding: Mutex<()>,
+    other: OnceLock<T>,
 }
 
 impl<T> LimitedLabels<T> {
     /// Creates a map for at most `max` names. `make` creates the metrics of a label.
     pub(super) fn new(max: usize, make: fn(SharedString) -> T) -> Self {
-        Self { max, make, known: RwLock::default(), other: OnceLock::new() }
+        let (known, adding) = (ArcSwap::default(), Mutex::default());
+        Self { max, make, known, adding, other: OnceLock::new() }
     }
 
-    /// Returns the metrics of a name, or the shared ones.
-    pub(super) fn get(&self, name: Option<&str>) -> Arc<T> {
-        let Some(name) = name else { return self.other() };
-        if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(name) {
-            return Arc::clone(known);
+    /// Uses the metrics of a name, or the shared ones.
+    pub(super) fn with<R>(&self, name: Option<&str>, count: impl FnOnce(&T) -> R) -> R {
+        let Some(name) = name else { return count(self.other()) };
+        if let Some(known) = self.known.load().get(name) {
+            return count(known);
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= self.max && !known.contains_key(name) {
-            return self.other();
+        match self.added(name) {
+            Some(added) => count(&added),
+            None => count(self.other()),
+        }
+    }
+
+    /// Adds a name. `None`: there are too many.
+    fn added(&self, name: &str) -> Option<Arc<T>> {
+        let _one_at_a_time = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.load();
+        if let Some(added) = known.get(name) {
+            return Some(Arc::clone(added));
+        }
+        if known.len() >= self.max {
+            return None;
         }
         let name: Arc<str> = name.into();
-        let made = || Arc::new((self.make)(Arc::clone(&name).into()));
-        Arc::clone(known.entry(Arc::clone(&name)).or_insert_with(made))
+        let added = Arc::new((self.make)(Arc::clone(&name).into()));
+        let mut next = HashMap::clone(&known);
+        next.insert(name, Arc::clone(&added));
+        self.known.store(Arc::new(next));
+        Some(added)
     }
 
-    fn other(&self) -> Arc<T> {
-        Arc::clone(self.other.get_or_init(|| Arc::new((self.make)(OTHER.into()))))
+    fn other(&self) -> &T {
+        self.other.get_or_init(|| (self.make)(OTHER.into()))
     }
 }
 
@@ -53,8 +72,8 @@ mod tests {
     fn later_names_share_a_series() {
         let names = LimitedLabels::new(2, |label| label);
         for (name, label) in [("a", "a"), ("b", "b"), ("c", "other"), ("a", "a"), ("c", "other")] {
-            assert_eq!(&**names.get(Some(name)), label);
+            names.with(Some(name), |known| assert_eq!(&**known, label));
         }
-        assert_eq!(&**names.get(None), "other");
+        names.with(None, |known| assert_eq!(&**known, "other"));
     }
 }

@@ -91,20 +91,23 @@ pub(super) fn count_tool(
     outcome: CallOutcome,
     (seconds, bytes): (f64, [usize; 2]),
 ) {
-    let meters = TOOLS.get(tool);
-    meters.seconds.record(seconds);
-    meters.request_bytes.increment(bytes[0] as u64);
-    meters.response_bytes.increment(bytes[1] as u64);
-    let new = || counter!(BY_TOOL, "tool" => meters.label.clone(), "outcome" => outcome.as_str());
-    meters.calls[outcome as usize].get_or_init(new).increment(1);
+    TOOLS.with(tool, |meters| {
+        meters.seconds.record(seconds);
+        meters.request_bytes.increment(bytes[0] as u64);
+        meters.response_bytes.increment(bytes[1] as u64);
+        let label = || meters.label.clone();
+        let new = || counter!(BY_TOOL, "tool" => label(), "outcome" => outcome.as_str());
+        meters.calls[outcome as usize].get_or_init(new).increment(1);
+    });
 }
 
 pub(super) fn count_upstream(server: &str, outcome: CallOutcome, took: Duration) {
-    let meters = SERVERS.get(Some(server));
-    meters.seconds.record(took.as_secs_f64());
-    let label = || meters.label.clone();
-    let new = || counter!(UPSTREAM_CALLS, "server" => label(), "outcome" => outcome.as_str());
-    meters.calls[outcome as usize].get_or_init(new).increment(1);
+    SERVERS.with(Some(server), |meters| {
+        meters.seconds.record(took.as_secs_f64());
+        let label = || meters.label.clone();
+        let new = || counter!(UPSTREAM_CALLS, "server" => label(), "outcome" => outcome.as_str());
+        meters.calls[outcome as usize].get_or_init(new).increment(1);
+    });
 }
 
 pub(super) fn count_finding(finding: &'static str) {

@@ -30,7 +30,7 @@ impl CallRecord {
             revision: self.revision,
             era: self.era,
             trace: self.client_trace.clone(),
-            stored: Arc::clone(&self.stored),
+            stored: Arc::clone(self.stored.get_or_init(Arc::default)),
         }
     }
 }

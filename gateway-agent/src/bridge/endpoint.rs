@@ -8,7 +8,7 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use axum::{Router, body::Body, extract::ConnectInfo};
+use axum::{Router, body::Body};
 use bytes::Bytes;
 use gateway_upstream::{Addresses, Client, Connector, redact_url};
 use http::{
@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::failure::connection_remedy;
+use crate::identity::authenticator::PeerAddress;
 
 /// Idle timeout of connections, below the 30 s of the gateway.
 const IDLE: Duration = Duration::from_secs(20);
@@ -271,7 +272,7 @@ impl Transport {
             }
             Self::Routes(routes) => {
                 let peer = SocketAddr::from(([127, 0, 0, 1], 0));
-                request.extensions_mut().insert(ConnectInfo(peer));
+                request.extensions_mut().insert(PeerAddress::new(peer));
                 let response = routes.clone().oneshot(request.map(Body::from)).await;
                 Ok(response.unwrap_or_else(|never| match never {}))
             }

@@ -67,8 +67,12 @@ pub(crate) fn registering_account(claim: &CallerIdentity) -> Principal {
 /// Whether an agent has any version, and is not a data agent of another account than that of the claim.
 /// A retired agent counts: its tasks remain its own.
 pub(crate) fn is_agent_of(catalog: &Catalog, agent: &str, claim: &CallerIdentity) -> bool {
-    let Ok(name) = Name::parse(Kind::Agent, agent) else { return false };
-    let last = catalog.versions(Kind::Agent, &name).last();
+    Name::parse(Kind::Agent, agent).is_ok_and(|name| is_name_of(catalog, &name, claim))
+}
+
+/// Whether a parsed name is that of such an agent.
+pub(super) fn is_name_of(catalog: &Catalog, agent: &Name, claim: &CallerIdentity) -> bool {
+    let last = catalog.versions(Kind::Agent, agent).last();
     last.is_some_and(|(_, record)| {
         let owner = agent_in(record).and_then(registered_by);
         owner.is_none_or(|owner| registering_account(claim).key().to_string() == owner)

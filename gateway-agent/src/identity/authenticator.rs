@@ -5,11 +5,10 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
-use axum::extract::ConnectInfo;
 use gateway_policy::{AuthMethod, CallerIdentity, QuotaKey, SubjectToken};
 use http::{
-    HeaderMap, Uri,
-    header::{Entry, HOST},
+    HeaderMap, HeaderName, Uri,
+    header::{AUTHORIZATION, Entry, HOST},
     request::Parts,
     uri::Authority,
 };
@@ -35,8 +34,7 @@ use crate::buffers;
 pub(crate) const METADATA: &str = "/.well-known/oauth-protected-resource";
 /// Maximum length of a logged subject, in characters.
 const LOG_NAME_CHARS: usize = 256;
-const AUTHORIZATION: &str = "authorization";
-const API_KEY: &str = "x-api-key";
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// Operations of A2A with the same effect or result, which need the scopes of each other.
 const SHARED_SCOPES: [[&str; 2]; 2] =
@@ -51,10 +49,26 @@ pub struct Authenticator {
     scheme: &'static str,
 }
 
+/// The network address of the client of a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct PeerAddress {
+    address: SocketAddr,
+    /// The quota key of unauthenticated callers of its network.
+    quota_key: Arc<str>,
+}
+
+impl PeerAddress {
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        Self { address, quota_key: buffers::of_address(address.ip()) }
+    }
+}
+
 /// The authenticated sender of a request, without its credentials.
 #[derive(Debug, Clone)]
 pub(crate) struct Authentication {
-    pub(crate) claim: CallerIdentity,
+    pub(crate) claim: Arc<CallerIdentity>,
+    /// The quota key of the claim, which need not be verified.
+    pub(crate) quota_key: QuotaKey,
     /// The token, if it names a subject.
     pub(crate) subject: Option<Arc<SubjectToken>>,
     /// The self-description of the client program (unverified).
@@ -79,13 +93,14 @@ struct Grants {
 impl Authentication {
     /// The sender of work without a request, such as the recovery of a saga. It has no scopes.
     pub(crate) fn without_request(claim: CallerIdentity) -> Self {
-        let payer = claim.quota_key();
-        Self { claim, subject: None, client: None, payer, grants: Arc::default() }
+        let quota_key = claim.quota_key();
+        let (claim, payer) = (Arc::new(claim), quota_key.clone());
+        Self { claim, quota_key, subject: None, client: None, payer, grants: Arc::default() }
     }
 
     /// The issuer and the subject of the credential. Only tokens have an issuer.
     pub(crate) fn subject(&self) -> (&str, &str) {
-        let CallerIdentity::Verified { auth_method, log_name, .. } = &self.claim else {
+        let CallerIdentity::Verified { auth_method, log_name, .. } = &*self.claim else {
             return ("", "");
         };
         let name = log_name.as_deref().unwrap_or_default();
@@ -186,9 +201,11 @@ impl Authenticator {
             Ok(Some(Secret::Bearer(token))) if has_subject => SubjectToken::new(&claim, token),
             _ => None,
         };
-        let payer = payer(&claim, parts);
-        let (subject, client) = (subject.map(Arc::new), None);
-        Ok(Authentication { claim, subject, client, payer, grants })
+        let quota_key = claim.quota_key();
+        let is_verified = matches!(claim, CallerIdentity::Verified { .. });
+        let payer = quota_key.clone().filter(|_| is_verified).or_else(|| network_key(parts));
+        let (claim, subject) = (Arc::new(claim), subject.map(Arc::new));
+        Ok(Authentication { claim, quota_key, subject, client: None, payer, grants })
     }
 
     fn grants(&self, parts: &Parts, bearer: Option<&Credential>) -> Arc<Grants> {
@@ -306,9 +323,9 @@ impl Authenticator {
         let key = if self.authentication.api_keys.is_empty() {
             None
         } else {
-            single_value(headers, API_KEY).map_err(unreadable)?
+            single_value(headers, &API_KEY).map_err(unreadable)?
         };
-        match (single_value(headers, AUTHORIZATION).map_err(unreadable)?, key) {
+        match (single_value(headers, &AUTHORIZATION).map_err(unreadable)?, key) {
             (None, None) => Ok(None),
             (None, Some(key)) => Ok(Some(Secret::Key(key))),
             (Some(_), Some(_)) => Err("both a token and an API key are present"),
@@ -433,14 +450,13 @@ fn claim(strongest: Credential, weaker: Option<Credential>) -> CallerIdentity {
     CallerIdentity::Verified { agent, auth_method, principal, log_name, credentials }
 }
 
-fn payer(claim: &CallerIdentity, parts: &Parts) -> QuotaKey {
-    let verified = Some(claim).filter(|claim| matches!(claim, CallerIdentity::Verified { .. }));
-    let address = || Some(buffers::of_address(peer(parts)?.ip()));
-    verified.and_then(CallerIdentity::quota_key).or_else(address)
+/// The quota key of unauthenticated callers of the sender's network.
+fn network_key(parts: &Parts) -> QuotaKey {
+    parts.extensions.get::<PeerAddress>().map(|peer| Arc::clone(&peer.quota_key))
 }
 
 fn peer(parts: &Parts) -> Option<SocketAddr> {
-    parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0)
+    parts.extensions.get::<PeerAddress>().map(|peer| peer.address)
 }
 
 /// The well-known path precedes the path of the resource (RFC 9728, section 3.1).

@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 
 /// The place of the connection of a request. A request itself does not keep the place, because a call
 /// can outlive its connection.
-#[derive(Clone)]
 pub(crate) struct UpgradeSlot {
     place: Weak<dyn Any + Send + Sync>,
     /// Cancelled when connections are aborted.
@@ -38,8 +37,9 @@ impl UpgradeSlot {
     }
 
     /// Keeps the place of a connection that still exists.
-    pub(crate) fn hold(self) -> Option<HeldConnection> {
+    pub(crate) fn hold(&self) -> Option<HeldConnection> {
         let Self { place, abort, received } = self;
+        let (abort, received) = (abort.clone(), received.clone());
         Some(HeldConnection { _place: place.upgrade()?, abort, received })
     }
 }

@@ -65,8 +65,9 @@ pub(super) async fn serve(
     let span = endpoint.gateway.tracer().begin(&call.context.trace);
     let record = CallRecord::begin("tools/call", requester.era, &tool, incoming.bytes, span)
         .of_request(incoming.headers());
-    let call = PendingToolCall { call, tool: tool.as_ref().into(), function };
-    let request = run(endpoint.clone(), call, record, requester);
+    // Boxed, because futures and the renderer of the response pass it on.
+    let pending = Box::new(PendingToolCall { call, record, tool: tool.as_ref().into(), function });
+    let request = run(endpoint.clone(), pending, requester);
     let running = requester::cancellable(running, request);
     let pending = PendingCall { running, meanwhile };
     Ok(Exchange::new(endpoint, incoming.id, response_context, pending).respond().await)
@@ -79,17 +80,18 @@ fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
 /// A call, and its tool or function for the response.
 struct PendingToolCall {
     call: Invocation,
+    record: CallRecord,
     tool: Box<str>,
     function: Option<FunctionCall>,
 }
 
 async fn run(
     endpoint: Arc<Endpoint>,
-    PendingToolCall { mut call, tool, function }: PendingToolCall,
-    mut record: CallRecord,
+    mut pending: Box<PendingToolCall>,
     Requester { era, session, .. }: Requester,
 ) -> RenderResponse {
-    let outcome = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
+    let PendingToolCall { call, record, .. } = &mut *pending;
+    let outcome = pipeline::invoke(&endpoint.gateway, call, record).await;
     let outcome = outcome.and_then(Output::into_result);
     // Before the response, because the client may list its tasks right after it.
     let begun = outcome.as_ref().ok().and_then(|outcome| outcome.tasks.as_ref()?.id());
@@ -100,6 +102,7 @@ async fn run(
     }
     let form = endpoint.gateway.settings().denials;
     Box::new(move |id| {
+        let PendingToolCall { call, record, tool, function } = &mut *pending;
         let function = function.as_ref();
         let answer = match &outcome {
             Ok(outcome) => {
@@ -113,7 +116,7 @@ async fn run(
                 };
                 match function.and_then(unknown) {
                     Some(failure) => render::failure(id, &failure),
-                    None => render::call_error(id, era, (&tool, form), error),
+                    None => render::call_error(id, era, (&**tool, form), error),
                 }
             }
         };

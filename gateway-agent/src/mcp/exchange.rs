@@ -65,7 +65,7 @@ pub(super) struct ResponseContext {
     pub(super) log_level: Option<usize>,
     /// The client's capabilities.
     pub(super) capabilities: Capabilities,
-    pub(super) claim: CallerIdentity,
+    pub(super) claim: Arc<CallerIdentity>,
     pub(super) method: Method,
     /// The tool, prompt, resource or task.
     pub(super) subject: Box<str>,

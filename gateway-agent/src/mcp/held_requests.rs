@@ -46,7 +46,7 @@ const KEY: &str = "input";
 /// The identity of a request. Only an identical request can continue it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owner {
-    pub(super) claim: CallerIdentity,
+    pub(super) claim: Arc<CallerIdentity>,
     pub(super) method: Method,
     pub(super) subject: Box<str>,
     /// The digest of the parameters. `None` for requests that are never held.
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     fn owner() -> Owner {
-        let (claim, subject) = (CallerIdentity::Anonymous, "t".into());
+        let (claim, subject) = (Arc::new(CallerIdentity::Anonymous), "t".into());
         Owner { claim, method: Method::CallTool, subject, params: None }
     }
 

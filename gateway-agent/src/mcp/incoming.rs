@@ -7,7 +7,7 @@ use gateway_policy::BufferReservation;
 use gateway_protocol::{
     jsonrpc::{Id, Member, Object, Request},
     mcp::{Era, Param, header},
-    trace_context::TraceContext,
+    trace_context::{self, TraceContext},
 };
 use http::{HeaderMap, HeaderName, request::Parts};
 use registry_core::entity::tool::is_reserved_meta_key;
@@ -127,14 +127,14 @@ impl<'a> Incoming<'a> {
 
     /// The trace context from `_meta` or the headers.
     pub(super) fn trace(&self) -> TraceContext {
-        let member = |name| {
+        let member = |name: &HeaderName| {
             let header = self.headers().get(name).and_then(|value| value.to_str().ok());
-            self.meta_text(name).as_deref().or(header).map(Into::into)
+            self.meta_text(name.as_str()).as_deref().or(header).map(Into::into)
         };
         TraceContext {
-            parent: member("traceparent"),
-            state: member("tracestate"),
-            baggage: member("baggage"),
+            parent: member(&trace_context::PARENT_NAME),
+            state: member(&trace_context::STATE_NAME),
+            baggage: member(&trace_context::BAGGAGE_NAME),
         }
     }
 

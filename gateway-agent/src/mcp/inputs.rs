@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     mcp::render,
-    pipeline::{DenialForm, Error, InputHandling, QUESTIONS},
+    pipeline::{DenialForm, Error, InputHandling, answers_questions},
 };
 
 /// The handle of the held request that this one continues.
@@ -37,10 +37,8 @@ pub(super) fn held_body(
     requester: &Requester,
     context: &RequestContext,
 ) -> Bytes {
-    let can_be_asked =
-        || QUESTIONS.iter().any(|(_, capability)| context.capabilities.has(capability));
     let brings_state = || incoming.param("requestState").is_some();
-    if requester.session.is_some() || !(can_be_asked() || brings_state()) {
+    if requester.session.is_some() || !(answers_questions(context) || brings_state()) {
         return Bytes::new();
     }
     incoming.body()

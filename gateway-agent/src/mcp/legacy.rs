@@ -107,7 +107,8 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<SizedRespo
     };
     let client = incoming.param("clientInfo").and_then(ClientInfo::read).map(Arc::new);
     let caller = authentication(incoming.parts).with_client(client.clone());
-    let claims = SessionClaims::new(caller.claim.clone(), client, client_capabilities(incoming)?);
+    let claim = (*caller.claim).clone();
+    let claims = SessionClaims::new(claim, client, client_capabilities(incoming)?);
     let id = endpoint.state.sessions.open(&claims)?;
     let version = era::negotiated(&offered);
     let takes_tasks = era::has_tasks(Some(version));

@@ -283,7 +283,7 @@ impl Sessions {
             Some(session) => session,
             None => self.restore(id, caller)?,
         };
-        if session.claims.claim != caller.claim {
+        if session.claims.claim != *caller.claim {
             return Err(Rejection::SessionUnknown);
         }
         self.touch(&session);
@@ -298,7 +298,7 @@ impl Sessions {
     ) -> Result<Arc<Session>, Rejection> {
         let content = self.sealer.open(PURPOSE, id);
         let sealed = content.and_then(|content| serde_json::from_slice(&content).ok());
-        let own = sealed.filter(|sealed: &Sealed<SessionClaims>| sealed.claims.claim == *claim);
+        let own = sealed.filter(|sealed: &Sealed<SessionClaims>| sealed.claims.claim == **claim);
         let Sealed { home, claims } = own.ok_or(Rejection::SessionUnknown)?;
         let listed = if home == self.home { 0 } else { UNKNOWN_LIST };
         let mut table = self.write();

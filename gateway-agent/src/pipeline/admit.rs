@@ -597,7 +597,7 @@ fn principal(key: &QuotaKey) -> Option<&str> {
 
 /// The owner of a verified credential.
 fn verified_principal(call: &Invocation) -> Option<&str> {
-    match &call.caller.claim {
+    match &*call.caller.claim {
         CallerIdentity::Verified { principal, .. } => Some(&**principal),
         _ => None,
     }
@@ -629,7 +629,7 @@ pub(super) fn purpose(call: &Invocation) -> Purpose {
 }
 
 fn context(call: &Invocation, purpose: Purpose, hops: u32) -> CallContext<'_> {
-    let method = match &call.caller.claim {
+    let method = match &*call.caller.claim {
         CallerIdentity::Verified { auth_method, .. } => *auth_method,
         CallerIdentity::Asserted { .. } | CallerIdentity::Malformed => AuthMethod::Headers,
         CallerIdentity::Anonymous => AuthMethod::None,

@@ -68,6 +68,11 @@ pub(crate) const QUESTIONS: [(&str, &str); 3] = [
     ("roots/list", "roots"),
 ];
 
+/// Whether the client declared that it answers questions.
+pub(crate) fn answers_questions(context: &RequestContext) -> bool {
+    context.capabilities.has_any(QUESTIONS.map(|(_, capability)| capability))
+}
+
 /// Rejects questions that require a capability the client did not declare.
 pub(super) fn check(result: &RawResult, context: &RequestContext) -> Result<(), Error> {
     if result.result_type != ResultType::InputRequired {

@@ -491,7 +491,8 @@ impl<'a> Inspecting<'a> {
         }
     }
 
-    fn may_have_placeholders(self, json: &RawValue) -> bool {
+    /// Whether arguments can have placeholders of values.
+    pub(super) fn may_have_placeholders(self, json: &RawValue) -> bool {
         let governance = self.moment.snapshot.governance.as_ref();
         let tokenizes = governance.is_some_and(|governance| governance.tokenizes());
         // Brackets can be written as escapes.

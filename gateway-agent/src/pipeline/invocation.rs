@@ -234,7 +234,7 @@ impl Invocation {
             context.hops = context.hops.or_else(|| call.hops());
         }
         if !matches!(target, Target::Step(_)) {
-            context.caller = caller.claim.quota_key();
+            context.caller.clone_from(&caller.quota_key);
             context.subject.clone_from(&caller.subject);
         }
         context.buffered.get_or_insert_with(|| gateway.open_buffer(caller));
@@ -260,7 +260,7 @@ pub struct OperationResult {
     pub revision: Revision,
     /// The age of that catalog.
     pub freshness: Freshness,
-    /// The names of the server's resources for callers, if exposed.
+    /// The names of the server's resources for callers, if exposed and if the result has some.
     pub names: Option<ResourceNames>,
     /// The caller's ids of tasks, if the result can contain tasks.
     pub tasks: Option<TaskNames>,

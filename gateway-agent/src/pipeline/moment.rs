@@ -59,12 +59,13 @@ impl Moment {
         self.caller.as_ref().and_then(Caller::agent)
     }
 
-    fn resolve(gateway: &Gateway, Authentication { claim, client, .. }: &Authentication) -> Self {
+    fn resolve(gateway: &Gateway, authentication: &Authentication) -> Self {
+        let Authentication { claim, quota_key, client, .. } = authentication;
         // Read first: the age must not be younger than the snapshot.
         let freshness = gateway.staleness().check();
         let snapshot = gateway.views().now();
         let caller = gateway.identify(&snapshot, claim, client.clone());
-        let principal = caller.principal(claim);
+        let principal = if caller.has_own_quota(claim) { quota_key.clone() } else { None };
         Self { freshness, snapshot, caller: Some(caller), principal }
     }
 

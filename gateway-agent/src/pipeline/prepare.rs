@@ -38,8 +38,11 @@ pub(super) async fn prepare<'a>(
         }
     }
     let inspecting = Inspecting { gateway, call, moment };
-    // Boxed, because compositions nest.
-    let restored = Box::pin(inspection.restored(inspecting, served, arguments.raw())).await?;
+    let restored = match arguments.raw().filter(|raw| inspecting.may_have_placeholders(raw)) {
+        // Boxed, because compositions nest.
+        Some(raw) => Box::pin(inspection.restored(inspecting, served, Some(raw))).await?,
+        None => None,
+    };
     let is_restored = restored.is_some();
     if let Some(restored) = restored {
         arguments.replace(restored);

@@ -10,7 +10,8 @@ use serde_json::{Map, Value, value::RawValue};
 use tokio::sync::watch;
 
 use super::{
-    Error, Gateway, Invocation, QUESTIONS, admit::Governed, inspect::Inspecting, moment::Moment,
+    Error, Gateway, Invocation, admit::Governed, answers_questions, inspect::Inspecting,
+    moment::Moment,
 };
 use crate::audit::CallRecord;
 
@@ -54,8 +55,7 @@ impl<'a> Revocation<'a> {
         record: &CallRecord,
     ) -> Option<Self> {
         let client = call.client.as_ref()?;
-        let can_answer = |(_, capability): &(_, &str)| call.context.capabilities.has(capability);
-        QUESTIONS.iter().any(can_answer).then(|| {
+        answers_questions(&call.context).then(|| {
             let (mut catalog, _) = gateway.views().subscribe();
             if catalog.borrow_and_update().revision() != moment.snapshot.catalog.revision() {
                 catalog.mark_changed();

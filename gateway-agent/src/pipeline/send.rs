@@ -101,8 +101,9 @@ impl<'a> Sending<'a> {
         tasks: Option<TaskNames>,
     ) -> OperationResult {
         let snapshot = &self.moment.snapshot;
-        // The result of a step is not rendered.
-        let exposed = server.filter(|_| !matches!(self.call.target, Target::Step(_)));
+        // The result of a step is not rendered, and most results name no resource.
+        let has_names = !matches!(self.call.target, Target::Step(_)) && names_resource(&result);
+        let exposed = server.filter(|_| has_names);
         OperationResult {
             result,
             revision: snapshot.catalog.revision(),
@@ -436,6 +437,11 @@ impl<'a> Sending<'a> {
         }
         Ok(result)
     }
+}
+
+/// Whether a result can have names of resources.
+fn names_resource(result: &RawResult) -> bool {
+    result.result.get().contains(r#""uri""#)
 }
 
 /// The parts of a call for the upstream, without the arguments. For a projected tool they exclude

@@ -48,7 +48,7 @@ impl Composition<'_> {
         let ForwardedCall { context, client, .. } = forwarded;
         let trace = record.inward(&context.trace);
         let owner = RunOwner {
-            identity: call.caller.claim.clone(),
+            identity: (*call.caller.claim).clone(),
             quota_key: principal.clone(),
             revision: record.revision(),
         };

@@ -82,7 +82,7 @@ pub(crate) fn check_own_result(
         gateway: Arc::clone(gateway),
         composed: Arc::clone(composed),
         owner: RunOwner {
-            identity: caller.claim.clone(),
+            identity: (*caller.claim).clone(),
             quota_key: moment.principal.clone(),
             revision,
         },

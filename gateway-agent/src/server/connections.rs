@@ -8,7 +8,7 @@ use std::{
     any::Any, convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration,
 };
 
-use axum::{Router, extract::ConnectInfo};
+use axum::{Router, body::Body};
 use gateway_upstream::WorkerRuntimes;
 use hyper::{
     Request,
@@ -32,12 +32,13 @@ use tower::{ServiceExt as _, service_fn};
 
 use super::{
     body::DeadlineBody,
+    layers,
     limited_stream::{LimitedStream, MinimumRate},
     open_requests::{CountedBody, OpenRequests},
 };
 use crate::{
     capacity, health,
-    identity::credential::PeerCertificate,
+    identity::{authenticator::PeerAddress, credential::PeerCertificate},
     ingress::{ReceivedBytes, UpgradeSlot},
 };
 
@@ -187,10 +188,13 @@ impl Connection {
         // An upgraded connection keeps its place when this function returns.
         let place: Arc<dyn Any + Send + Sync> = Arc::new(slot);
         let received = ReceivedBytes::default();
-        let upgrade_slot = UpgradeSlot::new(&place, abort.clone(), received.clone());
-        let service = router.map_request(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(ConnectInfo(peer));
-            request.extensions_mut().insert(upgrade_slot.clone());
+        // Shared, because a clone of the token takes a lock that all connections share.
+        let upgrade_slot = Arc::new(UpgradeSlot::new(&place, abort.clone(), received.clone()));
+        let address = PeerAddress::new(peer);
+        let routes = layers::with_layers::<DeadlineBody>(router);
+        let service = routes.map_request(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(address.clone());
+            request.extensions_mut().insert(Arc::clone(&upgrade_slot));
             if let Some(certificate) = certificate.clone() {
                 request.extensions_mut().insert(certificate);
             }
@@ -204,7 +208,8 @@ impl Connection {
                 let (open, response) = (counted.begin(), service.clone().oneshot(request));
                 async move {
                     let response = response.await?;
-                    Ok::<_, Infallible>(response.map(|body| CountedBody::new(body, open)))
+                    let until_sent = |body| CountedBody::new(Body::new(body), open);
+                    Ok::<_, Infallible>(response.map(until_sent))
                 }
             });
             let service = TowerToHyperService::new(service);

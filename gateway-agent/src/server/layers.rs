@@ -1,14 +1,15 @@
-//! Layers around every HTTP route: request ids, request spans at level `debug`, and panic handling.
+//! Layers around all HTTP routes: request ids, request spans at level `debug`, and panic handling.
 
-use std::any::Any;
+use std::{any::Any, convert::Infallible};
 
 use axum::{
-    Router,
+    BoxError, Router,
+    body::{Body, Bytes, HttpBody},
     response::{IntoResponse as _, Response},
 };
 use gateway_protocol::jsonrpc::{self, ErrorObject, code};
 use http::{HeaderValue, Request, StatusCode, header::CONTENT_TYPE};
-use tower::ServiceBuilder;
+use tower::{Service, ServiceBuilder};
 use tower_http::{
     catch_panic::CatchPanicLayer,
     request_id::{MakeRequestUuid, PropagateRequestIdLayer, RequestId, SetRequestIdLayer},
@@ -22,18 +23,37 @@ use crate::audit::REQUEST_ID;
 const LONGEST_ID: usize = 128;
 
 /// Adds the layers. The response repeats the request's `X-Request-Id`, or has a new one.
-pub(super) fn with_layers(routes: Router) -> Router {
+///
+/// `Router::layer` would box the layers of each route, and clone the boxes for each request.
+pub(super) fn with_layers<B>(
+    routes: Router,
+) -> impl Service<
+    Request<B>,
+    Response = Response<impl HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static>,
+    Error = Infallible,
+    Future: Send + 'static,
+> + Clone
++ Send
++ Sync
++ 'static
+where
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
     let trace = TraceLayer::new_for_http()
-        .make_span_with(span)
+        .make_span_with(span::<B>)
         .on_failure(DefaultOnFailure::new().level(Level::DEBUG));
-    routes.layer(
-        ServiceBuilder::new()
-            .map_request(without_long_id)
-            .layer(SetRequestIdLayer::new(REQUEST_ID, MakeRequestUuid))
-            .layer(trace)
-            .layer(PropagateRequestIdLayer::new(REQUEST_ID))
-            .layer(CatchPanicLayer::custom(panicked)),
-    )
+    ServiceBuilder::new()
+        .map_request(without_long_id::<B>)
+        .layer(SetRequestIdLayer::new(REQUEST_ID, MakeRequestUuid))
+        .layer(trace)
+        .layer(PropagateRequestIdLayer::new(REQUEST_ID))
+        .layer(CatchPanicLayer::custom(panicked))
+        .service(routes)
+}
+
+/// The routes with the layers, for requests of this process.
+pub(super) fn embedded(routes: Router) -> Router {
+    Router::new().fallback_service(with_layers::<Body>(routes))
 }
 
 fn without_long_id<B>(mut request: Request<B>) -> Request<B> {
@@ -64,7 +84,7 @@ fn panicked(payload: Box<dyn Any + Send>) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use axum::{body::Body, routing::get};
+    use axum::routing::get;
     use tower::ServiceExt as _;
 
     use super::*;
@@ -75,7 +95,7 @@ mod tests {
             .route("/broken", get(|| async { panic!("defect") as &str }));
         let path = if id.is_some() { "/" } else { "/broken" };
         let request = Request::get(path).header(REQUEST_ID, id.unwrap_or("given"));
-        with_layers(routes).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+        embedded(routes).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
     }
 
     #[tokio::test]

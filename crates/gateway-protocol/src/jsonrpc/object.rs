@@ -25,6 +25,9 @@ pub fn read_string(raw: &RawValue) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(inner))
 }
 
+/// Maximum members whose names are compared in pairs. The names of more are sorted in a list.
+const COMPARED_MEMBERS: usize = 16;
+
 /// One member of an object.
 #[derive(Debug, Clone)]
 pub struct Member<'a> {
@@ -88,6 +91,13 @@ impl<'de> Visitor<'de> for Members {
 }
 
 fn has_duplicates(members: &[Member<'_>]) -> bool {
+    if members.len() <= COMPARED_MEMBERS {
+        let mut places = members.iter().enumerate();
+        let is_known = |(place, member): (usize, &Member<'_>)| {
+            members[..place].iter().any(|known| known.name == member.name)
+        };
+        return places.any(is_known);
+    }
     let mut names: Vec<&str> = members.iter().map(|member| member.name.as_ref()).collect();
     names.sort_unstable();
     names.windows(2).any(|pair| pair[0] == pair[1])

@@ -141,8 +141,12 @@ fn objects_are_split_and_rebuilt() {
     writer.string("d", "\"\u{1}");
     assert_eq!(writer.finish_string(), r#"{"a":1.0,"b\n":{"a":2},"c":"x","d":"\"\u0001"}"#);
 
-    let twice = RawValue::from_string(r#"{"a":1,"\u0061":2}"#.into()).unwrap();
-    assert_eq!(Object::parse(&twice).unwrap_err(), InvalidObject);
+    let others: String = (0..100).map(|n| format!(r#""{n}":0,"#)).collect();
+    for others in ["", others.as_str()] {
+        let twice = format!(r#"{{"a":1,{others}"\u0061":2}}"#);
+        let twice = RawValue::from_string(twice).unwrap();
+        assert_eq!(Object::parse(&twice).unwrap_err(), InvalidObject);
+    }
     assert_eq!(ObjectWriter::with_capacity(0).finish(), b"{}".as_slice());
 }
 

@@ -23,6 +23,12 @@ impl Capabilities {
         self.declared().is_some_and(|all| all.find(capability).is_some())
     }
 
+    /// Whether any of these capabilities is declared.
+    pub fn has_any<'n>(&self, capabilities: impl IntoIterator<Item = &'n str>) -> bool {
+        let declared = self.declared();
+        declared.is_some_and(|all| capabilities.into_iter().any(|one| all.find(one).is_some()))
+    }
+
     /// Whether tool calls can be tasks of 2025-11-25.
     pub fn supports_tasks(&self) -> bool {
         let member = |raw: Box<RawValue>, name: &&str| {

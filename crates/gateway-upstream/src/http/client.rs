@@ -85,7 +85,7 @@ impl Client {
                 .http2_only(is_http2)
                 .http2_initial_stream_window_size(is_http2.then_some(HTTP2_STREAM_WINDOW))
                 .http2_initial_connection_window_size(is_http2.then_some(HTTP2_CONNECTION_WINDOW))
-                .build(connector.clone())
+                .build(connector.of_worker())
         };
         let clients = (0..workers::slot_count()).map(|_| client()).collect();
         Self { clients, connector, limits, tasks }

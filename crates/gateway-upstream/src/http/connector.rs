@@ -27,9 +27,12 @@ const KEEP_ALIVE_PROBES: u32 = 3;
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
 
-/// Opens connections.
+/// Opens connections. Copies share the settings.
 #[derive(Debug, Clone)]
-pub struct Connector {
+pub struct Connector(Arc<Settings>);
+
+#[derive(Debug, Clone)]
+struct Settings {
     tcp: HttpConnector<Resolver>,
     tls: Reloaded<ClientConfig>,
     addresses: Addresses,
@@ -67,7 +70,7 @@ impl Connector {
         addresses: Addresses,
         limits: UpstreamLimits,
     ) -> Self {
-        Self::new(tls.unwrap_or_else(|| self.tls.clone()), addresses, limits)
+        Self::new(tls.unwrap_or_else(|| self.0.tls.clone()), addresses, limits)
     }
 
     fn new(tls: Reloaded<ClientConfig>, addresses: Addresses, limits: UpstreamLimits) -> Self {
@@ -75,27 +78,35 @@ impl Connector {
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(Duration::from_millis(limits.connect_timeout_ms)));
-        Self { tcp, tls, addresses, is_http2: false }
+        Self(Arc::new(Settings { tcp, tls, addresses, is_http2: false }))
+    }
+
+    /// The connector of one worker. Each request copies it twice, and the workers would share the
+    /// reference counts of the settings.
+    pub(super) fn of_worker(&self) -> Self {
+        Self(Arc::new(Settings::clone(&self.0)))
     }
 
     /// The connector for HTTP/2 only: with prior knowledge without TLS, else with ALPN.
-    pub(super) fn over_http2(mut self) -> Self {
-        self.tcp.set_keepalive(Some(KEEP_ALIVE));
-        self.tcp.set_keepalive_interval(Some(KEEP_ALIVE));
-        self.tcp.set_keepalive_retries(Some(KEEP_ALIVE_PROBES));
+    pub(super) fn over_http2(self) -> Self {
+        let mut settings = Arc::unwrap_or_clone(self.0);
+        settings.tcp.set_keepalive(Some(KEEP_ALIVE));
+        settings.tcp.set_keepalive_interval(Some(KEEP_ALIVE));
+        settings.tcp.set_keepalive_retries(Some(KEEP_ALIVE_PROBES));
         #[cfg(target_os = "linux")]
-        self.tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
-        Self { is_http2: true, ..self }
+        settings.tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+        settings.is_http2 = true;
+        Self(Arc::new(settings))
     }
 
     pub(super) fn is_http2(&self) -> bool {
-        self.is_http2
+        self.0.is_http2
     }
 
     /// The current TLS configuration. Servers may prefer HTTP/1.1 if a client offers both.
     fn tls(&self) -> Arc<ClientConfig> {
-        let tls = self.tls.get();
-        if !self.is_http2 {
+        let tls = self.0.tls.get();
+        if !self.0.is_http2 {
             return tls;
         }
         let mut tls = ClientConfig::clone(&tls);
@@ -109,15 +120,16 @@ impl Service<Uri> for Connector {
     type Error = <HttpsConnector<HttpConnector<Resolver>> as Service<Uri>>::Error;
     type Future = <HttpsConnector<HttpConnector<Resolver>> as Service<Uri>>::Future;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.tcp.poll_ready(context).map_err(Into::into)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        // The system's resolver is always ready.
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        if let Err(refused) = self.addresses.check(&uri) {
+        if let Err(refused) = self.0.addresses.check(&uri) {
             return Box::pin(ready(Err(refused.into())));
         }
-        HttpsConnector::from((self.tcp.clone(), self.tls())).call(uri)
+        HttpsConnector::from((self.0.tcp.clone(), self.tls())).call(uri)
     }
 }
 

@@ -96,12 +96,12 @@ impl Target {
         (quota_key, context): (&QuotaKey, &RequestContext),
         limit: Duration,
     ) -> Result<ConcurrencyPermit<'a>, Error> {
-        let caller = quota_key.as_ref().or(context.payer().as_ref()).cloned();
-        if let Some(place) = self.gate.try_enter(&caller) {
+        let caller = if quota_key.is_some() { quota_key } else { context.payer() };
+        if let Some(place) = self.gate.try_enter(caller) {
             return Ok(place);
         }
         // Boxed, because most requests do not wait.
-        let waited = Box::pin(timeout(limit, gate.enter(&caller))).await;
+        let waited = Box::pin(timeout(limit, gate.enter(caller))).await;
         Ok(waited.unwrap_or_else(|_| Err(gate.overloaded()))?)
     }
 

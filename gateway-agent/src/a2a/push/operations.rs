@@ -45,7 +45,7 @@ impl Served<'_> {
             client: ClientConfig::read((config, pointer), self.version, &id, settings)?,
             id: id.into(),
             owner,
-            caller: self.caller.claim.clone(),
+            caller: (*self.caller.claim).clone(),
             agent: agent.name.as_str().into(),
             task: request.task_id().map(Into::into),
             token: token.into(),

@@ -12,8 +12,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE};
 use http_body::{Frame, SizeHint};
+
+/// Usual number of headers of a response: type, length, date, request id and `Vary`. The map does not
+/// grow for them.
+const RESPONSE_HEADERS: usize = 5;
 
 /// A response and the size of its body.
 #[derive(Debug)]
@@ -41,10 +45,11 @@ pub(super) fn json_parts(parts: [Bytes; 3]) -> SizedResponse {
 }
 
 fn respond(status: StatusCode, body: Body) -> Response {
+    let mut headers = HeaderMap::with_capacity(RESPONSE_HEADERS);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let mut response = Response::new(body);
     *response.status_mut() = status;
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
+    *response.headers_mut() = headers;
     response
 }
 

@@ -31,10 +31,6 @@ pub(super) fn renamed(
     if resources.is_none() && tasks.is_none() {
         return None;
     }
-    let text = result.get();
-    if tasks.is_none() && !text.contains("\"uri\"") {
-        return None;
-    }
     let is_task = Object::parse(result).is_ok_and(|members| members.find("taskId").is_some());
     let changed = object(result, |name, value| match name {
         "taskId" => Some(quoted(&tasks?.known(&string(value)?))),

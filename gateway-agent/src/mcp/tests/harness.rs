@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, future::pending, net::SocketAddr, sync::Arc, time::Duration};
 
 use approval::Approvals;
-use axum::{Router, body::Body, extract::ConnectInfo};
+use axum::{Router, body::Body};
 use gateway_compose::{CompositionState, Sagas};
 use gateway_policy::{Access, RuntimeValidation, ToolValidation, ValidationMode, ValidationRules};
 use gateway_protocol::naming::Prefix;
@@ -25,7 +25,7 @@ use crate::{
     contract::{self, Contracts},
     freshness::{MaxStaleness, StalenessMonitor},
     identity::{
-        authenticator::Authenticator,
+        authenticator::{Authenticator, PeerAddress},
         settings::{AuthenticationConfig, AuthenticatorConfig, IdentityConfig},
     },
     mcp::Mcp,
@@ -390,7 +390,7 @@ impl Ask {
     pub(crate) fn build_from(self, address: &str) -> Request<Body> {
         let mut request = self.build();
         let peer = SocketAddr::new(address.parse().unwrap(), 1);
-        request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(PeerAddress::new(peer));
         request
     }
 
