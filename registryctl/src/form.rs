@@ -50,7 +50,7 @@ fn neighbor(value: &Value) -> Option<&'static str> {
         Some("a JSON Schema")
     } else if value["cases"].is_array() {
         Some("a file of cases for `registryctl policy test`")
-    } else if ["registry", "targets"].iter().any(|name| value[*name].is_object()) {
+    } else if value["registry"].is_object() || value["targets"].is_array() {
         Some("the configuration of a gateway")
     } else {
         None
@@ -163,7 +163,10 @@ mod tests {
             ),
             (json!({ "cases": [] }), "a file of cases for `registryctl policy test`"),
             (json!({ "registry": { "source": "a" } }), "the configuration of a gateway"),
-            (json!({ "targets": { "crm": {} }, "listen": "a" }), "the configuration of a gateway"),
+            (
+                json!({ "targets": [{ "server": "crm" }], "listen": "a" }),
+                "the configuration of a gateway",
+            ),
         ] {
             let (form, remedy) = other_form(&neighbor, "n.json").expect(expected);
             assert_eq!(form, expected);
