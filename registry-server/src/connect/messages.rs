@@ -263,7 +263,7 @@ mod tests {
             let found = problem(name, body);
             assert!(found.contains(expected), "{body}: {found}");
         }
-        assert!(!problem("ListEntitiesRequest", r#"{ "x": 1 }"#).contains("did you mean"));
+        assert!(!problem("ListEntitiesRequest", r#"{ "x": 1 }"#).contains('?'));
     }
 
     #[test]

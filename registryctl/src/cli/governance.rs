@@ -129,8 +129,8 @@ Examples:
   registryctl transfer 'web/*' web-team
   registryctl transfer --from anonymous web-team")]
 pub(crate) struct TransferArgs {
-    /// Names or namespaces (tool/fetch, team/*, com.example.*), then the new owner
-    #[arg(value_name = "KIND/NAME|NAMESPACE|OWNER", required_unless_present = "owner")]
+    /// Names (tool/fetch) or namespaces (team/*, com.example.*), then the new owner
+    #[arg(value_name = "NAME", required_unless_present = "owner")]
     names: Vec<String>,
     /// The new owner, instead of the last argument
     #[arg(long, value_name = "OWNER")]

@@ -122,10 +122,13 @@ mod tests {
                 ],
             }),
         );
-        let found = found_of(Code::DependencyUndeclared, &[], &[composed]);
-        for similar in ["`get_customer`?", "`desk/summarize`?"] {
-            assert!(found.contains(&format!("(did you mean {similar} otherwise add")), "{found}");
-        }
+        insta::assert_snapshot!(
+            found_of(Code::DependencyUndeclared, &[], &[composed]),
+            @r#"
+        error[dependency-undeclared] tool/copy@1.0.0 at "/spec/pipeline/steps/0/operation/tool": `copy` uses the tool `get_custmer`, which is missing in `depends` (did you mean `get_customer`? otherwise add an entry with "type": "tool", its name and exact version to `depends`)
+        error[dependency-undeclared] tool/copy@1.0.0 at "/spec/pipeline/steps/1/operation/agent": `copy` uses the skill `sumarize` of the agent `desk`, which is missing in `depends` (did you mean `desk/summarize`? otherwise add an entry with "type": "agent", "skill": "sumarize", its name and exact version to `depends`)
+        "#
+        );
     }
 
     #[test]

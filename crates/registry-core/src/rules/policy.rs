@@ -342,7 +342,7 @@ mod tests {
         let wrong = policy("p", json!({ "appliesTo": applies_to }));
         let warnings = found(&[clerk], &[wrong]);
         let suggests: Vec<_> =
-            warnings.lines().map(|line| line.contains("did you mean `helpdesk/clerk`?")).collect();
+            warnings.lines().map(|line| line.contains("`helpdesk/clerk`?")).collect();
         assert_eq!(suggests, [true, false, false], "{warnings}");
     }
 
