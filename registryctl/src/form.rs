@@ -25,12 +25,7 @@ impl Form {
 
 /// The form of a value that is not a registry file, and the remedy.
 pub(crate) fn other_form(value: &Value, name: &str) -> Option<(&'static str, String)> {
-    let neighbor = if is_requirements(value) {
-        Some("a list of requirements for `registryctl lock`")
-    } else {
-        neighbor(value)
-    };
-    if let Some(form) = neighbor {
+    if let Some(form) = neighbor(value) {
         let remedy = "name the registry files, or move this file to another directory";
         return Some((form, remedy.to_owned()));
     }
@@ -40,6 +35,9 @@ pub(crate) fn other_form(value: &Value, name: &str) -> Option<(&'static str, Str
 
 /// The form of a file that no command imports, but projects keep beside registry files.
 fn neighbor(value: &Value) -> Option<&'static str> {
+    if is_requirements(value) {
+        return Some("a list of requirements for `registryctl lock`");
+    }
     let Value::Object(file) = value else { return None };
     let has = |name: &str| file.contains_key(name);
     if ["schemaVersion", "version"].iter().chain(&SECTIONS).any(|name| has(name)) {

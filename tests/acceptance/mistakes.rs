@@ -170,7 +170,7 @@ fn registered_content_is_not_repaired_by_import() {
     let (_directory, path) = file("changed.json", changed);
     let rejected = registry.ctl(&["apply", &path, "--yes"]);
     insta::assert_snapshot!(rejected.stderr.replace(&path, "changed.json"), @r#"
-    error[already-registered]: server/time-server@1.0.0 was registered with other content in revision 1, and registered content is immutable; the first difference is at /provides/0/tool
+    error[already-registered]: server/time-server@1.0.0 was registered with other content in revision 1, and registered content is immutable; the first difference is at /description
      --> changed.json:2:45
       |
     2 | …    { "name": "time-server", "version": "1.0.0", "provides": [{ "tool": "a", "version": "1.0.0" }] }…
