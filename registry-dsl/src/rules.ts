@@ -29,7 +29,7 @@ export async function check(text: string): Promise<Diagnostic[]> {
       "rules-unavailable",
       `cannot load the rules from ${MODULE.href}: ${(error as Error).message}`,
       MODULE.protocol === "file:"
-        ? "install the package again"
+        ? "install the package again; in a checkout of the repository, run `registry-dsl/scripts/build-wasm.sh`"
         : "serve `wasm/registry_rules.wasm` of the package there, as application/wasm",
       { cause: error },
     );

@@ -1,5 +1,7 @@
 //! A batch of changes from input files, which maps findings back to locations in the files.
 
+mod cedar;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
@@ -225,6 +227,7 @@ fn located(source: &Arc<Source>, findings: Vec<Finding>) -> Vec<Finding> {
     let part = |found: &Finding| if is_unknown_field(found) { Part::Key } else { Part::Value };
     let parts: Vec<_> = findings.iter().map(|found| (&*found.pointer, part(found))).collect();
     let positions = if parts.is_empty() { Vec::new() } else { source.locate(&parts) };
+    let positions = cedar::refine(source, &findings, positions);
     let locations: Vec<_> =
         positions.into_iter().map(|position| Location::new(source, position)).collect();
     findings

@@ -57,7 +57,7 @@ pub(crate) use gateway::{
 };
 pub(crate) use governance::{
     ArchiveArgs, DeprecateArgs, LifecycleArgs, ModeArg, ReasonArgs, RestoreArgs, RetireArgs,
-    RevertArgs, SetCompatibilityArgs, SettingsArgs, TransferArgs, Versions,
+    RevertArgs, SetCompatibilityArgs, SettingsArgs, TransferArgs, Transferred, Versions,
 };
 pub(crate) use graph::{
     ImpactArgs, LockArgs, OutdatedArgs, PathsArgs, PlannedArgs, ResolveArgs, TreeArgs,
@@ -263,7 +263,7 @@ pub(crate) enum Command {
     Archive(ArchiveArgs),
     /// Accept new versions of an archived name again
     Unarchive(ArchiveArgs),
-    /// Change the owner of a name or a namespace
+    /// Change the owner of names and namespaces
     Transfer(TransferArgs),
     /// Explain, test, simulate and roll back policies, and forbid calls in an emergency
     #[command(subcommand)]

@@ -25,12 +25,34 @@ impl Form {
 
 /// The form of a value that is not a registry file, and the remedy.
 pub(crate) fn other_form(value: &Value, name: &str) -> Option<(&'static str, String)> {
-    if is_requirements(value) {
+    if let Some(form) = neighbor(value) {
         let remedy = "name the registry files, or move this file to another directory";
-        return Some(("a list of requirements for `registryctl lock`", remedy.to_owned()));
+        return Some((form, remedy.to_owned()));
     }
     let form = form(value).ok().filter(|form| *form != Form::Registry)?;
     Some((form.description(), format!("run `registryctl import {name}`")))
+}
+
+/// The form of a file that no command imports, but projects keep beside registry files.
+fn neighbor(value: &Value) -> Option<&'static str> {
+    if is_requirements(value) {
+        return Some("a list of requirements for `registryctl lock`");
+    }
+    let Value::Object(file) = value else { return None };
+    let has = |name: &str| file.contains_key(name);
+    if ["schemaVersion", "version"].iter().chain(&SECTIONS).any(|name| has(name)) {
+        return None;
+    }
+    let is_schema = value["$schema"].as_str().is_some_and(|url| url.contains("json-schema.org/"));
+    if is_schema {
+        Some("a JSON Schema")
+    } else if value["cases"].is_array() {
+        Some("a file of cases for `registryctl policy test`")
+    } else if value["registry"].is_object() || value["targets"].is_array() {
+        Some("the configuration of a gateway")
+    } else {
+        None
+    }
 }
 
 /// Whether the value has only names with version constraints, as `registryctl lock` reads them.
@@ -132,6 +154,22 @@ mod tests {
         assert!(form.contains("lock`"), "{form}");
         let (_, remedy) = other_form(&json!({ "mcpServers": {} }), "mcp.json").unwrap();
         assert!(remedy.contains(" mcp.json`"), "{remedy}");
+        for (neighbor, expected) in [
+            (
+                json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object" }),
+                "a JSON Schema",
+            ),
+            (json!({ "cases": [] }), "a file of cases for `registryctl policy test`"),
+            (json!({ "registry": { "source": "a" } }), "the configuration of a gateway"),
+            (
+                json!({ "targets": [{ "server": "crm" }], "listen": "a" }),
+                "the configuration of a gateway",
+            ),
+        ] {
+            let (form, remedy) = other_form(&neighbor, "n.json").expect(expected);
+            assert_eq!(form, expected);
+            assert!(remedy.contains("directory"), "{remedy}");
+        }
         for registry in
             [json!({ "schemaVersion": "2.0" }), json!({ "tools": { "a": {} } }), json!({})]
         {

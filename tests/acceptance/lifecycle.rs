@@ -97,6 +97,18 @@ async fn names_and_namespaces_are_transferred() {
             assert_eq!(said.code, 2, "{said:?}");
             insta::assert_snapshot!(format!("every-tool-{}", wanted[0]), said.stderr);
         }
+        let owned = |team: &str| registry.run(&["list", "--owner", team]).lines().skip(1).count();
+        let head = registry.revision().await;
+        registry.run(&["transfer", "--yes", "server/user-service", "tool/get_user", "docs-team"]);
+        registry.run(&["transfer", "--yes", "team/*", "web-team"]);
+        assert_eq!((owned("web-team"), owned("docs-team")), (1, 2));
+        let dry = registry.run(&["transfer", "--from", "web-team", "docs-team", "--dry-run"]);
+        assert!(dry.contains("plan: 2 settings"), "{dry}");
+        registry.run(&["transfer", "--yes", "--from", "web-team", "docs-team"]);
+        assert_eq!((owned("web-team"), owned("docs-team")), (0, 3));
+        assert_eq!(registry.revision().await, head + 3, "each transfer is one commit");
+        let none = refused(&registry, &["transfer", "--yes", "--from", "web-team", "docs-team"]);
+        insta::assert_snapshot!(none, @"error: `web-team` owns no name and no namespace");
         for (name, is_new) in [("tool/fetch", false), ("tool/nothere", true)] {
             let set = registry.ctl(&["compatibility", "set", "--yes", name, "full"]);
             assert!(set.success(), "{set:?}");

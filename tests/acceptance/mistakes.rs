@@ -89,6 +89,25 @@ fn explain_names_settings_for_undeclared_calls() {
 }
 
 #[test]
+fn failed_import_of_servers_prints_no_targets() {
+    let servers = r#"{ "mcpServers": { "gone": { "command": "/nonexistent/server" } } }"#;
+    let (_directory, path) = file("mcp.json", servers);
+    let failed = ctl(OFFLINE, &["import", "mcp-servers", &path]);
+    assert!(!failed.success() && failed.stderr.contains("gone: "), "{failed:?}");
+    assert!(!failed.stderr.contains("targets:"), "{failed:?}");
+}
+
+#[test]
+fn arguments_rejected_in_a_policy_case_name_the_tool() {
+    let text = "cases:\n  - name: a\n    caller: orchestrator-agent\n    tool: payment_charge\n    \
+                arguments: { amount: many }\n    expect: deny\n";
+    let (_directory, path) = file("cases.yaml", text);
+    let files = ["-f", "examples/registry-v2.json", "-f", "examples/policies.yaml"];
+    let rejected = ctl(OFFLINE, &[&["policy", "test", &path][..], &files].concat());
+    assert!(rejected.stderr.contains(" in tool/payment_charge@1.0.0\n"), "{rejected:?}");
+}
+
+#[test]
 fn invalid_policy_case_shows_its_line() {
     let text = "cases:\n  - name: pages\n    tool: fetch\n    argumnets: {}\n";
     let (directory, path) = file("cases.yaml", text);
@@ -151,7 +170,7 @@ fn registered_content_is_not_repaired_by_import() {
     let (_directory, path) = file("changed.json", changed);
     let rejected = registry.ctl(&["apply", &path, "--yes"]);
     insta::assert_snapshot!(rejected.stderr.replace(&path, "changed.json"), @r#"
-    error[already-registered]: server/time-server@1.0.0 was registered with other content in revision 1, and registered content is immutable
+    error[already-registered]: server/time-server@1.0.0 was registered with other content in revision 1, and registered content is immutable; the first difference is at /description
      --> changed.json:2:45
       |
     2 | …    { "name": "time-server", "version": "1.0.0", "provides": [{ "tool": "a", "version": "1.0.0" }] }…

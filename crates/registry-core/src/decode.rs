@@ -13,6 +13,7 @@ use crate::{
     kind::Kind,
     limits,
     name::Name,
+    reference::Key,
     version::Version,
 };
 
@@ -229,16 +230,19 @@ impl<'a> Fields<'a> {
     /// An optional JSON Schema (an object or a boolean), preserved unchanged.
     pub fn json_schema(&'a self, name: &'static str) -> Option<Value> {
         let value = self.get(name)?;
+        let expected = "a JSON Schema (an object or a boolean)";
         if matches!(value, Value::Object(_) | Value::Bool(_)) {
-            Some(value.clone())
-        } else {
-            self.problems.wrong_type(
-                value,
-                self.at(name),
-                "a JSON Schema (an object or a boolean)",
-            );
-            None
+            return Some(value.clone());
         }
+        match value.as_str().and_then(intended_reference) {
+            Some(reference) => {
+                let message = format!("expected {expected}, got {}", describe(value));
+                let help = format!("to refer to a registered schema, write {reference}");
+                self.problems.invalid(self.at(name), message, help);
+            }
+            None => self.problems.wrong_type(value, self.at(name), expected),
+        }
+        None
     }
 
     /// An optional list.
@@ -267,12 +271,28 @@ impl<'a> Fields<'a> {
 
     /// Reports every member that was not read as an unknown field.
     pub fn finish(self) {
+        self.finish_with(&[]);
+    }
+
+    /// The same, with remedies for unknown fields that are likely mistakes.
+    pub fn finish_with(self, remedies: &[(&str, &str)]) {
         for name in self.unknown() {
             let message = format!("unknown field `{}`", name.chars().take(64).collect::<String>());
-            let help = format!("the valid fields are {}", self.known.borrow().join(", "));
+            let mut help = format!("the valid fields are {}", self.known.borrow().join(", "));
+            if let Some((_, remedy)) = remedies.iter().find(|(mistake, _)| *mistake == name) {
+                help = format!("{remedy}; {help}");
+            }
             self.problems.invalid(self.at.member(name), message, help);
         }
     }
+}
+
+/// The reference to a schema that the text `#Name` or `#Name:1.0.0` means.
+fn intended_reference(text: &str) -> Option<String> {
+    let text = text.strip_prefix('#')?;
+    let (name, version) = text.split_once(':').unwrap_or((text, "1.0.0"));
+    Key::parse(Kind::Schema, name, version).ok()?;
+    Some(format!("{{ \"$ref\": \"#{name}:{version}\" }}, with its exact version"))
 }
 
 /// Describes a JSON value for an error message; long strings are truncated.

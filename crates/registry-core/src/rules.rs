@@ -41,7 +41,7 @@ mod tool_name;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-pub use ownership::{WritePermissions, authorize};
+pub use ownership::{ANONYMOUS, WritePermissions, authorize};
 use proposal::Proposal;
 use schema_graph::SchemaGraph;
 use settings::plan_settings;

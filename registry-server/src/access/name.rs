@@ -1,9 +1,8 @@
 //! Names of principals and teams. A name must have no hidden characters.
 
+pub(super) use registry_core::rules::ANONYMOUS;
 use registry_core::visible::has_invisible_characters;
 
-/// Name of a principal when authentication is disabled.
-pub(super) const ANONYMOUS: &str = "anonymous";
 /// Prefix of personal teams. Only the server assigns such a team, so a token or certificate cannot claim the
 /// team of another person.
 const PERSONAL: &str = "user:";

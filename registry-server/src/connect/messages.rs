@@ -8,7 +8,7 @@ use prost_reflect::{
     DescriptorError, DescriptorPool, DeserializeOptions, DynamicMessage, Kind, MessageDescriptor,
     MethodDescriptor,
 };
-use registry_core::document::parse_json;
+use registry_core::{document::parse_json, suggest::closest};
 use registry_proto::FILE_DESCRIPTOR_SET;
 use serde_path_to_error::Track;
 use tonic::Status;
@@ -125,12 +125,40 @@ fn from_json(message: &MessageDescriptor, body: &[u8]) -> Result<DynamicMessage,
         let parent = if path == "." { "" } else { &path };
         // The error of an unknown field has the path of its parent.
         let name = problem.strip_prefix("unrecognized field name '");
-        match name.and_then(|rest| rest.strip_suffix('\'')) {
-            Some(name) if parent.is_empty() => status::invalid_field(name, "unknown field"),
-            Some(name) => status::invalid_field(&format!("{parent}.{name}"), "unknown field"),
-            None => status::invalid_field(parent, &problem),
-        }
+        let Some(name) = name.and_then(|rest| rest.strip_suffix('\'')) else {
+            return status::invalid_field(parent, readable(&problem));
+        };
+        let problem = match similar_field(message, parent, name) {
+            Some(similar) => format!("unknown field; did you mean `{similar}`?"),
+            None => "unknown field".to_owned(),
+        };
+        let separator = if parent.is_empty() { "" } else { "." };
+        status::invalid_field(&format!("{parent}{separator}{name}"), &problem)
     })
+}
+
+/// The error of the parser of integers names no expectation.
+fn readable(problem: &str) -> &str {
+    let of_integers = ["invalid digit found in string", "cannot parse integer from empty string"];
+    if of_integers.iter().any(|known| problem.starts_with(known)) {
+        "expected an integer"
+    } else {
+        problem
+    }
+}
+
+/// The field with a similar name, of the message at a path such as `changes[1].setLifecycle`.
+fn similar_field(message: &MessageDescriptor, path: &str, name: &str) -> Option<String> {
+    let mut message = message.clone();
+    for segment in path.split('.').filter(|segment| !segment.is_empty()) {
+        let field = segment.split('[').next()?;
+        let field =
+            message.get_field_by_json_name(field).or_else(|| message.get_field_by_name(field))?;
+        let Kind::Message(inner) = field.kind() else { return None };
+        message = inner;
+    }
+    let names: Vec<_> = message.fields().map(|field| field.json_name().to_owned()).collect();
+    closest(name, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
 /// The path of a field with two values, as `page_size` and as `pageSize`. `prost-reflect` keeps the last value.
@@ -214,6 +242,28 @@ mod tests {
         let loose = json!({ "key": { "kind": 2 }, "min_revision": 7, "includeDocument": null });
         let strict = json!({ "key": { "kind": "ENTITY_KIND_SERVER" }, "minRevision": "7" });
         assert_eq!(round_trip("GetEntityRequest", &loose), strict);
+    }
+
+    #[test]
+    fn invalid_json_names_the_remedy() {
+        let problem = |name: &str, body: &str| {
+            let status = frame(&message(name), Encoding::Json, body.as_bytes()).unwrap_err();
+            status.message().to_owned()
+        };
+        for (name, body, expected) in [
+            ("ListEntitiesRequest", r#"{ "pageSize": "many" }"#, "expected an integer"),
+            ("ListEntitiesRequest", r#"{ "pageSze": 1 }"#, "did you mean `pageSize`?"),
+            ("GetEntityRequest", r#"{ "key": { "nam": "a" } }"#, "did you mean `name`?"),
+            (
+                "ApplyChangesRequest",
+                r#"{ "changes": [{ "setLifecycle": { "mesage": "a" } }] }"#,
+                "did you mean `message`?",
+            ),
+        ] {
+            let found = problem(name, body);
+            assert!(found.contains(expected), "{body}: {found}");
+        }
+        assert!(!problem("ListEntitiesRequest", r#"{ "x": 1 }"#).contains('?'));
     }
 
     #[test]

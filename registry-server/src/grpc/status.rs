@@ -233,7 +233,7 @@ impl From<tokens::Error> for Status {
 
 /// The method does not exist.
 pub fn unimplemented() -> Status {
-    let message = "unknown method; use a client of this version";
+    let message = "unknown method; use a client of this version, or a method in /openapi.json";
     Refusal::new(Code::Unimplemented, "UNIMPLEMENTED", message).into()
 }
 

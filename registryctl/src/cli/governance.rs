@@ -9,6 +9,7 @@ use registry_core::{
 };
 
 use super::{AsOfArgs, CommitArgs, ConfirmArgs, log::parse_revision, selector::parse_key};
+use crate::failure::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct LifecycleArgs {
@@ -122,23 +123,62 @@ pub(crate) struct ArchiveArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  registryctl transfer tool/fetch tool/search web-team
+  registryctl transfer 'web/*' web-team
+  registryctl transfer --from anonymous web-team")]
 pub(crate) struct TransferArgs {
-    /// The name or namespace: tool/fetch, team/*, com.example.*
-    #[arg(value_name = "KIND/NAME|NAMESPACE", value_parser = selector)]
-    pub(crate) target: Selector,
-    /// The new owner
-    #[arg(required_unless_present = "owner_option")]
+    /// Names (tool/fetch) or namespaces (team/*, com.example.*), then the new owner
+    #[arg(value_name = "NAME", required_unless_present = "owner")]
+    names: Vec<String>,
+    /// The new owner, instead of the last argument
+    #[arg(long, value_name = "OWNER")]
     owner: Option<String>,
-    /// The same as the argument
-    #[arg(long = "owner", value_name = "OWNER", conflicts_with = "owner")]
-    owner_option: Option<String>,
+    /// Transfer every name and namespace of this owner
+    #[arg(long, value_name = "OWNER")]
+    from: Option<String>,
     #[command(flatten)]
     pub(crate) reason: ReasonArgs,
 }
 
+/// What `transfer` changes.
+#[derive(Debug)]
+pub(crate) enum Transferred {
+    Targets(Vec<Selector>),
+    /// Everything that this owner owns.
+    AllOf(String),
+}
+
 impl TransferArgs {
-    pub(crate) fn owner(&self) -> String {
-        self.owner.as_ref().or(self.owner_option.as_ref()).cloned().unwrap_or_default()
+    /// The transferred names and their new owner.
+    pub(crate) fn plan(&self) -> Result<(Transferred, String), Failure> {
+        let (owner, names) = match (&self.owner, self.names.split_last()) {
+            (Some(owner), _) => (owner, &self.names[..]),
+            // The last of several names is no owner: a forgotten owner must not give names away.
+            (None, Some((owner, names))) if owner.parse::<Selector>().is_err() => (owner, names),
+            (None, _) => {
+                let message = "the new owner is missing; write it after the names, or with --owner";
+                return Err(Failure::Usage(message.to_owned()));
+            }
+        };
+        let transferred = match &self.from {
+            Some(from) if names.is_empty() => Transferred::AllOf(from.clone()),
+            Some(_) => {
+                let message = "--from selects every name of an owner; omit the names, or --from";
+                return Err(Failure::Usage(message.to_owned()));
+            }
+            None if names.is_empty() => {
+                let message = "the names are missing; write them before the owner, such as \
+                               tool/fetch, or select the names of an owner with --from";
+                return Err(Failure::Usage(message.to_owned()));
+            }
+            None => {
+                let targets = names.iter().map(|name| selector(name)).collect::<Result<_, _>>();
+                Transferred::Targets(targets.map_err(Failure::Usage)?)
+            }
+        };
+        Ok((transferred, owner.clone()))
     }
 }
 
@@ -191,4 +231,60 @@ pub(crate) struct ReasonArgs {
     pub(crate) confirm: ConfirmArgs,
     #[command(flatten)]
     pub(crate) commit: CommitArgs,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Arguments, Command};
+
+    /// The targets and the new owner of `transfer`, or the error.
+    fn transfer(arguments: &str) -> String {
+        let all = ["registryctl", "transfer"].into_iter().chain(arguments.split_whitespace());
+        let parsed = match Arguments::try_parse_from(all) {
+            Ok(parsed) => parsed,
+            Err(error) => return error.kind().to_string(),
+        };
+        let Command::Transfer(args) = parsed.command else { return "another command".to_owned() };
+        match args.plan() {
+            Ok((Transferred::Targets(targets), owner)) => {
+                let targets: Vec<_> = targets.iter().map(ToString::to_string).collect();
+                format!("{} to {owner}", targets.join(", "))
+            }
+            Ok((Transferred::AllOf(from), owner)) => format!("all of {from} to {owner}"),
+            Err(failure) => failure.to_string(),
+        }
+    }
+
+    #[test]
+    fn transfer_accepts_several_names() {
+        for (arguments, expected) in [
+            ("tool/a web", "tool/a to web"),
+            ("tool/a --owner web", "tool/a to web"),
+            ("tool/a team/* com.x.* web", "tool/a, team/*, com.x.* to web"),
+            ("tool/a tool/b --owner web", "tool/a, tool/b to web"),
+            ("--from anonymous web", "all of anonymous to web"),
+            ("--from anonymous --owner web", "all of anonymous to web"),
+        ] {
+            assert_eq!(transfer(arguments), expected, "{arguments}");
+        }
+    }
+
+    #[test]
+    fn incomplete_transfers_are_rejected() {
+        for (arguments, expected) in [
+            ("tool/a", "the new owner is missing"),
+            ("tool/a tool/b", "the new owner is missing"),
+            ("web", "the names are missing"),
+            ("--owner web", "the names are missing"),
+            ("tool/* web", "a namespace contains names of every kind"),
+            ("--from docs tool/a web", "omit the names, or --from"),
+            ("", "required arguments"),
+        ] {
+            let error = transfer(arguments);
+            assert!(error.contains(expected), "{arguments}: {error}");
+        }
+    }
 }

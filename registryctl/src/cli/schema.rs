@@ -15,7 +15,7 @@ docs/editor.md shows how editors use the file.")]
 pub(crate) struct SchemaArgs {
     /// registry, schema, server, tool, agent, policy or gateway-config
     #[arg(value_name = "SCHEMA", value_parser = published(), hide_possible_values = true)]
-    pub(crate) schema: PublishedSchema,
+    pub(crate) schema: Option<PublishedSchema>,
 }
 
 fn published() -> impl TypedValueParser<Value = PublishedSchema> {

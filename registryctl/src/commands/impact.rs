@@ -95,6 +95,7 @@ pub(super) async fn run(session: &Session, args: &ImpactArgs) -> Result<(), Fail
         screen.json(&view)?;
     } else {
         view.show(screen)?;
+        screen.line(&view.summary(&assumption(&key, &args.planned)))?;
     }
     view.verdict()
 }
@@ -113,6 +114,12 @@ fn planned(
         (None, None) => Plan::LifecycleState(v1::LifecycleState::Retired.into()),
     };
     Ok(v1::AnalyzeImpactRequest { plan: Some(plan), ..Default::default() })
+}
+
+/// The start of the summary, which names the change if no option does.
+fn assumption(key: &Key, PlannedArgs { retire, deprecate, change, to }: &PlannedArgs) -> String {
+    let is_chosen = *retire || *deprecate || change.is_some() || to.is_some();
+    if is_chosen { String::new() } else { format!("if {key} is retired: ") }
 }
 
 /// A replacement by the version of the entity in a file, together with the file's other documents.
@@ -249,7 +256,7 @@ impl ImpactView {
             screen.table(&table)?;
         }
         self.note_truncation();
-        screen.line(&self.summary())
+        Ok(())
     }
 
     fn note_truncation(&self) {
@@ -267,8 +274,9 @@ impl ImpactView {
         }
     }
 
-    fn summary(&self) -> String {
-        let mut summary = format!("{} of {} dependents break", self.breaking, self.total);
+    fn summary(&self, assumption: &str) -> String {
+        let (breaking, total) = (self.breaking, self.total);
+        let mut summary = format!("{assumption}{breaking} of {total} dependents break");
         if self.undecided > 0 {
             let _ = write!(summary, ", {} may break (undecided)", self.undecided);
         }

@@ -109,7 +109,8 @@ pub(super) async fn versions(
     Ok(records)
 }
 
-async fn fetch(
+/// Reads all pages.
+pub(super) async fn fetch(
     client: &Client,
     mut filter: v1::ListEntitiesRequest,
 ) -> Result<Vec<RecordView>, Failure> {

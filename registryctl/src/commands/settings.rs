@@ -1,13 +1,16 @@
 //! `archive`, `unarchive`, `transfer`, `compatibility set` and `settings`.
 
-use registry_core::{PointInTime, Selector, Setting, SettingChange};
+use std::collections::BTreeSet;
+
+use registry_core::{PointInTime, Revision, Selector, Setting, SettingChange, limits};
 use registry_proto::v1;
 use serde::Serialize;
 
-use super::{Session, commit, list, review};
+use super::{Session, commit, list, lock::at, review};
 use crate::{
     cli::{
         ArchiveArgs, Format, ModeArg, ReasonArgs, SetCompatibilityArgs, SettingsArgs, TransferArgs,
+        Transferred,
     },
     client::{Client, PAGE_SIZE, request},
     failure::Failure,
@@ -24,9 +27,54 @@ pub(super) async fn archive(
 }
 
 pub(super) async fn transfer(session: &Session, args: TransferArgs) -> Result<(), Failure> {
-    let owner = args.owner();
-    let TransferArgs { target, reason, .. } = args;
-    set(session, SettingChange { target, setting: Setting::Owner(owner) }, reason).await
+    let (transferred, owner) = args.plan()?;
+    let client = session.connect().await?;
+    let (targets, revision) = match transferred {
+        Transferred::Targets(targets) => (targets, None),
+        Transferred::AllOf(from) => {
+            // The commit fails if the owner registers another name in the meantime.
+            let revision = client.head().await?.0;
+            (owned(&client, &from, revision).await?, Some(revision))
+        }
+    };
+    let change = |target| SettingChange { target, setting: Setting::Owner(owner.clone()) };
+    let changes: Vec<_> = targets.into_iter().map(change).collect();
+    if revision.is_none() {
+        for change in &changes {
+            note_unregistered(&client, change).await?;
+        }
+    }
+    commit_all(session, &client, &changes, revision, args.reason).await
+}
+
+/// The names and namespaces of an owner at a revision, at most as many as one commit can change.
+async fn owned(client: &Client, owner: &str, revision: u64) -> Result<Vec<Selector>, Failure> {
+    let wanted = v1::ListEntitiesRequest {
+        owner: owner.to_owned(),
+        page_size: PAGE_SIZE,
+        at: Some(at(revision)),
+        ..Default::default()
+    };
+    let records = list::fetch(client, wanted).await?.into_iter();
+    let names = records.map(|record| format!("{}/{}", record.key.kind, record.key.name));
+    // A namespace, or a name without registrations, has its owner in a setting only.
+    let settings = fetch(client, Some(PointInTime::Revision(Revision(revision)))).await?;
+    let settings = settings.into_iter().filter(|state| state.owner.as_deref() == Some(owner));
+    let targets = names.chain(settings.map(|state| state.target));
+    let targets = targets.map(|target| target.parse::<Selector>());
+    let targets: BTreeSet<_> =
+        targets.collect::<Result<_, _>>().map_err(Failure::invalid_response)?;
+    if targets.is_empty() {
+        return Err(Failure::Rejected(format!("`{owner}` owns no name and no namespace")));
+    }
+    let (total, most) = (targets.len(), limits::BATCH_SETTINGS);
+    if total > most {
+        eprintln!(
+            "note: a commit has at most {most} settings; repeat the command for the other {}",
+            total - most
+        );
+    }
+    Ok(targets.into_iter().take(most).collect())
 }
 
 pub(super) async fn set_compatibility(
@@ -36,25 +84,38 @@ pub(super) async fn set_compatibility(
     set(session, SettingChange { target, setting: Setting::Compatibility(mode) }, reason).await
 }
 
-async fn set(
+async fn set(session: &Session, change: SettingChange, reason: ReasonArgs) -> Result<(), Failure> {
+    let client = session.connect().await?;
+    note_unregistered(&client, &change).await?;
+    commit_all(session, &client, &[change], None, reason).await
+}
+
+/// Commits settings, at this revision of the registry if there is one.
+async fn commit_all(
     session: &Session,
-    change: SettingChange,
+    client: &Client,
+    changes: &[SettingChange],
+    revision: Option<u64>,
     ReasonArgs { message, confirm, commit: author }: ReasonArgs,
 ) -> Result<(), Failure> {
-    let client = session.connect().await?;
     let mut wanted = commit::new_request(Vec::new(), message, author, &session.globals.access);
-    wanted.settings = vec![(&change).into()];
+    wanted.settings = changes.iter().map(Into::into).collect();
+    wanted.base_revision = wanted.base_revision.or(revision);
+    review::run(session, client, &wanted, confirm).await
+}
+
+async fn note_unregistered(client: &Client, change: &SettingChange) -> Result<(), Failure> {
     if let SettingChange {
         target: Selector::Name(kind, name),
         setting: Setting::Compatibility(_) | Setting::Owner(_),
-    } = &change
-        && list::versions(&client, *kind, name, None).await?.is_empty()
+    } = change
+        && list::versions(client, *kind, name, None).await?.is_empty()
     {
         eprintln!(
             "note: {kind}/{name} is not registered yet; the setting applies from its first version"
         );
     }
-    review::run(session, &client, &wanted, confirm).await
+    Ok(())
 }
 
 /// The settings of a name, a namespace or the registry.

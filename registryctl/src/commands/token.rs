@@ -158,12 +158,11 @@ pub(super) async fn who_am_i(session: &Session) -> Result<(), Failure> {
         "nothing" => "nothing".to_owned(),
         kind => format!("{kind} {scopes}"),
     };
-    let granted: Vec<_> = roles.iter().filter_map(|role| rights(role)).collect();
     let lines = [
         ("name", name),
         ("team", team),
         ("roles", roles.join(" ")),
-        ("rights", granted.join("; ")),
+        ("rights", all_rights(&roles)),
         ("writes", writes),
         ("method", method),
         ("address", address),
@@ -181,6 +180,25 @@ fn writable(roles: &[&str]) -> &'static str {
         "nothing"
     }
 }
+
+/// The rights of a caller, each once.
+fn all_rights(roles: &[&str]) -> String {
+    // An admin has the rights of every other role.
+    let roles = if roles.contains(&"admin") { &["admin"][..] } else { roles };
+    let mut granted: Vec<&str> = Vec::new();
+    for right in roles.iter().filter_map(|role| rights(role)) {
+        let is_first = !granted.iter().any(|known| known.starts_with(READ));
+        let new = right.strip_prefix(READ).filter(|_| !is_first).map(|more| {
+            let more = more.trim_start_matches(", ");
+            more.strip_prefix("and ").unwrap_or(more)
+        });
+        granted.extend(Some(new.unwrap_or(right)).filter(|right| !right.is_empty()));
+    }
+    granted.join("; ")
+}
+
+/// The right that most roles have. The texts of [`rights`] start with it.
+const READ: &str = "read the catalog and the history";
 
 /// The rights of a role. `None`: the role is unknown.
 fn rights(role: &str) -> Option<&'static str> {
@@ -203,4 +221,20 @@ fn rights(role: &str) -> Option<&'static str> {
         "admin" => "everything, including names of other teams, and tokens",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_of_several_roles_are_named_once() {
+        assert_eq!(all_rights(&["reader"]), READ);
+        assert_eq!(all_rights(&["reader", "gateway", "admin"]), rights("admin").unwrap());
+        insta::assert_snapshot!(
+            all_rights(&["reader", "publisher", "gateway", "approver"]),
+            @"read the catalog and the history; register and change what the team owns; follow the \
+              registry, and report spending and usage; decide about calls that need its approval"
+        );
+    }
 }

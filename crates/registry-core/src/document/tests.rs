@@ -224,6 +224,23 @@ fn parse_reports_all_problems_without_name() {
 }
 
 #[test]
+fn text_instead_of_schema_shows_the_reference() {
+    for (written, expected) in [
+        ("#Ticket", Some(r##"{ "$ref": "#Ticket:1.0.0" }"##)),
+        ("#Ticket:2.1.0", Some(r##"{ "$ref": "#Ticket:2.1.0" }"##)),
+        ("object", None),
+        ("#not a name", None),
+    ] {
+        let tool = json!({ "name": "t", "version": "1.0.0", "outputSchema": written });
+        let found = Document::parse(Kind::Tool, &tool).unwrap_err();
+        let about = found.iter().find(|found| found.pointer == "/outputSchema").unwrap();
+        let help = about.help.as_deref().unwrap();
+        assert_eq!(help.contains("$ref"), expected.is_some(), "{help}");
+        assert!(help.contains(expected.unwrap_or("write a JSON Schema")), "{help}");
+    }
+}
+
+#[test]
 fn parse_json_rejects_repeated_names() {
     let twice = parse_json(br#"{ "a": 1, "b": { "c": 1, "c": 2 } }"#).unwrap_err();
     insta::assert_snapshot!(twice.reason, @"not valid JSON: `c` occurs twice in one object");

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use super::proposal::{NewEntity, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
-    entity::{Entity, Implementation, Tool},
+    entity::{Dependency, Entity, Implementation, Tool},
     limits,
     reference::Key,
     spec::{Composition, Mappings, Target, Use},
+    suggest::closest,
 };
 
 pub(super) fn check(new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
@@ -80,8 +81,22 @@ fn undeclared_use(tool: &Tool, used: &Use) -> Diagnostic {
         ),
     };
     let message = format!("`{}` uses {what}, which is missing in `depends`", tool.name);
+    let is_agent = matches!(used.target, Target::Agent { .. });
+    let declared = tool.depends.iter().filter(|part| part.skill.is_some() == is_agent);
+    let declared: Vec<_> = declared
+        .map(|Dependency { name, skill, .. }| match skill {
+            Some(skill) => format!("{name}/{skill}"),
+            None => name.to_string(),
+        })
+        .collect();
+    let similar = closest(&used.target.to_string(), declared.iter().map(String::as_str));
+    let question = similar.map(|similar| format!("did you mean `{similar}`? otherwise "));
+    let help = format!(
+        "{}add an entry with {entry}, its name and exact version to `depends`",
+        question.unwrap_or_default()
+    );
     Diagnostic::error(Code::DependencyUndeclared, format!("/spec{}", used.pointer), message)
-        .with_help(format!("add an entry with {entry}, its name and exact version to `depends`"))
+        .with_help(help)
 }
 
 #[cfg(test)]
@@ -90,6 +105,31 @@ mod tests {
 
     use super::super::testing::{found_of, source_tool, tool};
     use crate::diagnostic::Code;
+
+    #[test]
+    fn undeclared_target_suggests_a_declared_one() {
+        let steps = json!([
+            { "id": "one", "operation": { "tool": { "name": "get_custmer" } } },
+            { "id": "two", "operation": { "agent": { "name": "desk", "skill": "sumarize" } } },
+        ]);
+        let composed = tool(
+            "copy",
+            json!({
+                "spec": { "pipeline": { "steps": steps } },
+                "depends": [
+                    { "type": "tool", "name": "get_customer", "version": "1.0.0" },
+                    { "type": "agent", "name": "desk", "version": "1.0.0", "skill": "summarize" },
+                ],
+            }),
+        );
+        insta::assert_snapshot!(
+            found_of(Code::DependencyUndeclared, &[], &[composed]),
+            @r#"
+        error[dependency-undeclared] tool/copy@1.0.0 at "/spec/pipeline/steps/0/operation/tool": `copy` uses the tool `get_custmer`, which is missing in `depends` (did you mean `get_customer`? otherwise add an entry with "type": "tool", its name and exact version to `depends`)
+        error[dependency-undeclared] tool/copy@1.0.0 at "/spec/pipeline/steps/1/operation/agent": `copy` uses the skill `sumarize` of the agent `desk`, which is missing in `depends` (did you mean `desk/summarize`? otherwise add an entry with "type": "agent", "skill": "sumarize", its name and exact version to `depends`)
+        "#
+        );
+    }
 
     #[test]
     fn composition_must_declare_used_targets() {

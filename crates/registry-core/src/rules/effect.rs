@@ -1,6 +1,12 @@
 //! `already-registered` and `not-registered`: the effect of each change of a batch.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use schema_compat::pointer::pointer_join;
+use serde_json::Value;
 
 use super::{Proposed, tool_name::rename_option};
 use crate::{
@@ -167,15 +173,54 @@ impl<'a> State<'a> {
             );
             return Diagnostic::error(Code::AlreadyRegistered, "/name", message).with_help(help);
         }
-        let message = match self.catalog.find(key) {
+        let mut message = match self.catalog.find(key) {
             Some(record) => format!(
                 "{key} was registered with other content in revision {}, and registered content is immutable",
                 record.registered,
             ),
             None => format!("{key} occurs twice in this batch with different content"),
         };
+        if let Some(pointer) = twin.and_then(|twin| first_difference(twin, document)) {
+            message.push_str("; the first difference is at ");
+            message.push_str(&pointer);
+        }
         Diagnostic::error(Code::AlreadyRegistered, "/version", message)
             .with_help("register the new content under a new version")
+    }
+}
+
+/// Maximum size of compared documents, which bounds the time for a batch of many conflicts.
+const COMPARED_BYTES: usize = 64 << 10;
+
+/// The pointer of the first difference of two documents.
+fn first_difference(old: &Document, new: &Document) -> Option<String> {
+    let value = |document: &Document| -> Option<Value> {
+        let bytes = Some(document.bytes()).filter(|bytes| bytes.len() <= COMPARED_BYTES)?;
+        serde_json::from_slice(bytes).ok()
+    };
+    difference(&value(old)?, &value(new)?, "")
+}
+
+fn difference(old: &Value, new: &Value, at: &str) -> Option<String> {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+            names.into_iter().find_map(|name| {
+                let at = pointer_join(at, name);
+                match (old.get(name), new.get(name)) {
+                    (Some(old), Some(new)) => difference(old, new, &at),
+                    _ => Some(at),
+                }
+            })
+        }
+        (Value::Array(old), Value::Array(new)) => {
+            let pairs = old.iter().zip(new).enumerate();
+            let mut found =
+                pairs.filter_map(|(i, (old, new))| difference(old, new, &format!("{at}/{i}")));
+            let shorter = old.len().min(new.len());
+            found.next().or_else(|| (old.len() != new.len()).then(|| format!("{at}/{shorter}")))
+        }
+        _ => (old != new).then(|| at.to_owned()),
     }
 }
 
@@ -235,15 +280,30 @@ mod tests {
         insta::assert_snapshot!(
             found(std::slice::from_ref(&one), std::slice::from_ref(&other)),
             @"error[already-registered] server/s@1.0.0 at \"/version\": server/s@1.0.0 was \
-              registered with other content in revision 1, and registered content is immutable \
-              (register the new content under a new version)"
+              registered with other content in revision 1, and registered content is immutable; \
+              the first difference is at /description (register the new content under a new \
+              version)"
         );
         insta::assert_snapshot!(
             found(&[], &[one, other]),
             @"error[already-registered] server/s@1.0.0 at \"/version\": server/s@1.0.0 occurs \
-              twice in this batch with different content (register the new content under a new \
-              version)"
+              twice in this batch with different content; the first difference is at \
+              /description (register the new content under a new version)"
         );
+    }
+
+    #[test]
+    fn first_difference_is_the_innermost_one() {
+        for (old, new, expected) in [
+            (json!({ "a": 1 }), json!({ "a": 1 }), None),
+            (json!({ "a": 1, "b": 1 }), json!({ "a": 1 }), Some("/b")),
+            (json!({ "a": { "b/c": 1 } }), json!({ "a": { "b/c": 2 } }), Some("/a/b~1c")),
+            (json!({ "a": [1, 2] }), json!({ "a": [1, 3] }), Some("/a/1")),
+            (json!({ "a": [1] }), json!({ "a": [1, 3] }), Some("/a/1")),
+            (json!({ "a": [] }), json!({ "a": {} }), Some("/a")),
+        ] {
+            assert_eq!(super::difference(&old, &new, "").as_deref(), expected, "{old} {new}");
+        }
     }
 
     #[test]

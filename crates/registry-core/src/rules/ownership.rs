@@ -21,6 +21,9 @@ use crate::{
     setting::{Selector, SettingChange, namespaces},
 };
 
+/// The author of unauthenticated callers. Authenticated callers cannot have this name or team.
+pub const ANONYMOUS: &str = "anonymous";
+
 /// The write permissions of the author of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WritePermissions {
@@ -96,7 +99,13 @@ fn refusal(
     }
     let owner = owner.filter(|owner| !author.is_admin && **owner != *author.team)?;
     let message = format!("{named} belongs to `{owner}`, but you write for `{}`", author.team);
-    let help = if author.is_governor && !author.is_publisher {
+    let help = if owner == ANONYMOUS {
+        format!(
+            "the name was registered without authentication; ask an admin to run `registryctl \
+             transfer --from {ANONYMOUS} {}`, which transfers all such names",
+            author.team
+        )
+    } else if author.is_governor && !author.is_publisher {
         // A publisher of the owner cannot change a policy that needs a governor.
         format!("ask a governor of `{owner}`, or an admin, to make the change")
     } else {
@@ -339,6 +348,29 @@ mod tests {
         [
             Some(
                 "ask an admin to transfer free/* to your team",
+            ),
+        ]
+        "#);
+    }
+
+    #[test]
+    fn names_of_unauthenticated_callers_are_transferred_by_admins() {
+        let mut settings = world().settings().clone();
+        let owned = setting("server/s", Setting::Owner(ANONYMOUS.into()));
+        settings.apply(&owned, world().revision());
+        let catalog = world().with_settings(settings);
+        let retire = Proposed::SetLifecycle {
+            key: register("s").key().clone(),
+            state: LifecycleState::Retired,
+            notice: Notice::default(),
+        };
+        let mut plan = plan_with(&catalog, std::slice::from_ref(&retire), &[]);
+        authorize(&catalog, &author("search", &[]), &[retire], &mut plan);
+        let helps: Vec<_> = plan.diagnostics.iter().map(|found| found.help.clone()).collect();
+        insta::assert_debug_snapshot!(helps, @r#"
+        [
+            Some(
+                "the name was registered without authentication; ask an admin to run `registryctl transfer --from anonymous search`, which transfers all such names",
             ),
         ]
         "#);

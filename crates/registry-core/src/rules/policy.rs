@@ -117,10 +117,15 @@ pub(super) fn check_selectors(proposal: &Proposal<'_>, found: &mut Vec<Diagnosti
         && let Some(document) = documents.next()
     {
         let own = document.without_entity();
-        unmatched.retain(|(_, selected)| !selected.matches(&own));
+        unmatched.retain_mut(|(_, selected)| {
+            if selected.similar.is_none() && selected.omits_namespace_of(&own) {
+                selected.similar = Some(own.key().name.clone());
+            }
+            !selected.matches(&own)
+        });
     }
     let mut counts = BTreeMap::<usize, usize>::new();
-    for (new, Selected { pointer, text, .. }) in unmatched {
+    for (new, Selected { pointer, text, similar, .. }) in unmatched {
         let count = counts.entry(new.change()).or_default();
         *count += 1;
         if *count > UNMATCHED {
@@ -128,7 +133,9 @@ pub(super) fn check_selectors(proposal: &Proposal<'_>, found: &mut Vec<Diagnosti
         }
         let message = format!("the selector `{text}` matches nothing that is registered");
         let warning = Diagnostic::warning(Code::PolicySelectorUnmatched, pointer, message);
-        let help = "correct the name, or register the entity";
+        let question = similar.map(|name| format!("did you mean `{name}`? otherwise "));
+        let help =
+            format!("{}correct the name, or register the entity", question.unwrap_or_default());
         new.report(found, warning.with_help(help));
     }
 }
@@ -152,6 +159,8 @@ struct Selected<'a> {
     pointer: String,
     text: String,
     by: By<'a>,
+    /// A name in a namespace whose last part is the selector.
+    similar: Option<Name>,
 }
 
 enum By<'a> {
@@ -175,6 +184,17 @@ impl Selected<'_> {
         };
         let is_active = |key: &Key| proposal.lifecycle(key).0 != LifecycleState::Retired;
         proposal.catalog().versions(kind, &name).any(|(key, _)| is_active(key))
+    }
+
+    fn omits_namespace_of(&self, document: &Document) -> bool {
+        let Key { kind, name, .. } = document.key();
+        let pattern = match self.by {
+            By::Resource(of @ (Kind::Tool | Kind::Server), pattern) if of == *kind => pattern,
+            By::Agent(pattern) if *kind == Kind::Agent => pattern,
+            By::Resource(..) | By::Agent(_) | By::Tag(_) => return false,
+        };
+        let last = name.as_str().rsplit_once('/').map(|(_, last)| last);
+        last.is_some() && last == pattern.as_exact()
     }
 
     fn matches(&self, document: &Document) -> bool {
@@ -207,6 +227,7 @@ fn selectors(applies_to: &AppliesTo) -> Vec<Selected<'_>> {
             CallerPattern::Agent(pattern) => By::Agent(pattern),
             CallerPattern::Tag(tag) => By::Tag(tag),
         },
+        similar: None,
     });
     let lists = [
         ("tools", Kind::Tool, tools),
@@ -218,6 +239,7 @@ fn selectors(applies_to: &AppliesTo) -> Vec<Selected<'_>> {
             pointer: format!("/appliesTo/{list}/{i}"),
             text: pattern.to_string(),
             by: By::Resource(kind, pattern),
+            similar: None,
         })
     });
     callers.chain(resources).collect()
@@ -311,6 +333,17 @@ mod tests {
                 "/appliesTo/servers/1"
             ]
         );
+    }
+
+    #[test]
+    fn selector_without_namespace_suggests_the_whole_name() {
+        let clerk = agent("helpdesk/clerk", &json!([]));
+        let applies_to = json!({ "callers": ["clerk", "cler"], "tools": ["clerk"] });
+        let wrong = policy("p", json!({ "appliesTo": applies_to }));
+        let warnings = found(&[clerk], &[wrong]);
+        let suggests: Vec<_> =
+            warnings.lines().map(|line| line.contains("`helpdesk/clerk`?")).collect();
+        assert_eq!(suggests, [true, false, false], "{warnings}");
     }
 
     #[test]

@@ -67,6 +67,10 @@ pub struct Use {
     pub target: Target,
 }
 
+/// The remedy for a version in a call.
+const VERSION_IN_DEPENDS: [(&str, &str); 1] =
+    [("version", "remove the version, which the entry in `depends` selects")];
+
 impl Operation {
     pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let (name, body) = reader.variant(value, at, "operation", &["tool", "agent", "pattern"])?;
@@ -86,14 +90,14 @@ impl Operation {
                 let fields = reader.problems.object(body, at)?;
                 let name = fields.require("name");
                 let tool = name.and_then(|name| read_tool(reader, name, (fields.at("name"), at)));
-                fields.finish();
+                fields.finish_with(&VERSION_IN_DEPENDS);
                 tool.map(Self::Call)
             }
             ("agent", _) => {
                 let fields = reader.problems.object(body, at)?;
                 let name = fields.name(Kind::Agent, "name");
                 let skill = fields.required_string("skill");
-                fields.finish();
+                fields.finish_with(&VERSION_IN_DEPENDS);
                 let (name, skill) = (name?, skill?);
                 let agent = Target::Agent { name, skill };
                 reader.calls(at, agent.clone());

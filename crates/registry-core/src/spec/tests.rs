@@ -400,3 +400,14 @@ fn invalid_mappings_report_pointer_and_reason() {
         ]
     );
 }
+
+#[test]
+fn version_of_a_call_is_referred_to_depends() {
+    let call = json!({ "tool": { "name": "t", "version": "1.0.0" } });
+    let found = Composition::parse(&json!({ "mapEach": { "inner": call } })).unwrap_err();
+    let help = found[0].help.as_deref().unwrap();
+    insta::assert_snapshot!(
+        help,
+        @"remove the version, which the entry in `depends` selects; the valid fields are name"
+    );
+}

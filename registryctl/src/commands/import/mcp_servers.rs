@@ -69,11 +69,11 @@ pub(super) async fn import(
         report(&format!("warning: {summary}\n"));
     }
     match &args.targets {
-        Some(path) if !written.is_empty() => {
+        _ if written.is_empty() => {}
+        Some(path) => {
             targets::write(path, &written)?;
             report(&format!("targets written: {}\n", path.display()));
         }
-        Some(_) => {}
         None => {
             let items = written.iter().map(|(_, target)| format!("  - {target}\n"));
             let items: String = items.collect();

@@ -144,7 +144,8 @@ impl Subjects {
         }
         for Violation { pointer, message } in &found.violations {
             let help = "gateways reject such arguments before they evaluate policies";
-            report(&format!("arguments{pointer}"), message.clone(), Some(help));
+            let message = format!("{message} in {}", target.key());
+            report(&format!("arguments{pointer}"), message, Some(help));
         }
         None
     }
