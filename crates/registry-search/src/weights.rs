@@ -58,13 +58,12 @@ pub(super) fn terms(record: &Record) -> Vec<(String, u16)> {
             left -= 1;
             lengths[field as usize] += if piece == Token::Part { 1.0 } else { 0.0 };
             let stem = words::stem(word);
-            match counts.get_mut(&*stem) {
-                Some(known) => known[field as usize] += 1.0,
-                None => {
-                    let mut first = Counts::default();
-                    first[field as usize] = 1.0;
-                    counts.insert(stem.into_owned(), first);
-                }
+            if let Some(known) = counts.get_mut(&*stem) {
+                known[field as usize] += 1.0;
+            } else {
+                let mut first = Counts::default();
+                first[field as usize] = 1.0;
+                counts.insert(stem.into_owned(), first);
             }
         });
     });
