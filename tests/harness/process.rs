@@ -16,6 +16,8 @@ use std::{
 const START: Duration = Duration::from_mins(1);
 /// Time limit between SIGTERM and exit.
 const STOP: Duration = Duration::from_secs(30);
+/// Wait for audit events, which gateways write about 10 ms after a call.
+const AUDIT_DELAY: Duration = Duration::from_millis(50);
 
 /// A running program; killed when dropped.
 #[derive(Debug)]
@@ -123,8 +125,9 @@ impl Process {
         self.child.id()
     }
 
-    /// The standard error so far.
+    /// The standard error so far, with the audit events of all answered calls.
     pub fn stderr(&self) -> String {
+        thread::sleep(AUDIT_DELAY);
         std::fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 

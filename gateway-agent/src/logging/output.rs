@@ -14,7 +14,7 @@ use tracing::Metadata;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Maximum delay of an audit event. A process that is killed loses the events of this time.
-pub const AUDIT_DELAY: Duration = Duration::from_millis(50);
+pub const AUDIT_DELAY: Duration = Duration::from_millis(10);
 /// Size of the collected events at which the thread of the last one writes them, in bytes.
 const CAPACITY: usize = 64 * 1024;
 /// The target of audit events.
