@@ -110,7 +110,7 @@ pub struct BudgetShortage {
     pub scope: &'static str,
     /// The limit.
     pub limit: Amount,
-    /// The used part of the limit. `None`: the ledger has not told the gateway.
+    /// The used part of the limit. `None`: the gateway does not know it.
     pub used: Option<UsedBudget>,
     /// The amount that the call needs.
     pub requested: Amount,

@@ -70,11 +70,7 @@ impl ApplicablePolicies {
                 budget: None,
                 scope: "trace",
                 limit,
-                used: Some(UsedBudget {
-                    spent,
-                    reserved: Amount::ZERO,
-                    in_doubt: Amount::ZERO,
-                }),
+                used: Some(UsedBudget { spent, reserved: Amount::ZERO, in_doubt: Amount::ZERO }),
                 requested,
                 resets_at: None,
                 is_unavailable: false,

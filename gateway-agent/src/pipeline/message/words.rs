@@ -3,9 +3,7 @@
 use gateway_compose::CompositionError;
 use gateway_policy::{QuotaExceeded, QuotaKind};
 use gateway_upstream::ProtocolViolation;
-use policy::{
-    BudgetShortage, DeniedApproval, Direction, MissingApproval, Reason, UsedBudget,
-};
+use policy::{BudgetShortage, DeniedApproval, Direction, MissingApproval, Reason, UsedBudget};
 use schema_compat::schema_compile::Violation;
 
 use crate::pipeline::{PolicyDenial, projection};
