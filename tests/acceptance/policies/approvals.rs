@@ -327,7 +327,7 @@ async fn call_that_no_person_can_approve_is_refused_at_once() {
         let gateway = FakeGateway::start(&guarded).await;
         let wanted = by_clerk("a", employee(issuer, ""));
         let outcome = gateway.outcome(wanted).await.expect("an answer");
-        let Outcome::Refusal(refusal) = outcome else { panic!("{issuer}: {outcome:?}") };
+        let Outcome::Refusal(refusal) = &outcome else { panic!("{issuer}: {outcome:?}") };
         assert_eq!(refusal.reason(), Reason::Undecidable, "{issuer}");
         assert!(refusal.message.contains("--oidc-issuer"), "{refusal:?}");
     }
