@@ -72,7 +72,8 @@ pub fn check(config: &Config) -> Result<CheckedCatalog, CheckError> {
     let routing: Routing = config.targets.iter().map(|target| target.server.clone()).collect();
     let origin = config.registry.source.address.origin();
     let unregistered_agents = unregistered_agents(&catalog, &config.authentication.api_keys);
-    let routing = findings::inspect(&catalog, &routing, origin, config.deciders());
+    let deciders = config.deciders(config.registry.written_origin);
+    let routing = findings::inspect(&catalog, &routing, origin, deciders);
     Ok(CheckedCatalog { policies, routing, unregistered_agents })
 }
 

@@ -123,6 +123,9 @@ pub struct Config {
 pub struct RegistryConfig {
     /// The source of the catalog.
     pub source: SourceConfig,
+    /// The origin of the catalog by the file, also if a flag names another source: a check can use
+    /// an exported file in place of the registry.
+    pub written_origin: Origin,
     /// The required signer of catalogs. `None`: unsigned catalogs are accepted.
     pub key: Option<VerifierKey>,
     /// The path of the cache.
@@ -197,13 +200,22 @@ impl Config {
         }
     }
 
-    /// The people that decide about calls.
-    pub fn deciders(&self) -> Deciders {
-        match (self.registry.source.address.origin(), &self.admin) {
-            (Origin::Registry, _) => Deciders::Registry,
+    /// The people that decide about calls, by the origin of the catalog.
+    pub fn deciders(&self, origin: Origin) -> Deciders {
+        match (origin, &self.admin) {
+            (Origin::Registry, _) => {
+                Deciders::Registry { identifies_callers: self.identifies_callers() }
+            }
             (Origin::File | Origin::Targets, Some(_)) => Deciders::Operator,
             (Origin::File | Origin::Targets, None) => Deciders::Missing,
         }
+    }
+
+    fn identifies_callers(&self) -> bool {
+        let AuthenticationConfig { trusted_proxies, jwt, api_keys, certificates, .. } =
+            &self.authentication;
+        let trusts_headers = self.identity.trust_headers || !trusted_proxies.is_empty();
+        trusts_headers || jwt.is_some() || !api_keys.is_empty() || certificates.is_some()
     }
 
     /// The settings of authentication.

@@ -66,16 +66,19 @@ pub enum Finding {
     UndecidableApprovals {
         /// The policies.
         policies: BTreeSet<Key>,
-        /// Whether an operator can decide about calls.
-        has_operator: bool,
+        /// The people that cannot decide.
+        deciders: Deciders,
     },
 }
 
 /// The people that decide about calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Deciders {
     /// Approvers of the registry.
-    Registry,
+    Registry {
+        /// Whether the gateway identifies callers, whom `fourEyes` excludes.
+        identifies_callers: bool,
+    },
     /// The operator of the gateway, at its admin address.
     Operator,
     /// None: there is no admin address.
@@ -179,13 +182,19 @@ impl fmt::Display for Finding {
                  `registry.scopeFile`, unless matching entities are registered later",
                 list(roots)
             ),
-            Self::UndecidableApprovals { policies, has_operator: false } => write!(
+            Self::UndecidableApprovals { policies, deciders: Deciders::Registry { .. } } => write!(
+                f,
+                "calls that {} selects are rejected: `fourEyes` excludes the caller, and this gateway \
+                 identifies no callers; configure `identity`, such as `identity.jwt`",
+                list(policies)
+            ),
+            Self::UndecidableApprovals { policies, deciders: Deciders::Missing } => write!(
                 f,
                 "calls that {} selects are rejected: people decide at the admin address, and this \
                  gateway has none; set `admin`, or follow a registry (`grpc://`)",
                 list(policies)
             ),
-            Self::UndecidableApprovals { policies, has_operator: true } => write!(
+            Self::UndecidableApprovals { policies, deciders: Deciders::Operator } => write!(
                 f,
                 "calls that {} selects are rejected: `team:NAME`, a quorum above one and `fourEyes` \
                  need a registry; add the approver `role:approver`, or follow a registry (`grpc://`)",
@@ -255,7 +264,7 @@ pub fn inspect(
 
 fn undecidable_approvals(catalog: &Catalog, deciders: Deciders) -> Option<Finding> {
     let is_decidable = |approval: &Approval| match deciders {
-        Deciders::Registry => true,
+        Deciders::Registry { identifies_callers } => identifies_callers || !approval.four_eyes,
         Deciders::Operator => approval.is_decidable_by_operator(),
         Deciders::Missing => approval.is_confirmation(),
     };
@@ -268,8 +277,7 @@ fn undecidable_approvals(catalog: &Catalog, deciders: Deciders) -> Option<Findin
     };
     let policies = catalog.policies_in_force().filter(is_undecidable);
     let policies: BTreeSet<_> = policies.map(|record| record.document.key().clone()).collect();
-    let has_operator = deciders == Deciders::Operator;
-    (!policies.is_empty()).then_some(Finding::UndecidableApprovals { policies, has_operator })
+    (!policies.is_empty()).then_some(Finding::UndecidableApprovals { policies, deciders })
 }
 
 /// The targets that serve no version in the catalog. `used` are those of usable versions.
@@ -385,6 +393,8 @@ mod tests {
     use super::*;
     use crate::testing::{Registered, catalog, policy, server, tool};
 
+    const REGISTRY: Deciders = Deciders::Registry { identifies_callers: true };
+
     fn tool_of(name: &str, version: &str, server: &str, server_version: &str) -> Registered {
         let source = json!({ "server": server, "serverVersion": server_version });
         tool(name, version, json!({ "source": source }))
@@ -393,7 +403,7 @@ mod tests {
     fn found(entities: Vec<Registered>, targets: &[&str]) -> Vec<String> {
         let routing = targets.iter().map(|target| target.parse().unwrap()).collect();
         let catalog = catalog(1, entities);
-        let found = inspect(&catalog, &routing, Origin::Registry, Deciders::Registry);
+        let found = inspect(&catalog, &routing, Origin::Registry, REGISTRY);
         found.iter().map(|finding| format!("{}: {finding}", finding.code())).collect()
     }
 
@@ -445,7 +455,7 @@ mod tests {
         let catalog = Catalog::clone(&catalog(1, vec![server("a", &["find"], &[])]));
         let routing = ["server/a@*"].iter().map(|target| target.parse().unwrap()).collect();
         let catalog = catalog.with_scope(scope.into());
-        let found = inspect(&catalog, &routing, Origin::Registry, Deciders::Registry);
+        let found = inspect(&catalog, &routing, Origin::Registry, REGISTRY);
         let [Finding::UnmatchedRoots { roots }] = &found[..] else { panic!("{found:?}") };
         let roots: Vec<_> = roots.iter().map(ToString::to_string).collect();
         assert_eq!(roots, ["server/c@*", "tag:none"]);
@@ -471,13 +481,15 @@ mod tests {
             policies.push(policy("audited", members));
             inspect(&catalog(1, policies), &Routing::default(), Origin::File, deciders)
         };
-        let undecidable = |names: &[&str], has_operator| {
+        let assert_found = |deciders, names: &[&str]| {
             let keys = names.iter().map(|name| format!("policy/{name}@1.0.0").parse().unwrap());
-            [Finding::UndecidableApprovals { policies: keys.collect(), has_operator }]
+            let undecidable = Finding::UndecidableApprovals { policies: keys.collect(), deciders };
+            assert_eq!(found(deciders), [undecidable]);
         };
-        assert!(found(Deciders::Registry).is_empty());
-        assert_eq!(found(Deciders::Operator), undecidable(&["p2", "p3", "p4"], true));
-        assert_eq!(found(Deciders::Missing), undecidable(&["p0", "p2", "p3", "p4", "p5"], false));
+        assert!(found(REGISTRY).is_empty());
+        assert_found(Deciders::Registry { identifies_callers: false }, &["p4"]);
+        assert_found(Deciders::Operator, &["p2", "p3", "p4"]);
+        assert_found(Deciders::Missing, &["p0", "p2", "p3", "p4", "p5"]);
     }
 
     #[test]

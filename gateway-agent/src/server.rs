@@ -737,7 +737,7 @@ impl RunningGateway {
         tokio::spawn(contracts.monitor(catalog, definitions, self.stop.clone()));
         let (catalog, definitions) = (self.cache.subscribe(), upstreams.definitions());
         let origin = config.registry.source.address.origin();
-        let (deciders, stop) = (config.deciders(), self.stop.clone());
+        let (deciders, stop) = (config.deciders(origin), self.stop.clone());
         tokio::spawn(findings::monitor(catalog, definitions, origin, deciders, stop));
     }
 }

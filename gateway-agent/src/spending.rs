@@ -32,7 +32,7 @@ use ledger::{
     BudgetState, CALL, Epoch, Spender,
     spender::{Account, BootTime, Charge, Demands, Reservation, Shortfall},
 };
-use policy::BudgetShortage;
+use policy::{BudgetShortage, UsedBudget};
 use registry_core::{Amount, Digest, Timestamp, entity::policy::Reach};
 use tokio::{
     sync::{Notify, watch},
@@ -346,16 +346,17 @@ impl Spending {
         // An account without an answer does not know its budget.
         let known = known.filter(|state| *state != BudgetState::default());
         let limit = known.map_or(rule.budget.limit, |state| state.limit);
-        let BudgetState { settled: reported, exposed, in_doubt, .. } = known.unwrap_or_default();
-        let spent = reported.max(settled);
+        let used = known.map(|BudgetState { settled: reported, exposed, in_doubt, .. }| {
+            let spent = reported.max(settled);
+            let reserved = exposed.saturating_sub(spent).max(Amount::ZERO);
+            UsedBudget { spent, reserved, in_doubt }
+        });
         let shortage = BudgetShortage {
             budget: Some(rule.budget.name.clone()),
             scope: rule.budget.per.as_str(),
             limit,
-            spent,
-            reserved: exposed.saturating_sub(spent).max(Amount::ZERO),
+            used,
             requested: *amount,
-            in_doubt,
             resets_at: self.end_of_window(charge),
             is_unavailable: !self.is_available(),
             is_recovering: failed.is_recovering,

@@ -4,6 +4,7 @@ mod layers;
 
 use std::{future::Future, net::SocketAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
+use approval::SignIns;
 use aws_lc_rs::signature::Ed25519KeyPair;
 use prost_reflect::DescriptorError;
 use registry_tls::Acceptor;
@@ -374,7 +375,11 @@ async fn open_ledger(
     })?;
     let ledger = Arc::new(ledger);
     let pages = config.web.public_url.as_ref().map(|public| public.origin().to_owned());
-    let approvals = Approvals::start(ledger.clone(), hub, store, (&key, pages), draining);
+    let sign_ins = SignIns {
+        issuer: config.oidc.oidc_issuer.clone(),
+        has_certificates: !config.tls.tls_clients.is_empty(),
+    };
+    let approvals = Approvals::start(ledger.clone(), hub, store, (&key, pages), sign_ins, draining);
     Ok((GatewayLedger::Own(ledger), GatewayApprovals::Own(approvals)))
 }
 

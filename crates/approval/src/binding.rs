@@ -1,7 +1,7 @@
 //! The binding of an approval to its caller, the definition of the tool, the arguments and the policies
 //! that demand it.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use registry_core::{Digest, document::exact_bytes, entity::policy::Approval};
@@ -39,6 +39,9 @@ pub enum Indistinct {
 }
 
 impl Principal {
+    /// The issuer of agents that a gateway identifies without a subject, such as by an API key.
+    pub const AGENTS: &str = "gateway-agent";
+
     /// Whether both are the same account.
     pub fn is_account(&self, other: &Self) -> bool {
         (&self.issuer, &self.subject) == (&other.issuer, &other.subject)
@@ -112,6 +115,14 @@ impl Binding {
     /// Whether it is the registration of a data agent instead of a call.
     pub fn is_registration(&self) -> bool {
         self.resource.starts_with(Self::REGISTRATION)
+    }
+
+    /// Whether the caller is a registered agent without a person, and these teams own it.
+    pub(crate) fn is_owned_agent(&self, owners: &BTreeSet<String>) -> bool {
+        let Principal { issuer, subject, .. } = &self.caller;
+        issuer == Principal::AGENTS
+            && self.agent.as_ref() == Some(subject)
+            && owners.iter().any(|team| !team.is_empty())
     }
 
     /// The identity of the call. A change of any part is another call.

@@ -23,8 +23,8 @@ pub use self::{
     request::{
         Actor, CancelError, Canceller, Changed, Choice, Claim, ConfirmError, ConsumeError, Current,
         DecideError, Decider, Decision, GrantScope, Ineligible, OpenError, Opened, Outcome,
-        Recorded, Request, RequestStatus, Review, SettleError, Settlement, SignIn, Situation,
-        StandingGrant, StandingWish, State, Transition, Use, Wanted, open,
+        Recorded, Request, RequestStatus, Review, SettleError, Settlement, SignIn, SignIns,
+        Situation, StandingGrant, StandingWish, State, Transition, Use, Wanted, open,
     },
 };
 

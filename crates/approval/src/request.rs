@@ -18,7 +18,7 @@ pub use self::{
         Choice, Current, DecideError, Decider, Decision, Ineligible, Review, SignIn, StandingWish,
     },
     grant::{GrantScope, StandingGrant},
-    opening::{OpenError, Opened, Situation, Wanted, open},
+    opening::{OpenError, Opened, SignIns, Situation, Wanted, open},
     status::RequestStatus,
     transition::{Actor, Changed, Recorded, Transition},
 };

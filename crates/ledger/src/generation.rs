@@ -95,6 +95,16 @@ impl Generation {
             && self.known_until.since(process.last_contact) < offline_for
     }
 
+    /// The longest time until the recovery ends. Zero: it is over, although no report may have stored
+    /// this yet. `is_waiting`: it waits for a process.
+    pub fn remaining(&self, is_waiting: bool, offline_for: Duration, now: Timestamp) -> Duration {
+        if self.is_recovered {
+            return Duration::ZERO;
+        }
+        let longest = if is_waiting { offline_for.max(RECOVERY) } else { RECOVERY };
+        longest.saturating_sub(now.since(self.since))
+    }
+
     /// Ends the recovery once it waits for no process.
     pub fn recover(&self, processes: &[ProcessRow], offline_for: Duration, now: Timestamp) -> Self {
         let is_awaited = |process: &ProcessRow| self.awaits(process, offline_for, now);
@@ -174,6 +184,19 @@ mod tests {
         let ended = ProcessRow { is_ended: true, ..active };
         assert!(is_recovered(ended, 10_060));
         assert!(!is_recovered(active, 13_599) && is_recovered(active, 13_600));
+    }
+
+    #[test]
+    fn recovery_ends_without_a_report() {
+        let process = ProcessRow { last_contact: at(1), generation: 0, is_ended: false };
+        let generation = Generation::first(at(0)).next(0, &[process], at(100), 0).unwrap();
+        let remaining = |is_waiting, now| generation.remaining(is_waiting, HOUR, at(now)).as_secs();
+        assert_eq!([100, 118, 159, 160, 206].map(|now| remaining(false, now)), [60, 42, 1, 0, 0]);
+        assert_eq!([100, 160, 3_700].map(|now| remaining(true, now)), [3_600, 3_540, 0]);
+        let brief = generation.remaining(true, Duration::from_secs(1), at(100));
+        assert_eq!(brief, RECOVERY, "a minute is the minimum");
+        let ended = Generation { is_recovered: true, ..generation };
+        assert_eq!(ended.remaining(true, HOUR, at(100)), Duration::ZERO);
     }
 
     #[test]

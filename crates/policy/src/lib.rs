@@ -25,5 +25,7 @@ pub use self::{
     explain::{Explanation, PolicyPart, Selection, StatementOutcome, StatementPart, explain},
     facts::{Action, AgentFacts, CallContext, Caller, Purpose, Resource, ResourceKind},
     in_force::{PoliciesInForce, PolicyInForce},
-    verdict::{BudgetShortage, DeniedApproval, Finding, MissingApproval, Reason, Verdict},
+    verdict::{
+        BudgetShortage, DeniedApproval, Finding, MissingApproval, Reason, UsedBudget, Verdict,
+    },
 };

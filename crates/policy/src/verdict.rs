@@ -110,14 +110,10 @@ pub struct BudgetShortage {
     pub scope: &'static str,
     /// The limit.
     pub limit: Amount,
-    /// The known spending.
-    pub spent: Amount,
-    /// The amount that calls in flight and gateways hold.
-    pub reserved: Amount,
+    /// The used part of the limit. `None`: the gateway does not know it.
+    pub used: Option<UsedBudget>,
     /// The amount that the call needs.
     pub requested: Amount,
-    /// The part of `reserved` at gateways that the ledger cannot reach.
-    pub in_doubt: Amount,
     /// The end of the window. `None`: it has no end.
     pub resets_at: Option<Timestamp>,
     /// Whether the gateway cannot reach the ledger, so that the amounts may be old.
@@ -126,6 +122,24 @@ pub struct BudgetShortage {
     pub is_recovering: bool,
     /// Whether the gateway waited in vain for an amount that the budget may still have.
     pub is_timeout: bool,
+}
+
+/// The used part of a limit on spending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UsedBudget {
+    /// The known spending.
+    pub spent: Amount,
+    /// The amount that calls in flight and gateways hold.
+    pub reserved: Amount,
+    /// The part of `reserved` at gateways that the ledger cannot reach.
+    pub in_doubt: Amount,
+}
+
+impl BudgetShortage {
+    /// Whether the known spending leaves too little, also if nothing was reserved.
+    pub fn is_spent(&self) -> bool {
+        self.used.is_some_and(|used| used.spent.saturating_add(self.requested) > self.limit)
+    }
 }
 
 impl Reason {

@@ -222,7 +222,8 @@ impl<'a, F: Follow> Session<'a, F> {
         match info.as_ref().map_or("", |info| info.reason.as_str()) {
             AHEAD => Ended::Final(format!(
                 "{text}; a server that only lags accepts the follower once it has caught up; if the \
-                 registry was restored to an older state: {advice}"
+                 registry was restored to an older state, first keep a copy of the cache or database of \
+                 this follower: it has the commits that the registry lost; then {advice}"
             )),
             reason if OTHER_PAST.contains(&reason) => Ended::Final(format!(
                 "{text}; the copy belongs to another registry or history: {advice}"

@@ -288,6 +288,10 @@ fn registry(
         section.require("source", help).and_then(|field| field.parse(str::parse))
     };
     section.allow("source");
+    let written_origin = args.registry.as_ref().and_then(|_| {
+        let text = section.find("source")?.text()?;
+        Some(text.parse::<Source>().ok()?.origin())
+    });
     let written = section.find("cache").and_then(|field| field.text()).map(PathBuf::from);
     let written = args.cache.clone().or(written).or_else(|| args.default_cache.clone());
     let is_in_data = written.is_none() && matches!(source, Some(Source::Discovered));
@@ -324,7 +328,18 @@ fn registry(
     validation.finish();
     section.finish();
     let source = SourceConfig { address: source?, scope, credentials, poll_interval };
-    Some(RegistryConfig { source, key, cache, proposals, max_staleness, runtime, tools, startup })
+    let written_origin = written_origin.unwrap_or(source.address.origin());
+    Some(RegistryConfig {
+        source,
+        written_origin,
+        key,
+        cache,
+        proposals,
+        max_staleness,
+        runtime,
+        tools,
+        startup,
+    })
 }
 
 fn key(problems: &Problems, section: &Section<'_>, args: &Args) -> Option<VerifierKey> {

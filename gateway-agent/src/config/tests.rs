@@ -210,6 +210,24 @@ fn flags_override_file() {
 }
 
 #[test]
+fn check_of_a_file_judges_approvals_by_the_written_source() {
+    let args = Args::parse_from(["gateway-agent", "--check", "--registry=file://./r.json"]);
+    let origin = |text: &str| parse_with(text, &args).unwrap().registry.written_origin;
+    assert_eq!(origin(DEFAULTS), Origin::Registry);
+    assert_eq!(origin("name: n"), Origin::File);
+}
+
+#[test]
+fn gateway_with_credentials_identifies_callers() {
+    let deciders = |identity: &str| {
+        parse(&format!("{DEFAULTS}\n{identity}")).unwrap().deciders(Origin::Registry)
+    };
+    assert_eq!(deciders(""), Deciders::Registry { identifies_callers: false });
+    let trusting = deciders("identity: { trustHeaders: true }");
+    assert_eq!(trusting, Deciders::Registry { identifies_callers: true });
+}
+
+#[test]
 fn listen_beyond_loopback_needs_insecure() {
     let open = format!("listen: 0.0.0.0:7080\n{DEFAULTS}");
     assert!(parse(&open).unwrap_err()[0].contains("--insecure"));

@@ -12,8 +12,7 @@ use serde_json::{Map, Value};
 pub(crate) const DATA_AGENT_METADATA: &str = "dataAgent";
 /// Its member with the account that registered the agent.
 pub(crate) const OWNER: &str = "owner";
-/// The issuers of callers without a token.
-const AGENT: &str = "gateway-agent";
+/// The issuers of callers without a token or an agent.
 const CERTIFICATE: &str = "gateway-certificate";
 const UNAUTHENTICATED: &str = "gateway";
 
@@ -45,7 +44,7 @@ pub(crate) fn known_account(
     }
     Some(match claim.principal(is_registered)? {
         Owner::Subject { issuer, subject } => account_at(issuer, subject, None),
-        Owner::Agent(agent) => account_at(AGENT, agent, None),
+        Owner::Agent(agent) => account_at(Principal::AGENTS, agent, None),
         Owner::Certificate(name) => account_at(CERTIFICATE, name, None),
     })
 }

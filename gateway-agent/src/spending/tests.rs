@@ -234,9 +234,9 @@ async fn exhausted_budget_refuses_without_delay() {
     let start = Instant::now();
     let shortage = fleet.reserve(&process).await.unwrap_err();
     assert!(start.elapsed() < MAX_WAIT);
-    let BudgetShortage { limit, spent, reserved, requested, is_unavailable, is_timeout, .. } =
-        shortage;
-    assert_eq!([limit, spent, reserved, requested], [times(2), PRICE, PRICE, PRICE]);
+    let BudgetShortage { limit, used, requested, is_unavailable, is_timeout, .. } = shortage;
+    let used_price = UsedBudget { spent: PRICE, reserved: PRICE, in_doubt: Amount::ZERO };
+    assert_eq!((limit, used, requested), (times(2), Some(used_price), PRICE));
     assert!(!is_unavailable && !is_timeout);
     held.release();
     fleet.spend(&process).await;
@@ -374,7 +374,9 @@ async fn unavailable_ledger_denies_without_allowance() {
     let fleet = Fleet::new(times(10));
     fleet.set(LedgerState::Down);
     let process = fleet.start();
-    assert!(fleet.reserve(&process).await.unwrap_err().is_unavailable);
+    let shortage = fleet.reserve(&process).await.unwrap_err();
+    assert!(shortage.is_unavailable);
+    assert_eq!(shortage.used, None, "the spending of the fleet is unknown");
 }
 
 #[tokio::test(start_paused = true)]
@@ -607,5 +609,6 @@ async fn local_ledger_keeps_spending_across_restarts() {
     let process = start();
     fleet.spend(&process).await;
     let shortage = fleet.reserve(&process).await.unwrap_err();
-    assert_eq!([shortage.limit, shortage.spent], [times(2); 2]);
+    let spent = shortage.used.map(|used| used.spent);
+    assert_eq!((shortage.limit, spent), (times(2), Some(times(2))));
 }

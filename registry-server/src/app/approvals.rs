@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use approval::{
     Actor, Binding, CancelError, Canceller, Changed, Claim, ConfirmError, ConsumeError, Current,
     DecideError, Demand, OpenError, Principal, Recorded, Request, RequestId, SettleError,
-    Settlement, State, Transition, Wanted,
+    Settlement, SignIns, State, Transition, Wanted,
 };
 use registry_core::{Catalog, Entity, Key, Kind, Name, Timestamp};
 use tokio::time::sleep;
@@ -94,6 +94,7 @@ pub struct Approvals {
     store: Store,
     previews: PreviewKey,
     arguments_key: [u8; 32],
+    sign_ins: SignIns,
     notices: Notices,
     /// The URL of the pages. `None`: there are none.
     pages: Option<String>,
@@ -107,6 +108,7 @@ impl Approvals {
         hub: Arc<Hub>,
         store: Store,
         (key, pages): (&ApprovalKey, Option<String>),
+        sign_ins: SignIns,
         draining: &CancellationToken,
     ) -> Arc<Self> {
         let notices = Notices::start(&ledger, draining);
@@ -116,6 +118,7 @@ impl Approvals {
             store,
             previews: PreviewKey::new(key.derive("approval previews 1")),
             arguments_key: key.derive("approval arguments 1"),
+            sign_ins,
             notices,
             pages,
         });
@@ -141,6 +144,9 @@ impl Approvals {
     /// Finds or creates the request of a call.
     pub async fn open(&self, mut wanted: Wanted) -> Result<Result<Request, OpenError>, Error> {
         wanted.owners.extend(owners(&self.hub.catalog(), &wanted.binding));
+        if !wanted.is_decidable(&self.sign_ins) {
+            return Ok(Err(OpenError::Undecidable));
+        }
         let sealed = self.previews.seal(wanted.id, &wanted.preview);
         wanted.preview = sealed.ok_or(Error::Encryption)?;
         let wanted = &wanted;

@@ -38,8 +38,8 @@ use uuid::Uuid;
 
 pub use self::{
     admin::{
-        Adjustment, Budget, BudgetAccount, BudgetDetail, BudgetSelector, BudgetsWanted,
-        Error as AdminError, MAX_ACCOUNTS, Reclamation,
+        Adjustment, Budget, BudgetAccount, BudgetDetail, BudgetList, BudgetSelector, BudgetsWanted,
+        Error as AdminError, MAX_ACCOUNTS, Reclamation, Recovery,
     },
     recall_streams::{TooManyWatchers, Watcher},
     settings::LedgerConfig,

@@ -26,8 +26,8 @@ use crate::{
     access::{Principal, Role, Roles},
     app::{
         ledger::{
-            Adjustment, AdminError, Budget, BudgetAccount, BudgetDetail, BudgetSelector,
-            BudgetsWanted, GatewayLedger, Ledger, Reclamation, Watcher,
+            Adjustment, AdminError, Budget, BudgetAccount, BudgetDetail, BudgetList,
+            BudgetSelector, BudgetsWanted, GatewayLedger, Ledger, Reclamation, Recovery, Watcher,
         },
         page::Page,
     },
@@ -114,9 +114,11 @@ impl LedgerService for Service {
         let v1::ListBudgetsRequest { policy, include_ended_windows, .. } = request;
         let policy = invalid::line("policy", policy, FILTER_BYTES)?;
         let wanted = BudgetsWanted { policy, include_ended: include_ended_windows };
-        let Page { items, next_page_token } = ledger.list_budgets(wanted, &page).await?;
+        let BudgetList { page, recovery } = ledger.list_budgets(wanted, &page).await?;
+        let Page { items, next_page_token } = page;
         let budgets = items.iter().map(|budget| encode(ledger, budget)).collect();
-        Ok(Response::new(v1::ListBudgetsResponse { budgets, next_page_token }))
+        let recovery = recovery.map(encode_recovery);
+        Ok(Response::new(v1::ListBudgetsResponse { budgets, next_page_token, recovery }))
     }
 
     async fn get_budget(
@@ -127,13 +129,15 @@ impl LedgerService for Service {
         let v1::GetBudgetRequest { key, window } = request.into_inner();
         let detail = ledger.show_budget(&read_selector(key, window)?).await?;
         let BudgetDetail { budget, accounts, more_accounts, alerts, changes, .. } = detail;
+        let recovery = detail.recovery.map(encode_recovery);
         Ok(Response::new(v1::GetBudgetResponse {
             budget: Some(encode(ledger, &budget)),
             accounts: accounts.into_iter().map(encode_account).collect(),
             more_accounts_count: more_accounts,
-            generation: detail.generation.number,
-            is_recovering: !detail.generation.is_recovered,
-            awaited_gateways: detail.awaited_gateways,
+            generation: detail.generation,
+            is_recovering: recovery.is_some(),
+            awaited_gateways: recovery.as_ref().map(awaited).unwrap_or_default(),
+            recovery,
             changes: changes.into_iter().map(encode_change).collect(),
             alerts: alerts.into_iter().map(encode_alert).collect(),
         }))
@@ -244,6 +248,15 @@ fn encode(ledger: &Ledger, budget: &Budget) -> v1::Budget {
         reclaimed: row.reclaimed.to_string(),
         unexplained: row.unexplained.to_string(),
     }
+}
+
+fn encode_recovery(recovery: Recovery) -> v1::LedgerRecovery {
+    let Recovery { remaining, awaited_gateways } = recovery;
+    v1::LedgerRecovery { remaining: Some(convert::duration(remaining)), awaited_gateways }
+}
+
+fn awaited(recovery: &v1::LedgerRecovery) -> Vec<String> {
+    recovery.awaited_gateways.clone()
 }
 
 fn encode_account(BudgetAccount { listed, is_reachable }: BudgetAccount) -> v1::Account {

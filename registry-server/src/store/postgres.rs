@@ -21,7 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Error,
-    backend::WriteHook,
+    backend::{AppendFailure, WriteHook},
     schema::{self, SchemaMode, Unprepared},
 };
 use hosts::{Hosts, reject_standby};
@@ -51,7 +51,7 @@ pub(super) struct PostgresStore {
     pool: PgPool,
     append_pool: PgPool,
     ledger_pool: PgPool,
-    _primary_task: Option<Arc<AbortOnDropHandle<()>>>,
+    _primary_task: Arc<AbortOnDropHandle<()>>,
 }
 
 impl PostgresStore {
@@ -74,7 +74,7 @@ impl PostgresStore {
         let pool = connect_pool(&hosts, CONNECTIONS, hosts.current());
         let append_pool = connect_pool(&hosts, APPEND_CONNECTIONS, append_options(hosts.current()));
         let ledger_pool = connect_pool(&hosts, LEDGER_CONNECTIONS, hosts.current());
-        let primary_task = hosts.has_several().then(|| {
+        let primary_task = {
             let (hosts, pool, append_pool) = (hosts.clone(), pool.clone(), append_pool.clone());
             let ledger_pool = ledger_pool.clone();
             let following = async move {
@@ -86,7 +86,7 @@ impl PostgresStore {
                 hosts.keep_on_primary(select).await;
             };
             Arc::new(AbortOnDropHandle::new(tokio::spawn(following)))
-        });
+        };
         let name = name.into();
         let store =
             Self { name, hosts, pool, append_pool, ledger_pool, _primary_task: primary_task };
@@ -134,7 +134,23 @@ impl PostgresStore {
         if let Error::Unavailable { .. } | Error::ReadOnly { .. } = explained {
             self.hosts.request_selection();
         }
-        explained
+        match (explained, error) {
+            // A pool retries refused connections until it times out, and gives no cause.
+            (Error::Unavailable { database, detail }, sqlx::Error::PoolTimedOut) => {
+                let problem = self.hosts.problem().map(|problem| format!(": {problem}"));
+                let detail = format!("{detail}{}", problem.unwrap_or_default());
+                Error::Unavailable { database, detail }
+            }
+            (explained, _) => explained,
+        }
+    }
+
+    /// A failure of an append.
+    fn append_failure(&self, error: &sqlx::Error) -> AppendFailure {
+        if errors::is_used_request_id(error) {
+            return AppendFailure::RequestId;
+        }
+        AppendFailure::Store(self.explain(error))
     }
 
     /// Opens a separate connection that listens for notifications.

@@ -1,13 +1,19 @@
-//! The ledger of several servers on one Postgres.
+//! The ledger: the time of several servers on one Postgres, and the end of a recovery.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
 
 use acceptance::postgres::database;
 use registry_core::{Document, Kind, Timestamp};
 use registry_proto::v1::{
     self, account_answer::Outcome, ledger_service_client::LedgerServiceClient,
 };
-use registry_server::clock::{Clock, SystemClock};
+use registry_server::{
+    clock::{Clock, SystemClock},
+    store::{GenerationCause, Store},
+};
 use serde_json::json;
 
 use crate::harness::{TestServer, batch, eventually, register};
@@ -18,6 +24,23 @@ struct WrongClock(i64);
 impl Clock for WrongClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(SystemClock.now().as_millis() + self.0 * 24 * 3_600_000)
+    }
+}
+
+/// A wall clock that is fast by this number of seconds.
+#[derive(Default)]
+struct FastClock(AtomicI64);
+
+impl FastClock {
+    fn advance(&self, seconds: i64) {
+        self.0.fetch_add(seconds, Ordering::SeqCst);
+    }
+}
+
+impl Clock for FastClock {
+    fn now(&self) -> Timestamp {
+        let ahead = self.0.load(Ordering::SeqCst) * 1_000;
+        Timestamp::from_millis(SystemClock.now().as_millis() + ahead)
     }
 }
 
@@ -58,4 +81,39 @@ async fn servers_with_wrong_clocks_share_windows() {
     })
     .await;
     assert_eq!(window(&slow).await, window(&fast).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recovery_that_is_over_is_not_shown_before_the_next_report() {
+    let clock = Arc::new(FastClock::default());
+    let server = TestServer::with_clock(&[], clock.clone()).await;
+    server.registry().await.apply_changes(batch([register(policy())])).await.unwrap();
+    eventually("the server knows the budget", || async { window(&server).await.is_some() }).await;
+    let window = window(&server).await.unwrap();
+    let database = format!("sqlite:{}", server.directory.path().join("registry.db").display());
+    let store = Store::open_existing(&database.parse().unwrap()).await.unwrap();
+    store.start_generation(GenerationCause::Restored, clock.now()).await.unwrap();
+    store.close().await;
+    let client = LedgerServiceClient::new(server.channel().await);
+    let text = |text: &str| text.to_owned();
+    let key = v1::BudgetKey { policy: text("p"), budget: text("b"), subject: text("fleet") };
+    let recovery_and_available = || async {
+        let wanted = v1::GetBudgetRequest { key: Some(key.clone()), window: window.clone() };
+        let shown = client.clone().get_budget(wanted).await.unwrap().into_inner();
+        let listed = v1::ListBudgetsRequest::default();
+        let listed = client.clone().list_budgets(listed).await.unwrap().into_inner();
+        let available = shown.budget.unwrap().available;
+        assert_eq!(listed.budgets[0].available, available);
+        assert_eq!(listed.recovery.is_some(), shown.recovery.is_some());
+        assert_eq!(shown.is_recovering, shown.recovery.is_some());
+        (shown.recovery, available)
+    };
+    let (recovery, available) = recovery_and_available().await;
+    let recovery = recovery.unwrap();
+    assert_eq!((&*recovery.awaited_gateways, &*available), (&[text("anonymous")][..], "0"));
+    // The process is awaited for an hour.
+    let seconds = recovery.remaining.unwrap().seconds;
+    assert!((3_000..3_700).contains(&seconds), "{seconds}");
+    clock.advance(3_700);
+    assert_eq!(recovery_and_available().await, (None, text("10")));
 }

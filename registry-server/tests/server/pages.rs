@@ -605,7 +605,12 @@ async fn batch_skips_requests_for_different_people() {
 #[tokio::test(flavor = "multi_thread")]
 async fn api_token_does_not_approve_for_different_people() {
     let site = Site::start().await;
-    let id = site.request(1, |wanted| wanted.binding.demands[0].rule.four_eyes = true).await;
+    let id = site
+        .request(1, |wanted| {
+            wanted.binding.caller.issuer = site.provider.issuer.clone();
+            wanted.binding.demands[0].rule.four_eyes = true;
+        })
+        .await;
     let (token, _) = site.token("ann").await;
     let mut browser = site.browser();
     browser.post("/sign-in/token", &[("token", &token)]).await;

@@ -91,9 +91,19 @@ async fn killed_database_keeps_acknowledged_commits() {
     insist(&store, &mut log, &Draft::new().register("Resumed", "1.0.0")).await;
 
     cluster.kill_9().await;
-    let sealed = log.seal(Draft::new().register("Dead", "1.0.0"));
-    let error = store.append(log.catalog.revision(), &[sealed]).await.unwrap_err();
-    assert!(matches!(error, AppendError::Store(Error::Unavailable { .. })), "{error}");
+    let sealed = [log.seal(Draft::new().register("Dead", "1.0.0"))];
+    let caused = timeout(Duration::from_secs(30), async {
+        loop {
+            let error = store.append(log.catalog.revision(), &sealed).await.unwrap_err();
+            assert!(matches!(error, AppendError::Store(Error::Unavailable { .. })), "{error}");
+            if error.to_string().contains("pool timed out")
+                && error.to_string().contains("Connection refused")
+            {
+                break;
+            }
+        }
+    });
+    caused.await.expect("the error names the cause");
     let lost = timeout(Duration::from_secs(30), async { while listener.wait().await.is_ok() {} });
     lost.await.expect("the listener says that the database is gone");
     cluster.restart().await;

@@ -1,6 +1,6 @@
 //! `budget`: spending of the fleet, changes of limits, and the rights of lost gateways.
 
-use registry_proto::v1;
+use registry_proto::{convert::read_duration, v1};
 use serde_json::json;
 
 use super::{Session, review::confirm_action};
@@ -34,10 +34,11 @@ async fn list(session: &Session, args: ListBudgetsArgs) -> Result<(), Failure> {
         page_size: PAGE_SIZE,
         ..Default::default()
     };
-    let mut budgets = Vec::new();
+    let (mut budgets, mut recovery) = (Vec::new(), None);
     loop {
         let page = client.answer(client.ledger().list_budgets(request(wanted.clone()))).await?;
         budgets.extend(page.budgets.into_iter().map(BudgetView::from));
+        recovery = page.recovery;
         if page.next_page_token.is_empty() {
             break;
         }
@@ -46,6 +47,7 @@ async fn list(session: &Session, args: ListBudgetsArgs) -> Result<(), Failure> {
     if session.screen.format == Format::Json {
         return session.screen.json(&budgets);
     }
+    show_recovery(session, recovery.as_ref())?;
     session.screen.table(&budget_table(&budgets))
 }
 
@@ -69,16 +71,11 @@ async fn show(session: &Session, ShowBudgetArgs { budget }: ShowBudgetArgs) -> R
             "changes": changes,
             "generation": shown.generation,
             "isRecovering": is_recovering,
+            "recoveryRemainingSeconds": shown.recovery.as_ref().map(remaining_seconds),
             "awaitedGateways": awaited,
         }));
     }
-    if is_recovering && awaited.is_empty() {
-        session.screen.line("the ledger recovers: it grants again within about a minute")?;
-    } else if is_recovering {
-        let awaited = awaited.join(", ");
-        let line = format!("the ledger recovers: it grants nothing until these report: {awaited}");
-        session.screen.line(&printable(&line))?;
-    }
+    show_recovery(session, shown.recovery.as_ref())?;
     session.screen.table(&budget_table(&[budget]))?;
     if !accounts.is_empty() {
         session.screen.line("")?;
@@ -147,6 +144,29 @@ async fn reclaim(session: &Session, args: ReclaimBudgetArgs) -> Result<(), Failu
         session.screen.line(&format!("process {epoch} may still spend and keeps its rights"))?;
     }
     session.screen.table(&budget_table(&[budget]))
+}
+
+fn show_recovery(session: &Session, recovery: Option<&v1::LedgerRecovery>) -> Result<(), Failure> {
+    let Some(recovery) = recovery else { return Ok(()) };
+    session.screen.line(&printable(&recovery_line(recovery)))
+}
+
+fn recovery_line(recovery: &v1::LedgerRecovery) -> String {
+    let seconds = remaining_seconds(recovery);
+    let awaited = recovery.awaited_gateways.join(", ");
+    if awaited.is_empty() {
+        return format!("the ledger recovers: budgets grant nothing for {seconds} s");
+    }
+    format!(
+        "the ledger recovers: budgets grant nothing for at most {seconds} s; it waits for reports of \
+         {awaited}"
+    )
+}
+
+/// The remaining time in started seconds.
+fn remaining_seconds(recovery: &v1::LedgerRecovery) -> u64 {
+    let remaining = recovery.remaining.map(read_duration).unwrap_or_default();
+    remaining.as_secs() + u64::from(remaining.subsec_nanos() > 0)
 }
 
 fn key(BudgetArg { policy, budget, subject, window: _ }: &BudgetArg) -> v1::BudgetKey {
@@ -258,4 +278,21 @@ fn change_table(changes: &[BudgetChangeView]) -> TextTable {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recovery_shows_remaining_seconds_and_awaited_gateways() {
+        let line = |seconds, nanos, awaited: &[&str]| {
+            recovery_line(&v1::LedgerRecovery {
+                remaining: Some(prost_types::Duration { seconds, nanos }),
+                awaited_gateways: awaited.iter().map(ToString::to_string).collect(),
+            })
+        };
+        insta::assert_snapshot!(line(41, 1_000_000, &[]), @"the ledger recovers: budgets grant nothing for 42 s");
+        insta::assert_snapshot!(line(3_540, 0, &["eu-1", "us-1"]), @"the ledger recovers: budgets grant nothing for at most 3540 s; it waits for reports of eu-1, us-1");
+    }
 }

@@ -284,6 +284,55 @@ async fn four_eyes_need_another_person_of_same_issuer() {
     assert_eq!(approve(&provider.token("bob")).json()[0]["state"], "approved");
 }
 
+/// A call of the agent `clerk` by an account.
+fn by_clerk(arguments: &str, caller: v1::ApprovalAccount) -> v1::RequestApprovalRequest {
+    let mut wanted = wanted(arguments, four_eyes());
+    wanted.owner_teams = vec!["owners".to_owned()];
+    let call = wanted.call.as_mut().expect("a call");
+    (call.agent, call.caller) = ("clerk".to_owned(), Some(caller));
+    wanted
+}
+
+/// The account of an employee.
+fn employee(issuer: &str, person: &str) -> v1::ApprovalAccount {
+    let (issuer, person) = (issuer.to_owned(), person.to_owned());
+    v1::ApprovalAccount { issuer, subject: "clerk".to_owned(), person }
+}
+
+#[tokio::test]
+async fn four_eyes_of_a_calling_agent_exclude_its_owners() {
+    let provider = Provider::new();
+    let flags: Vec<_> = provider.flags.iter().map(String::as_str).collect();
+    let guarded = guarded_bank(&flags);
+    let gateway = FakeGateway::start(&guarded).await;
+    let wanted = by_clerk("a", employee("gateway-agent", ""));
+    let id = gateway.send(wanted).await.expect("an answer").id;
+    let owner = provider.signed(&json!({ "sub": "olga", "team": "owners" }));
+    let refused = run(&guarded, &owner, &["approve", &id, "--yes"]);
+    assert!(refused.code == 1 && refused.has_code("APPROVER_INELIGIBLE"), "{refused:?}");
+    let approved = run(&guarded, &provider.token("bob"), &["approve", &id, "--yes"]);
+    assert_eq!(approved.json()[0]["state"], "approved");
+}
+
+#[tokio::test]
+async fn call_that_no_person_can_approve_is_refused_at_once() {
+    let provider = Provider::new();
+    let flags: Vec<_> = provider.flags.iter().map(String::as_str).collect();
+    for (flags, issuer) in [
+        (flags.clone(), "https://other.example"),
+        (flags, "gateway-certificate"),
+        (Vec::new(), "gateway-agent"),
+    ] {
+        let guarded = guarded_bank(&flags);
+        let gateway = FakeGateway::start(&guarded).await;
+        let wanted = by_clerk("a", employee(issuer, ""));
+        let outcome = gateway.outcome(wanted).await.expect("an answer");
+        let Outcome::Refusal(refusal) = &outcome else { panic!("{issuer}: {outcome:?}") };
+        assert_eq!(refusal.reason(), Reason::Undecidable, "{issuer}");
+        assert!(refusal.message.contains("--oidc-issuer"), "{refusal:?}");
+    }
+}
+
 /// A bank whose identity provider names employees.
 fn bank_with_employees(provider: &Provider) -> Guarded {
     let flags: Vec<_> = provider.flags.iter().map(String::as_str).collect();
@@ -291,28 +340,18 @@ fn bank_with_employees(provider: &Provider) -> Guarded {
 }
 
 #[tokio::test]
-async fn four_eyes_exclude_owners_second_accounts_other_issuers() {
+async fn four_eyes_exclude_owners_and_second_accounts() {
     let provider = Provider::new();
     let guarded = bank_with_employees(&provider);
     let gateway = FakeGateway::start(&guarded).await;
-    let request = |arguments: &str, issuer: &str| {
-        let mut wanted = wanted(arguments, four_eyes());
-        wanted.owner_teams = vec!["owners".to_owned()];
-        let call = wanted.call.as_mut().expect("a call");
-        call.agent = "clerk".to_owned();
-        let caller = call.caller.as_mut().expect("a caller");
-        (caller.issuer, caller.person) = (issuer.to_owned(), "17".to_owned());
-        wanted
-    };
-    let id = gateway.send(request("a", ISSUER)).await.expect("an answer").id;
-    let foreign = request("b", "https://other.example");
-    let foreign = gateway.send(foreign).await.expect("an answer").id;
+    let wanted = by_clerk("a", employee(ISSUER, "17"));
+    let id = gateway.send(wanted).await.expect("an answer").id;
     let bob = provider.signed(&json!({ "sub": "bob", "employee": "19" }));
     let second_account = provider.signed(&json!({ "sub": "clerk-admin", "employee": "17" }));
     let owner = provider.signed(&json!({ "sub": "olga", "employee": "18", "team": "owners" }));
     let nameless = provider.token("eve");
-    for (token, id) in [(&second_account, &id), (&owner, &id), (&nameless, &id), (&bob, &foreign)] {
-        let refused = run(&guarded, token, &["approve", id, "--yes"]);
+    for token in [&second_account, &owner, &nameless] {
+        let refused = run(&guarded, token, &["approve", &id, "--yes"]);
         assert!(refused.code == 1 && refused.has_code("APPROVER_INELIGIBLE"), "{refused:?}");
     }
     assert_eq!(run(&guarded, &bob, &["approve", &id, "--yes"]).json()[0]["state"], "approved");

@@ -125,6 +125,24 @@ fn check_without_catalog_warns_and_names_remedy() {
     assert!(checked.stdout.contains("note[no-target]"), "{checked:?}");
 }
 
+#[test]
+fn check_with_exported_file_judges_approvals_by_the_configured_source() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let policy = json!({ "name": "pay", "version": "1.0.0", "approval": { "quorum": 2 } });
+    let file = json!({ "schemaVersion": "2.0", "policies": [policy] });
+    std::fs::write(directory.path().join("registry.json"), file.to_string()).expect("written");
+    let checked = |source: &str| {
+        let config = format!("registry: {{ source: \"{source}\" }}\n");
+        std::fs::write(directory.path().join("gateway.yaml"), config).expect("written");
+        let mut command = std::process::Command::new(binary("gateway-agent"));
+        command.current_dir(&directory).args(["--config", "gateway.yaml", "--check"]);
+        command.args(["--registry", "file://./registry.json"]);
+        CtlOutput::from(command.output().expect("the gateway runs")).stdout
+    };
+    assert!(!checked("grpc://registry.test:7070").contains("approval-undecidable"));
+    assert!(checked("file://./other.json").contains("warning[approval-undecidable]"));
+}
+
 #[tokio::test]
 async fn prefix_and_rename_keep_upstream_tool_names() {
     let (registry, backend) = (Registry::start(), Backend::start());

@@ -324,13 +324,7 @@ impl Request {
             return Err(Ineligible::Unnamed);
         }
         if demand.rule.four_eyes {
-            let caller = &self.binding.caller;
-            caller.check_distinct(&decider.principal).map_err(Ineligible::Caller)?;
-            let is_owner =
-                |team: &String| self.owners.contains(team) || current.owners.contains(team);
-            if decider.team.as_ref().is_some_and(is_owner) {
-                return Err(Ineligible::Owner);
-            }
+            self.check_other_than_caller(decider, current)?;
         }
         if demand.rule.quorum.get() > 1 {
             for earlier in self.approvals_for(demand) {
@@ -340,6 +334,27 @@ impl Request {
             }
         }
         Ok(())
+    }
+
+    /// Whether a person is neither the caller nor an owner of its agent.
+    fn check_other_than_caller(
+        &self,
+        decider: &Decider,
+        current: &Current,
+    ) -> Result<(), Ineligible> {
+        let Binding { caller, .. } = &self.binding;
+        let is_owned_agent = |owners| self.binding.is_owned_agent(owners);
+        if is_owned_agent(&self.owners) || is_owned_agent(&current.owners) {
+            // A certificate of a person can name an agent.
+            let is_namesake = caller.subject == decider.principal.subject;
+            if is_namesake && decider.sign_in == SignIn::Certificate {
+                return Err(Ineligible::Caller(Indistinct::Account));
+            }
+        } else {
+            caller.check_distinct(&decider.principal).map_err(Ineligible::Caller)?;
+        }
+        let is_owner = |team: &String| self.owners.contains(team) || current.owners.contains(team);
+        if decider.team.as_ref().is_some_and(is_owner) { Err(Ineligible::Owner) } else { Ok(()) }
     }
 }
 

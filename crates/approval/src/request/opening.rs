@@ -28,6 +28,30 @@ pub struct Wanted {
     pub preview: String,
 }
 
+/// The ways to sign in that prove which person decides.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SignIns {
+    /// The issuer of the identity provider. `None`: there is no provider.
+    pub issuer: Option<String>,
+    /// Whether client certificates are accepted.
+    pub has_certificates: bool,
+}
+
+impl Wanted {
+    /// Whether a person that signs in like this can be another one than the caller, if a policy demands
+    /// this.
+    pub fn is_decidable(&self, sign_ins: &SignIns) -> bool {
+        let SignIns { issuer, has_certificates } = sign_ins;
+        if !self.binding.demands.iter().any(|demand| demand.rule.four_eyes) {
+            return true;
+        }
+        if self.binding.is_owned_agent(&self.owners) {
+            return issuer.is_some() || *has_certificates;
+        }
+        issuer.as_ref() == Some(&self.binding.caller.issuer)
+    }
+}
+
 /// The content of the store at the time of the call, read under a lock of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Situation<'a> {
@@ -79,6 +103,13 @@ pub enum OpenError {
          one ends, or revoke the grant (`registryctl approvals revoke ID`)"
     )]
     TooManyStored,
+    /// No person can approve the call.
+    #[error(
+        "no person can approve the call: with `fourEyes`, the caller must be a registered agent that \
+         has an owner, or have a token of the identity provider of the registry (`--oidc-issuer`), and \
+         approvers must sign in with this provider or a client certificate"
+    )]
+    Undecidable,
     /// The store is full.
     #[error(
         "the store has {STORED} approval requests that are open, in progress, denied today, or have \

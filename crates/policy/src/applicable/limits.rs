@@ -8,7 +8,7 @@ use registry_core::{
 };
 
 use super::{ApplicablePolicies, ApplicablePolicy, finding};
-use crate::{BudgetShortage, Finding, PolicyInForce, Reason};
+use crate::{BudgetShortage, Finding, PolicyInForce, Reason, UsedBudget};
 
 /// A rate that applies, with its policy.
 #[derive(Debug, Clone, Copy)]
@@ -70,10 +70,8 @@ impl ApplicablePolicies {
                 budget: None,
                 scope: "trace",
                 limit,
-                spent,
-                reserved: Amount::ZERO,
+                used: Some(UsedBudget { spent, reserved: Amount::ZERO, in_doubt: Amount::ZERO }),
                 requested,
-                in_doubt: Amount::ZERO,
                 resets_at: None,
                 is_unavailable: false,
                 is_recovering: false,

@@ -120,6 +120,7 @@ pub(super) fn open_error(refusal: v1::ApprovalRefusal) -> Result<OpenError, Appr
         Reason::TooManyOpen => OpenError::TooManyOpen,
         Reason::TooManyStored => OpenError::TooManyStored,
         Reason::Full => OpenError::Full,
+        Reason::Undecidable => OpenError::Undecidable,
         _ => return Err(other(refusal)),
     })
 }

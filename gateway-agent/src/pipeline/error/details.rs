@@ -1,6 +1,6 @@
 //! The details of denials, which programs read.
 
-use policy::{BudgetShortage, MissingApproval, Reason};
+use policy::{BudgetShortage, MissingApproval, Reason, UsedBudget};
 use registry_core::Amount;
 use serde_json::{Value, json};
 
@@ -69,14 +69,11 @@ fn add_missing(details: &mut Value, missing: Option<&MissingApproval>) {
 
 /// The amounts are decimal texts. JSON-RPC errors have two decimals, and the exact amounts in `exact`.
 fn add_shortage(details: &mut Value, shortage: &BudgetShortage, form: DenialForm) {
-    let amounts = [
-        ("limit", shortage.limit),
-        ("spent", shortage.spent),
-        ("reserved", shortage.reserved),
-        ("requested", shortage.requested),
-        ("inDoubt", shortage.in_doubt),
-    ];
-    for (name, amount) in amounts {
+    let used = shortage.used.map(|UsedBudget { spent, reserved, in_doubt }| {
+        [("spent", spent), ("reserved", reserved), ("inDoubt", in_doubt)]
+    });
+    let amounts = [("limit", shortage.limit), ("requested", shortage.requested)];
+    for (name, amount) in amounts.into_iter().chain(used.into_iter().flatten()) {
         match form {
             DenialForm::Result => details[name] = amount.to_string().into(),
             DenialForm::Error => {

@@ -3,7 +3,7 @@
 use gateway_compose::CompositionError;
 use gateway_policy::{QuotaExceeded, QuotaKind};
 use gateway_upstream::ProtocolViolation;
-use policy::{BudgetShortage, DeniedApproval, Direction, MissingApproval, Reason};
+use policy::{BudgetShortage, DeniedApproval, Direction, MissingApproval, Reason, UsedBudget};
 use schema_compat::schema_compile::Violation;
 
 use crate::pipeline::{PolicyDenial, projection};
@@ -103,7 +103,9 @@ fn pii_detected(
 }
 
 fn budget_exceeded(tool: &str, policy: &str, shortage: &BudgetShortage) -> String {
-    let BudgetShortage { limit, spent, requested, .. } = shortage;
+    let BudgetShortage { limit, used, requested, .. } = shortage;
+    // Neither the end of a recovery nor a repetition helps against an exhausted limit.
+    let can_retry = !shortage.is_spent();
     let subject = match &shortage.budget {
         Some(budget) => format!("the budget {budget} of the policy {policy}"),
         None => format!("the cost limit of the policy {policy} for one trace"),
@@ -112,18 +114,21 @@ fn budget_exceeded(tool: &str, policy: &str, shortage: &BudgetShortage) -> Strin
         _ if shortage.is_unavailable => {
             "The gateway cannot reach the ledger; retry later.".to_owned()
         }
-        _ if shortage.is_recovering => {
+        _ if shortage.is_recovering && can_retry => {
             "The ledger recovers and grants nothing yet; retry in about a minute.".to_owned()
         }
-        _ if shortage.is_timeout => {
+        _ if shortage.is_timeout && can_retry => {
             "The ledger granted nothing in time; retry the call.".to_owned()
         }
         Some(at) => format!("The next window starts at {at}."),
         None => "Ask the owner of the policy if you need more.".to_owned(),
     };
+    let state = match used {
+        Some(UsedBudget { spent, .. }) => format!("{spent} of {limit} spent"),
+        None => format!("a limit of {limit}"),
+    };
     format!(
-        "{tool} was not called: the call costs {requested}, and {subject} has {spent} of {limit} \
-         spent. {remedy}"
+        "{tool} was not called: the call costs {requested}, and {subject} has {state}. {remedy}"
     )
 }
 
@@ -218,5 +223,51 @@ pub(super) fn quota_exceeded(tool: &str, why: &QuotaExceeded) -> String {
         QuotaKind::Answers | QuotaKind::Inputs => format!(
             "{tool} requested input, and the call was stopped: {why}. The outcome of the call is unknown. Answer the open questions first, or retry later."
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use registry_core::{Amount, Kind, Name};
+
+    use super::*;
+
+    /// The denial of a call that costs 1.
+    fn denial(spent: Option<&str>, change: impl Fn(&mut BudgetShortage)) -> String {
+        let amount = |text: &str| Amount::parse(text).unwrap();
+        let used = spent.map(|spent| UsedBudget {
+            spent: amount(spent),
+            reserved: Amount::ZERO,
+            in_doubt: Amount::ZERO,
+        });
+        let mut shortage = BudgetShortage {
+            budget: Name::parse(Kind::Policy, "b").ok(),
+            scope: "fleet",
+            limit: amount("2"),
+            used,
+            requested: amount("1"),
+            resets_at: None,
+            is_unavailable: false,
+            is_recovering: false,
+            is_timeout: false,
+        };
+        change(&mut shortage);
+        budget_exceeded("pay", "p@1.0.0", &shortage)
+    }
+
+    #[test]
+    fn retry_is_advised_only_while_the_limit_has_room() {
+        let recovering = |spent| denial(Some(spent), |shortage| shortage.is_recovering = true);
+        let late = |spent| denial(Some(spent), |shortage| shortage.is_timeout = true);
+        assert!(recovering("1").ends_with("retry in about a minute."));
+        assert!(late("1").ends_with("retry the call."));
+        insta::assert_snapshot!(recovering("1.2"), @"pay was not called: the call costs 1, and the budget b of the policy p@1.0.0 has 1.2 of 2 spent. Ask the owner of the policy if you need more.");
+        assert_eq!(late("1.2"), recovering("1.2"));
+    }
+
+    #[test]
+    fn unknown_spending_is_omitted() {
+        let offline = denial(None, |shortage| shortage.is_unavailable = true);
+        insta::assert_snapshot!(offline, @"pay was not called: the call costs 1, and the budget b of the policy p@1.0.0 has a limit of 2. The gateway cannot reach the ledger; retry later.");
     }
 }

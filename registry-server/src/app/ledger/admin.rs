@@ -1,5 +1,7 @@
 //! The tasks of operators: list and show budgets, change limits, and reclaim the rights of lost gateways.
 
+use std::time::Duration;
+
 use ledger::{
     BudgetKey, Epoch, Generation, UNREACHABLE_AFTER, Window, WindowId,
     budget::{OfflineLimits, ReclaimError},
@@ -26,7 +28,7 @@ pub const MAX_ACCOUNTS: usize = 1_000;
 const MAX_CHANGES: usize = 100;
 /// Maximum number of alerts of a shown budget.
 const MAX_ALERTS: usize = 100;
-/// Maximum number of awaited gateways of a shown budget.
+/// Maximum number of shown gateways that a recovery waits for.
 const MAX_AWAITED: usize = 100;
 
 /// A failed task of an operator.
@@ -182,9 +184,27 @@ pub struct BudgetDetail {
     pub alerts: Vec<ListedAlert>,
     /// The newest changes by operators.
     pub changes: Vec<ListedChange>,
-    /// The generation of the ledger.
-    pub generation: Generation,
-    /// The first gateways that must report before the recovery ends.
+    /// The number of the generation of the ledger.
+    pub generation: u64,
+    /// The recovery of the ledger. `None`: it grants.
+    pub recovery: Option<Recovery>,
+}
+
+/// Budgets with the state of the ledger.
+#[derive(Debug)]
+pub struct BudgetList {
+    /// The budgets.
+    pub page: Page<Budget>,
+    /// The recovery of the ledger. `None`: it grants.
+    pub recovery: Option<Recovery>,
+}
+
+/// A recovery of the ledger that is not over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovery {
+    /// The longest time until it ends.
+    pub remaining: Duration,
+    /// The first gateways that must report before.
     pub awaited_gateways: Vec<String>,
 }
 
@@ -208,7 +228,7 @@ impl Ledger {
         &self,
         wanted: BudgetsWanted,
         page: &PageRequest,
-    ) -> Result<Page<Budget>, Error> {
+    ) -> Result<BudgetList, Error> {
         let after = page.cursor(|cursor| serde_json::from_str::<BookKey>(cursor).ok())?;
         let now = self.clock.now();
         let ends_after = if wanted.include_ended { Timestamp::EPOCH } else { now };
@@ -223,21 +243,22 @@ impl Ledger {
         let listed = self.store.list_budgets(&listed).await?;
         let rules = self.rules.current();
         let generation = self.store.ledger_generation().await?;
-        let budget = |listed| with_limit(&rules, generation, listed);
+        let recovery = self.recovery(&generation, now).await?;
+        let budget = |listed| with_limit(&rules, recovery.as_ref(), listed);
         let budgets = listed.into_iter().map(budget).collect();
         let place = |last: &Budget| serde_json::to_string(&last.listed.book).unwrap_or_default();
-        Ok(page.page(budgets, place))
+        Ok(BudgetList { page: page.page(budgets, place), recovery })
     }
 
     /// Shows a budget with its accounts.
     pub async fn show_budget(&self, selector: &BudgetSelector) -> Result<BudgetDetail, Error> {
         let now = self.clock.now();
         let book = self.select(selector, now)?;
-        let budget = self.find(&book, now).await?;
+        let generation = self.store.ledger_generation().await?;
+        let recovery = self.recovery(&generation, now).await?;
+        let budget = self.find(&book, recovery.as_ref(), now).await?;
         let listed = self.store.list_accounts(&book, MAX_ACCOUNTS).await?;
         let count = self.store.count_accounts(&book).await?;
-        let generation = self.store.ledger_generation().await?;
-        let awaited = self.store.awaited_gateways(&generation, self.offline_for(), now).await?;
         let since = earlier(now, UNREACHABLE_AFTER);
         let shown = u64::try_from(listed.len()).unwrap_or(u64::MAX);
         let account = |listed: ListedAccount| BudgetAccount {
@@ -250,8 +271,8 @@ impl Ledger {
             more_accounts: count.saturating_sub(shown),
             alerts: self.store.list_alerts(&book, MAX_ALERTS).await?,
             changes: self.store.list_ledger_changes(&book, MAX_CHANGES).await?,
-            generation,
-            awaited_gateways: awaited.into_iter().take(MAX_AWAITED).collect(),
+            generation: generation.number,
+            recovery,
         })
     }
 
@@ -272,7 +293,7 @@ impl Ledger {
         let what = change(by, reason, now);
         self.store.adjust_budget(&book, window.end, adjustment, &what).await?;
         note("budget-adjusted", &book, adjustment, &what);
-        self.find(&book, now).await
+        self.changed(&book, now).await
     }
 
     /// Closes accounts of a lost gateway. Returns the budget and the result.
@@ -294,7 +315,7 @@ impl Ledger {
         let reclaimed = self.store.reclaim_accounts(&book, &reclaim, &what).await?;
         metrics::ledger_excess("reclaimed", reclaimed.amount);
         note("budget-reclaimed", &book, reclaimed.amount, &what);
-        Ok((self.find(&book, now).await?, reclaimed))
+        Ok((self.changed(&book, now).await?, reclaimed))
     }
 
     /// The budget in the selected window, which may be over.
@@ -310,20 +331,47 @@ impl Ledger {
         Ok(BookKey { budget: key.clone(), window })
     }
 
-    async fn find(&self, book: &BookKey, now: Timestamp) -> Result<Budget, Error> {
+    /// The budget after a change by an operator.
+    async fn changed(&self, book: &BookKey, now: Timestamp) -> Result<Budget, Error> {
+        let generation = self.store.ledger_generation().await?;
+        let recovery = self.recovery(&generation, now).await?;
+        self.find(book, recovery.as_ref(), now).await
+    }
+
+    async fn find(
+        &self,
+        book: &BookKey,
+        recovery: Option<&Recovery>,
+        now: Timestamp,
+    ) -> Result<Budget, Error> {
         let since = earlier(now, UNREACHABLE_AFTER);
         let listed = self.store.find_budget(book, since).await?;
         let listed = listed.ok_or_else(|| Error::Unused(book.clone()))?;
-        let generation = self.store.ledger_generation().await?;
-        Ok(with_limit(&self.rules.current(), generation, listed))
+        Ok(with_limit(&self.rules.current(), recovery, listed))
+    }
+
+    /// The recovery of a generation at this time. The database stores its end with the next report only.
+    async fn recovery(
+        &self,
+        generation: &Generation,
+        now: Timestamp,
+    ) -> Result<Option<Recovery>, Error> {
+        if generation.is_recovered {
+            return Ok(None);
+        }
+        let offline_for = self.offline_for();
+        let awaited = self.store.awaited_gateways(generation, offline_for, now).await?;
+        let remaining = generation.remaining(!awaited.is_empty(), offline_for, now);
+        let awaited_gateways = awaited.into_iter().take(MAX_AWAITED).collect();
+        Ok((!remaining.is_zero()).then_some(Recovery { remaining, awaited_gateways }))
     }
 }
 
-fn with_limit(rules: &Rules, generation: Generation, listed: ListedBudget) -> Budget {
+fn with_limit(rules: &Rules, recovery: Option<&Recovery>, listed: ListedBudget) -> Budget {
     let rule = rules.find(&listed.book.budget);
     let limit = rule.map(|rule| listed.row.effective_limit(rule.limit));
     // Rates do not wait for a recovery.
-    let is_recovering = !generation.is_recovered && !listed.book.budget.is_rate();
+    let is_recovering = recovery.is_some() && !listed.book.budget.is_rate();
     Budget { listed, limit, is_recovering }
 }
 

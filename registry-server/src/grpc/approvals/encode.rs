@@ -117,6 +117,7 @@ pub(super) fn open_refusal(error: OpenError) -> v1::ApprovalRefusal {
         OpenError::TooManyOpen => Reason::TooManyOpen,
         OpenError::TooManyStored => Reason::TooManyStored,
         OpenError::Full => Reason::Full,
+        OpenError::Undecidable => Reason::Undecidable,
     };
     refusal(reason, None, &error)
 }

@@ -52,7 +52,7 @@ impl PostgresStore {
         expected: Revision,
         batch: &Batch<'_>,
     ) -> Result<AppendResult, AppendFailure> {
-        let failed = |e: sqlx::Error| super::errors::append_failure(&self.name, &e);
+        let failed = |e: sqlx::Error| self.append_failure(&e);
         let append = sqlx::query(include_str!("append.sql"));
         let append = bind_head(append, expected, batch);
         let append = bind_commits(append, &batch.commits);

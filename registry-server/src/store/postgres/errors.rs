@@ -1,9 +1,6 @@
 //! Classification of Postgres error codes.
 
-use crate::store::{
-    Error,
-    backend::{AppendFailure, driver_error},
-};
+use crate::store::{Error, backend::driver_error};
 
 /// SQLSTATE of the error.
 fn code(error: &sqlx::Error) -> Option<String> {
@@ -47,11 +44,8 @@ pub(super) fn explain_open(database: &str, error: &sqlx::Error) -> Error {
     }
 }
 
-/// A failure of an append.
-pub(super) fn append_failure(database: &str, error: &sqlx::Error) -> AppendFailure {
+/// Whether an append failed because an earlier commit has a request id of its batch.
+pub(super) fn is_used_request_id(error: &sqlx::Error) -> bool {
     let constraint = error.as_database_error().and_then(|e| e.constraint());
-    if constraint == Some("requests_revision_positive") {
-        return AppendFailure::RequestId;
-    }
-    AppendFailure::Store(explain(database, error))
+    constraint == Some("requests_revision_positive")
 }

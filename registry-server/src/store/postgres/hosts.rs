@@ -25,6 +25,8 @@ const RETRY_DELAY: Duration = Duration::from_millis(500);
 pub(super) struct Hosts {
     all: Vec<PgConnectOptions>,
     current: Mutex<PgConnectOptions>,
+    /// Why the last connection attempt failed. `None`: it succeeded.
+    problem: Mutex<Option<String>>,
     lost: Notify,
 }
 
@@ -32,7 +34,7 @@ impl Hosts {
     /// Creates the list from at least one host.
     pub(super) fn new(all: Vec<PgConnectOptions>) -> Self {
         let current = Mutex::new(all.first().cloned().unwrap_or_default());
-        Self { all, current, lost: Notify::new() }
+        Self { all, current, problem: Mutex::default(), lost: Notify::new() }
     }
 
     /// Whether there are several hosts.
@@ -43,6 +45,15 @@ impl Hosts {
     /// Last known primary.
     pub(super) fn current(&self) -> PgConnectOptions {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Why the last connection attempt failed. `None`: it succeeded.
+    pub(super) fn problem(&self) -> Option<String> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_problem(&self, problem: Option<String>) {
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
     }
 
     /// Requests a new selection of the primary.
@@ -64,6 +75,7 @@ impl Hosts {
             let problem = match timeout(CONNECT_TIMEOUT, connecting).await {
                 Ok(Ok(connection)) => {
                     *self.current.lock().unwrap_or_else(PoisonError::into_inner) = host.clone();
+                    self.set_problem(None);
                     return Ok(connection);
                 }
                 Ok(Err(error)) => error,
@@ -71,7 +83,9 @@ impl Hosts {
             };
             problems.push((format!("{}:{}", host.get_host(), host.get_port()), problem));
         }
-        Err(summary(problems))
+        let failure = summary(problems);
+        self.set_problem(Some(describe(&failure)));
+        Err(failure)
     }
 
     /// Reports the primary after each selection; never returns.
@@ -109,15 +123,15 @@ fn summary(mut problems: Vec<(String, sqlx::Error)>) -> sqlx::Error {
     if let Some(at) = rejected.or((problems.len() == 1).then_some(0)) {
         return problems.swap_remove(at).1;
     }
-    let messages: Vec<String> = problems
-        .iter()
-        .map(|(host, problem)| match problem {
-            sqlx::Error::Io(cause) => format!("{host}: {cause}"),
-            sqlx::Error::PoolTimedOut => {
-                format!("{host}: timed out after {} s", CONNECT_TIMEOUT.as_secs())
-            }
-            other => format!("{host}: {other}"),
-        })
-        .collect();
+    let messages: Vec<String> =
+        problems.iter().map(|(host, problem)| format!("{host}: {}", describe(problem))).collect();
     sqlx::Error::Io(io::Error::other(messages.join("; ")))
+}
+
+fn describe(problem: &sqlx::Error) -> String {
+    match problem {
+        sqlx::Error::Io(cause) => cause.to_string(),
+        sqlx::Error::PoolTimedOut => format!("timed out after {} s", CONNECT_TIMEOUT.as_secs()),
+        other => other.to_string(),
+    }
 }

@@ -7,8 +7,8 @@ use crate::{
     RequestId,
     limits::{COOL_DOWN, USABLE_FOR},
     testing::{
-        APPROVE, account, approved, at, binding, confirmation, current, decide, decider, demand,
-        hours, pending, quorum, rule, store, wanted,
+        APPROVE, ISSUER, account, approved, at, binding, confirmation, current, decide, decider,
+        demand, hours, pending, quorum, rule, store, wanted,
     },
 };
 
@@ -84,6 +84,53 @@ fn four_eyes_reject_tokens_and_owners() {
         Review { decider: &moved, choice: &APPROVE, current: &current, is_batch: false, grants: 0 };
     let refused = pending(four_eyes()).decide(review, at(1));
     assert_eq!(refused, Err(DecideError::Ineligible(Ineligible::Owner)), "the owner has changed");
+}
+
+#[test]
+fn four_eyes_exclude_owners_of_a_calling_agent_instead_of_a_person() {
+    let mut call = binding("a", four_eyes());
+    let subject = "clerk".to_owned();
+    call.caller = Principal { issuer: Principal::AGENTS.into(), subject, person: None };
+    let approved = |owners: &[&str], decider: &Decider| {
+        let owners = owners.iter().map(ToString::to_string).collect();
+        let call = crate::Wanted { owners, ..wanted(1, call.clone()) };
+        let request = crate::MemoryApprovals::new().open(call, at(0)).unwrap().value;
+        decide(&request, decider, &APPROVE, at(1)).map(|request| request.state)
+    };
+    let certified = |subject: &str| Decider {
+        principal: Principal { issuer: "certificate".into(), ..account(subject, None) },
+        sign_in: SignIn::Certificate,
+        ..decider(subject)
+    };
+    for person in [decider("bob"), certified("bob")] {
+        assert_eq!(approved(&["owners"], &person), Ok(State::Approved));
+        let unowned = Ineligible::Caller(Indistinct::Issuer);
+        assert_eq!(approved(&[], &person), Err(DecideError::Ineligible(unowned)));
+        let owner = Decider { team: Some("owners".into()), ..person };
+        let refused = approved(&["owners"], &owner);
+        assert_eq!(refused, Err(DecideError::Ineligible(Ineligible::Owner)));
+    }
+    let namesake = approved(&["owners"], &certified("clerk"));
+    let refused = Ineligible::Caller(Indistinct::Account);
+    assert_eq!(namesake, Err(DecideError::Ineligible(refused)), "one certificate for both");
+}
+
+#[test]
+fn four_eyes_need_a_caller_that_approvers_differ_from() {
+    let provider = crate::SignIns { issuer: Some(ISSUER.to_owned()), has_certificates: false };
+    let certificates = crate::SignIns { issuer: None, has_certificates: true };
+    let tokens = crate::SignIns::default();
+    let is_decidable = |issuer: &str, subject: &str, rule| {
+        let mut call = wanted(1, binding("a", rule));
+        call.binding.caller.issuer = issuer.to_owned();
+        call.binding.caller.subject = subject.to_owned();
+        [&provider, &certificates, &tokens].map(|sign_ins| call.is_decidable(sign_ins))
+    };
+    assert_eq!(is_decidable(ISSUER, "ann", four_eyes()), [true, false, false]);
+    assert_eq!(is_decidable(Principal::AGENTS, "clerk", four_eyes()), [true, true, false]);
+    assert_eq!(is_decidable(Principal::AGENTS, "other", four_eyes()), [false; 3]);
+    assert_eq!(is_decidable("gateway-certificate", "ann", four_eyes()), [false; 3]);
+    assert_eq!(is_decidable("gateway-certificate", "ann", rule()), [true; 3]);
 }
 
 #[test]
