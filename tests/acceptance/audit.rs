@@ -164,6 +164,8 @@ async fn commit_is_proven_offline() {
         registry.restart();
         registry.run(&["audit", "prove", "2", "--since", "3", "-o", &proof]);
         registry.run(&["audit", "prove", "2", "--since", "2", "-o", &other]);
+        let ahead = registry.ctl(&["audit", "prove", "2", "--since", "9"]);
+        assert!(ahead.code == 1 && ahead.stderr.contains("the log was truncated"), "{ahead:?}");
         drop(registry);
         let check = |proof: &str, since: &str| {
             acceptance::ctl(

@@ -11,6 +11,7 @@ mod recall_streams;
 mod recalls;
 mod rules;
 mod settings;
+mod subjects;
 mod traces;
 mod upstream;
 mod usage;
@@ -43,6 +44,7 @@ pub use self::{
     },
     recall_streams::{TooManyWatchers, Watcher},
     settings::LedgerConfig,
+    subjects::UnknownSubject,
     traces::TraceWanted,
     upstream::UpstreamLedger,
     webhook::InvalidWebhook,

@@ -652,6 +652,38 @@ async fn governor_adjusts_limit_with_reason() {
 }
 
 #[tokio::test]
+async fn budget_of_misspelled_subject_is_not_adjusted() {
+    let guarded = Guarded::start(&[]);
+    let example = acceptance::root().join("examples/registry-v2.json");
+    let example = ["apply", "-f", example.to_str().expect("UTF-8"), "--yes"];
+    let applied = roles::run(&guarded, &guarded.admin, &example);
+    assert!(applied.success(), "{applied:?}");
+    let budget = |per: &str| json!({ "name": per, "per": per, "limit": "10", "window": "total" });
+    let budgets = ["agent", "team", "tool"].map(budget);
+    let policy = limit("1.0.0", &json!({ "price": { "perCall": "1" }, "budgets": budgets }));
+    let applied = roles::apply(&guarded, &guarded.admin, &policy);
+    assert!(applied.success(), "{applied:?}");
+    let adjust = |budget: &str, subject: &str| {
+        let key = ["budget", "adjust", "limit", budget, subject];
+        let change = ["--by", "5", "--reason", "launch week", "--yes"];
+        roles::run(&guarded, &guarded.admin, &[key, change].concat())
+    };
+    for (budget, subject, why) in [
+        ("agent", "reserch-agent", "did you mean `research-agent`?"),
+        ("tool", "fetch-server/fetchh", "did you mean `fetch-server/fetch`?"),
+        ("team", "nobody", "owns no registered agent"),
+    ] {
+        let rejected = adjust(budget, subject);
+        assert!(rejected.code == 1 && rejected.has_code("NOT_FOUND"), "{rejected:?}");
+        assert!(rejected.stderr.contains(why), "{rejected:?}");
+    }
+    for (budget, subject) in [("agent", "research-agent"), ("agent", "(unknown)"), ("tool", "x")] {
+        let adjusted = adjust(budget, subject);
+        assert!(adjusted.success(), "{adjusted:?}");
+    }
+}
+
+#[tokio::test]
 async fn rights_of_lost_gateway_are_reclaimed_later() {
     let flags = ["--budget-offline-for", "10s", "--budget-longest-call", "1ms"];
     let reclaim = ["budget", "reclaim", "limit", "b", "fleet", "--gateway", "a"];
