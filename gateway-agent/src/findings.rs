@@ -415,11 +415,11 @@ fn count(found: &BTreeSet<Finding>) {
 
 #[cfg(test)]
 mod tests {
-    use registry_core::Scope;
+    use registry_core::{Digest, Scope};
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{Registered, catalog, policy, server, tool};
+    use crate::testing::{Registered, agent, catalog, policy, server, tool};
 
     fn tool_of(name: &str, version: &str, server: &str, server_version: &str) -> Registered {
         let source = json!({ "server": server, "serverVersion": server_version });
@@ -544,6 +544,29 @@ mod tests {
         let catalog = catalog(1, vec![server("a", &["find"], &[])]);
         let found = inspect(&catalog, &routing.collect(), Origin::Targets, Deciders::Operator, &[]);
         assert!(found.is_empty());
+    }
+
+    #[test]
+    fn agent_of_key_without_usable_version_is_found() {
+        let key = |agent: &str, version: Option<&str>| ApiKeyConfig {
+            agent: agent.to_owned(),
+            version: version.map(str::to_owned),
+            digest: Digest::compute(agent.as_bytes()),
+            scopes: Vec::new(),
+        };
+        let keys = [key("a", None), key("a", Some("9.9.9")), key("b", None), key("gone", None)];
+        let found = |origin, entities| {
+            let routing = Routing::default();
+            inspect(&catalog(1, entities), &routing, origin, Deciders::Registry, &keys)
+        };
+        let agents = || vec![agent("a", "1.0.0", &[]), agent("gone", "1.0.0", &[]).retired()];
+        let unregistered = |agent: &str| Finding::UnregisteredAgent { agent: agent.to_owned() };
+        assert_eq!(
+            found(Origin::Registry, agents()),
+            ["agent/a@9.9.9", "agent/b", "agent/gone"].map(unregistered)
+        );
+        assert!(found(Origin::Registry, Vec::new()).is_empty(), "no catalog yet");
+        assert!(found(Origin::Targets, agents()).is_empty(), "data agents register themselves");
     }
 
     #[test]

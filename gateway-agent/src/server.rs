@@ -48,7 +48,7 @@ use crate::{
     freshness::StalenessMonitor,
     graphs::Graphs,
     health::{self, Health},
-    identity::authenticator::Authenticator,
+    identity::{authenticator::Authenticator, settings::ApiKeyConfig},
     pipeline::{Gateway, GatewayHandle, GatewayParts, recover_sagas, serve_data_agents},
     registrations::{LocalAgents, LocalRegistrations, Registrations, SelfRegistration},
     seal::{KeyFile, Sealer},

@@ -141,6 +141,10 @@ async fn servers_on_one_database_share_signing_key() {
     let now = acceptance::ctl(&address, &["audit", "key"]).stdout;
     assert_eq!(now.as_bytes(), adopted.stdout);
     assert_ne!(now, known);
+    let trail = acceptance::ctl(&address, &["audit", "access", "--output", "json"]).json();
+    let replaced = ["event", "subject", "detail"].map(|field| trail[0][field].clone());
+    let detail = format!("previous key {}", known.trim());
+    assert_eq!(replaced, ["checkpoint-key-replaced", now.trim(), &detail]);
 }
 
 #[tokio::test]

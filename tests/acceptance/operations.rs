@@ -221,7 +221,10 @@ async fn operator_stops_and_starts_target() {
         "{shown}"
     );
     let looked = ctl(&gateway, &["check", "fetch-server@1.2.3"]);
-    assert!(looked.code == 1 && looked.stderr.contains("gateway start fetch-server@1.2.3"), "{looked:?}");
+    assert!(
+        looked.code == 1 && looked.stderr.contains("gateway start fetch-server@1.2.3"),
+        "{looked:?}"
+    );
     assert!(ctl(&gateway, &["start", "--yes", "fetch-server@1.2.3"]).success());
     eventually("it is up again", || async { state(&gateway, fetching) == "up" }).await;
     assert_eq!(fetch(&gateway, "https://example.com/").await.text(), "fetched");

@@ -1,6 +1,8 @@
 //! Reads the `identity` section. Only digests of API keys are kept.
 
-use std::{collections::BTreeMap, fs, net::IpAddr, path::PathBuf, str::FromStr as _, time::Duration};
+use std::{
+    collections::BTreeMap, fs, net::IpAddr, path::PathBuf, str::FromStr as _, time::Duration,
+};
 
 use ipnet::IpNet;
 use registry_core::{Digest, parse_positive_duration};

@@ -519,7 +519,7 @@ impl Ledger {
     /// Starts a generation if its cause requires one.
     pub(in crate::app) async fn start_generation(
         &self,
-        cause: GenerationCause,
+        cause: GenerationCause<'_>,
     ) -> Result<(), Error> {
         let before = self.seen().generation;
         let seen = self.store.start_generation(cause, self.clock.now()).await?;

@@ -576,6 +576,20 @@ async fn recovered_ledger_waits_for_gateways() {
     assert_eq!(shown(&guarded)["awaitedGateways"], json!([]));
     assert!(server(&guarded.database, &["ledger", "end-recovery"]).status.success());
     assert_eq!(gateway.wait_for(2 * DOLLAR).await.granted_micros, 2 * DOLLAR);
+    let trail = roles::run(&guarded, &guarded.admin, &["audit", "access"]).json();
+    let recoveries = trail.as_array().expect("a list").iter();
+    let is_about_ledger = |line: &&Value| line["event"].to_string().contains("ledger");
+    let recoveries = recoveries.filter(is_about_ledger);
+    let recoveries: Vec<_> =
+        recoveries.map(|line| ["event", "method", "subject"].map(|field| &line[field])).collect();
+    let generation = json!(answer.generation.to_string());
+    assert_eq!(
+        recoveries,
+        [
+            [&json!("ledger-recovery-started"), &json!("local"), &generation],
+            [&json!("ledger-recovery-ended"), &json!("local"), &generation],
+        ]
+    );
 }
 
 /// Copies the files of a SQLite database. Removes those that the source does not have.

@@ -287,9 +287,8 @@ impl Ledger {
         book: &BookKey,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let unknown = per.and_then(|per| {
-            UnknownSubject::find(&self.rules.catalog(), per, &book.budget.subject)
-        });
+        let unknown = per
+            .and_then(|per| UnknownSubject::find(&self.rules.catalog(), per, &book.budget.subject));
         let Some(unknown) = unknown else { return Ok(()) };
         let since = earlier(now, UNREACHABLE_AFTER);
         // Agents and tools with spending can have been removed.

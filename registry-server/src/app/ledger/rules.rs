@@ -98,8 +98,7 @@ fn budgets(policies: &PoliciesInForce) -> HashMap<(Arc<str>, Arc<str>), Rule> {
             let rates = policy.policy().rates.iter().filter(|rate| rate.reach == Reach::Fleet);
             for FleetRate { name: rate, windows, limit } in rates.map(FleetRate::new) {
                 let alert_at = Arc::default();
-                let rule =
-                    Rule { per: None, limit, allowance: Amount::ZERO, windows, alert_at };
+                let rule = Rule { per: None, limit, allowance: Amount::ZERO, windows, alert_at };
                 budgets.insert((name.clone(), rate), rule);
             }
         }

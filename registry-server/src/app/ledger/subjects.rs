@@ -64,7 +64,7 @@ fn agents(catalog: &Catalog) -> impl Iterator<Item = (&str, &str)> {
     agents.map(|(key, record)| (key.name.as_str(), catalog.owner_of(record)))
 }
 
-/// The names by which budgets count tools and skills.
+/// The subjects of tools and skills in budgets.
 fn tools(catalog: &Catalog) -> BTreeSet<String> {
     let kinds = [Kind::Tool, Kind::Agent].into_iter();
     let records = kinds.flat_map(|kind| catalog.of_kind(kind));
