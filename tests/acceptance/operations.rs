@@ -222,7 +222,7 @@ async fn operator_stops_and_starts_target() {
     );
     let looked = ctl(&gateway, &["check", "fetch-server@1.2.3"]);
     assert!(
-        looked.code == 1 && looked.stderr.contains("gateway start fetch-server@1.2.3"),
+        looked.code == 1 && looked.stderr.contains("gateway start server/fetch-server@1.2.3"),
         "{looked:?}"
     );
     assert!(ctl(&gateway, &["start", "--yes", "fetch-server@1.2.3"]).success());

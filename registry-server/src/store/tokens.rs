@@ -126,8 +126,8 @@ pub(super) use transact;
 const CREATED: &str = "token-created";
 const REVOKED: &str = "token-revoked";
 /// Error of a database whose triggers or rules discard access events.
-pub(super) const DROPPED: &str = "a trigger or rule discards rows of the table access_events, so the change was \
-                       rolled back; run `registryctl audit verify` to find it";
+pub(super) const DROPPED: &str = "a trigger or rule discards rows of the table access_events, so the change \
+                                  was rolled back; run `registryctl audit verify` to find it";
 
 /// Stores an access event in a transaction. Fails if no row was inserted.
 macro_rules! record {

@@ -36,7 +36,7 @@ pub(super) async fn run(session: &Session, args: GatewayArgs) -> Result<(), Fail
         }
         GatewayCommand::Start(ChangeTargetArgs { target, confirm }) => {
             if is_confirmed(format!("send calls to {} again", target.server), *confirm)? {
-                post("start", &target.server, "receives calls again").await?;
+                post("start", &target.server, "is started").await?;
             }
             Ok(())
         }
