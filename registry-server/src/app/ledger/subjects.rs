@@ -61,7 +61,7 @@ impl std::error::Error for UnknownSubject {}
 /// The names of the agents and their teams.
 fn agents(catalog: &Catalog) -> impl Iterator<Item = (&str, &str)> {
     let agents = catalog.of_kind(Kind::Agent);
-    agents.map(|(key, record)| (key.name.as_str(), catalog.owner_of(record)))
+    agents.map(move |(key, record)| (key.name.as_str(), catalog.owner_of(record)))
 }
 
 /// The subjects of tools and skills in budgets.
