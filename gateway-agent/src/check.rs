@@ -1,16 +1,15 @@
 //! `--check`: compares the targets and the agents of API keys with the catalog of the registry file
 //! or cache, and checks the policies of a registry file. It does not contact the registry.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::path::PathBuf;
 
 use gateway_upstream::Routing;
-use registry_core::{Catalog, Diagnostic};
+use registry_core::Diagnostic;
 
 use crate::{
     cache::Cache,
     config::Config,
     findings::{self, Finding},
-    identity::{self, Identity, settings::ApiKeyConfig},
     source::{self, ContentRejected, LoadError, LoadedFile, Source},
 };
 
@@ -20,11 +19,8 @@ pub struct CheckedCatalog {
     /// The findings about the policies of a plain registry file. Other catalogs were checked at
     /// registration.
     pub policies: Vec<Diagnostic>,
-    /// The findings about targets, tool names, the scope and approvals.
+    /// The findings about targets, tool names, the scope, approvals and API keys.
     pub routing: Vec<Finding>,
-    /// The agents of `identity.apiKeys` without a usable version in the catalog: `agent/NAME` or
-    /// `agent/NAME@VERSION`.
-    pub unregistered_agents: BTreeSet<String>,
 }
 
 /// Why no catalog was checked.
@@ -71,20 +67,8 @@ pub fn check(config: &Config) -> Result<CheckedCatalog, CheckError> {
     };
     let routing: Routing = config.targets.iter().map(|target| target.server.clone()).collect();
     let origin = config.registry.source.address.origin();
-    let unregistered_agents = unregistered_agents(&catalog, &config.authentication.api_keys);
+    let keys = &config.authentication.api_keys;
     let deciders = config.deciders(config.registry.written_origin);
-    let routing = findings::inspect(&catalog, &routing, origin, deciders);
-    Ok(CheckedCatalog { policies, routing, unregistered_agents })
-}
-
-fn unregistered_agents(catalog: &Catalog, keys: &[ApiKeyConfig]) -> BTreeSet<String> {
-    let unregistered = |key: &&ApiKeyConfig| {
-        let found = identity::find_agent(catalog, &key.agent, key.version.as_deref());
-        !matches!(found, Identity::Agent(_))
-    };
-    let shown = |key: &ApiKeyConfig| match &key.version {
-        Some(version) => format!("agent/{}@{version}", key.agent),
-        None => format!("agent/{}", key.agent),
-    };
-    keys.iter().filter(unregistered).map(shown).collect()
+    let routing = findings::inspect(&catalog, &routing, origin, deciders, keys);
+    Ok(CheckedCatalog { policies, routing })
 }

@@ -1,6 +1,6 @@
-//! Findings about targets, tool names, the scope and approvals: names that several servers share,
-//! versions that use the target of a lower version, servers without a target, targets without a version,
-//! roots that match nothing, and approvals that need a registry.
+//! Findings about targets, tool names, the scope, approvals and API keys: names that several servers
+//! share, versions that use the target of a lower version, servers without a target, targets without a
+//! version, roots that match nothing, approvals that need a registry, and keys of unregistered agents.
 //!
 //! The log, `--check` and the metric `gateway_routing_findings` report the same findings.
 
@@ -19,6 +19,8 @@ use registry_core::{
 };
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
+
+use crate::identity::{self, Identity, settings::ApiKeyConfig};
 
 /// Maximum names listed in one finding.
 const SHOWN: usize = 10;
@@ -69,6 +71,11 @@ pub enum Finding {
         /// The people that cannot decide.
         deciders: Deciders,
     },
+    /// An API key identifies an agent without a usable version in the catalog.
+    UnregisteredAgent {
+        /// `agent/NAME` or `agent/NAME@VERSION`.
+        agent: String,
+    },
 }
 
 /// The people that decide about calls.
@@ -98,18 +105,19 @@ pub enum Origin {
 
 impl Finding {
     /// All codes, for metrics.
-    pub const CODES: [&str; 6] = [
+    pub const CODES: [&str; 7] = [
         Code::ToolNameShared.as_str(),
         "previous-target",
         "no-target",
         "target-unused",
         "scope-root-unmatched",
         "approval-undecidable",
+        "agent-unregistered",
     ];
 
     /// The stable code, as in metrics.
     pub fn code(&self) -> &'static str {
-        let [shared, previous, none, unused, unmatched, undecidable] = Self::CODES;
+        let [shared, previous, none, unused, unmatched, undecidable, unregistered] = Self::CODES;
         match self {
             Self::SharedNames { .. } => shared,
             Self::PreviousTarget { .. } => previous,
@@ -117,6 +125,7 @@ impl Finding {
             Self::UnusedTarget { .. } => unused,
             Self::UnmatchedRoots { .. } => unmatched,
             Self::UndecidableApprovals { .. } => undecidable,
+            Self::UnregisteredAgent { .. } => unregistered,
         }
     }
 
@@ -126,11 +135,13 @@ impl Finding {
         !matches!(self, Self::NoTarget { .. } | Self::UnusedTarget { .. })
     }
 
-    /// The number of affected names, versions, targets, roots or policies.
+    /// The number of affected names, versions, targets, roots, policies or agents.
     fn count(&self) -> usize {
         match self {
             Self::SharedNames { tools, .. } => tools.len(),
-            Self::PreviousTarget { .. } | Self::UnusedTarget { .. } => 1,
+            Self::PreviousTarget { .. }
+            | Self::UnusedTarget { .. }
+            | Self::UnregisteredAgent { .. } => 1,
             Self::NoTarget { servers } => servers.len(),
             Self::UnmatchedRoots { roots } => roots.len(),
             Self::UndecidableApprovals { policies, .. } => policies.len(),
@@ -200,6 +211,11 @@ impl fmt::Display for Finding {
                  need a registry; add the approver `role:approver`, or follow a registry (`grpc://`)",
                 list(policies)
             ),
+            Self::UnregisteredAgent { agent } => write!(
+                f,
+                "the catalog has no usable version of {agent}, which an API key identifies; correct \
+                 `identity.apiKeys`, or register the agent"
+            ),
         }
     }
 }
@@ -219,6 +235,7 @@ pub fn inspect(
     routing: &Routing,
     origin: Origin,
     deciders: Deciders,
+    api_keys: &[ApiKeyConfig],
 ) -> Vec<Finding> {
     let mut found = shared_names(catalog, routing);
     let (mut served, mut without) = (BTreeSet::new(), BTreeSet::new());
@@ -251,8 +268,11 @@ pub fn inspect(
     if !without.is_empty() {
         found.push(Finding::NoTarget { servers: without });
     }
-    if origin != Origin::Targets {
+    // A gateway starts with an empty catalog. Without a registry, targets and data agents register
+    // themselves.
+    if origin != Origin::Targets && !is_empty(catalog) {
         found.extend(unused_targets(catalog, routing, &used));
+        found.extend(unregistered_agents(catalog, api_keys));
     }
     let roots = catalog.scope().unmatched_roots(catalog);
     if !roots.is_empty() {
@@ -280,13 +300,26 @@ fn undecidable_approvals(catalog: &Catalog, deciders: Deciders) -> Option<Findin
     (!policies.is_empty()).then_some(Finding::UndecidableApprovals { policies, deciders })
 }
 
+/// Whether the catalog has no server and no agent.
+fn is_empty(catalog: &Catalog) -> bool {
+    [Kind::Server, Kind::Agent].into_iter().all(|kind| catalog.of_kind(kind).next().is_none())
+}
+
+fn unregistered_agents(catalog: &Catalog, api_keys: &[ApiKeyConfig]) -> BTreeSet<Finding> {
+    let is_unregistered = |key: &&ApiKeyConfig| {
+        let found = identity::find_agent(catalog, &key.agent, key.version.as_deref());
+        !matches!(found, Identity::Agent(_))
+    };
+    let finding = |key: &ApiKeyConfig| {
+        let version = key.version.as_deref().map(|version| format!("@{version}"));
+        let agent = format!("agent/{}{}", key.agent, version.unwrap_or_default());
+        Finding::UnregisteredAgent { agent }
+    };
+    api_keys.iter().filter(is_unregistered).map(finding).collect()
+}
+
 /// The targets that serve no version in the catalog. `used` are those of usable versions.
 fn unused_targets(catalog: &Catalog, routing: &Routing, used: &BTreeSet<TargetId>) -> Vec<Finding> {
-    let kinds = [Kind::Server, Kind::Agent];
-    // A gateway starts with an empty catalog.
-    if kinds.into_iter().all(|kind| catalog.of_kind(kind).next().is_none()) {
-        return Vec::new();
-    }
     let unused = routing.targets().filter(|target| !used.contains(*target));
     let finding = |target: &TargetId| {
         let versions = catalog.versions(target.kind, &target.name);
@@ -341,6 +374,7 @@ fn shared_names(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
 pub async fn monitor(
     mut catalog: watch::Receiver<Arc<Catalog>>,
     mut definitions: watch::Receiver<Arc<Definitions>>,
+    mut api_keys: watch::Receiver<Vec<ApiKeyConfig>>,
     origin: Origin,
     deciders: Deciders,
     stop: CancellationToken,
@@ -349,7 +383,8 @@ pub async fn monitor(
     loop {
         let now = catalog.borrow_and_update().clone();
         let routing = definitions.borrow_and_update().routing().clone();
-        let inspection = move || inspect(&now, &routing, origin, deciders);
+        let keys = api_keys.borrow_and_update().clone();
+        let inspection = move || inspect(&now, &routing, origin, deciders, &keys);
         let inspected = tokio::task::spawn_blocking(inspection).await;
         let found: BTreeSet<_> = inspected.unwrap_or_default().into_iter().collect();
         for finding in found.difference(&known) {
@@ -366,6 +401,7 @@ pub async fn monitor(
             let changed = tokio::select! {
                 changed = catalog.changed() => changed,
                 changed = definitions.changed() => changed,
+                changed = api_keys.changed() => changed,
             };
             sleep(BATCH_DELAY).await;
             changed.is_ok()
@@ -387,11 +423,11 @@ fn count(found: &BTreeSet<Finding>) {
 
 #[cfg(test)]
 mod tests {
-    use registry_core::Scope;
+    use registry_core::{Digest, Scope};
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{Registered, catalog, policy, server, tool};
+    use crate::testing::{Registered, agent, catalog, policy, server, tool};
 
     const REGISTRY: Deciders = Deciders::Registry { identifies_callers: true };
 
@@ -403,7 +439,7 @@ mod tests {
     fn found(entities: Vec<Registered>, targets: &[&str]) -> Vec<String> {
         let routing = targets.iter().map(|target| target.parse().unwrap()).collect();
         let catalog = catalog(1, entities);
-        let found = inspect(&catalog, &routing, Origin::Registry, REGISTRY);
+        let found = inspect(&catalog, &routing, Origin::Registry, REGISTRY, &[]);
         found.iter().map(|finding| format!("{}: {finding}", finding.code())).collect()
     }
 
@@ -455,7 +491,7 @@ mod tests {
         let catalog = Catalog::clone(&catalog(1, vec![server("a", &["find"], &[])]));
         let routing = ["server/a@*"].iter().map(|target| target.parse().unwrap()).collect();
         let catalog = catalog.with_scope(scope.into());
-        let found = inspect(&catalog, &routing, Origin::Registry, REGISTRY);
+        let found = inspect(&catalog, &routing, Origin::Registry, REGISTRY, &[]);
         let [Finding::UnmatchedRoots { roots }] = &found[..] else { panic!("{found:?}") };
         let roots: Vec<_> = roots.iter().map(ToString::to_string).collect();
         assert_eq!(roots, ["server/c@*", "tag:none"]);
@@ -479,7 +515,7 @@ mod tests {
                 .collect();
             let members = json!({ "mode": "audit", "approval": { "quorum": 2 } });
             policies.push(policy("audited", members));
-            inspect(&catalog(1, policies), &Routing::default(), Origin::File, deciders)
+            inspect(&catalog(1, policies), &Routing::default(), Origin::File, deciders, &[])
         };
         let assert_found = |deciders, names: &[&str]| {
             let keys = names.iter().map(|name| format!("policy/{name}@1.0.0").parse().unwrap());
@@ -518,8 +554,31 @@ mod tests {
     fn silent_target_without_registry_is_no_finding() {
         let routing = ["server/a@*", "server/b@*"].iter().map(|target| target.parse().unwrap());
         let catalog = catalog(1, vec![server("a", &["find"], &[])]);
-        let found = inspect(&catalog, &routing.collect(), Origin::Targets, Deciders::Operator);
+        let found = inspect(&catalog, &routing.collect(), Origin::Targets, Deciders::Operator, &[]);
         assert!(found.is_empty());
+    }
+
+    #[test]
+    fn agent_of_key_without_usable_version_is_found() {
+        let key = |agent: &str, version: Option<&str>| ApiKeyConfig {
+            agent: agent.to_owned(),
+            version: version.map(str::to_owned),
+            digest: Digest::compute(agent.as_bytes()),
+            scopes: Vec::new(),
+        };
+        let keys = [key("a", None), key("a", Some("9.9.9")), key("b", None), key("gone", None)];
+        let found = |origin, entities| {
+            let routing = Routing::default();
+            inspect(&catalog(1, entities), &routing, origin, Deciders::Registry, &keys)
+        };
+        let agents = || vec![agent("a", "1.0.0", &[]), agent("gone", "1.0.0", &[]).retired()];
+        let unregistered = |agent: &str| Finding::UnregisteredAgent { agent: agent.to_owned() };
+        assert_eq!(
+            found(Origin::Registry, agents()),
+            ["agent/a@9.9.9", "agent/b", "agent/gone"].map(unregistered)
+        );
+        assert!(found(Origin::Registry, Vec::new()).is_empty(), "no catalog yet");
+        assert!(found(Origin::Targets, agents()).is_empty(), "data agents register themselves");
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl Caller {
         self.claimed.as_deref()
     }
 
-    /// The verified subject, independent of the agent.
+    /// The owner of the verified credentials, independent of the agent.
     pub fn log_name(&self) -> Option<&str> {
         self.log_name.as_deref()
     }
@@ -229,11 +229,7 @@ pub fn identify(
         }
         _ => None,
     };
-    let log_name = match claim {
-        CallerIdentity::Verified { log_name, .. } => log_name.clone(),
-        _ => None,
-    };
-    Caller { identity, claimed, log_name, auth_method, client }
+    Caller { identity, claimed, log_name: claim.log_name(), auth_method, client }
 }
 
 /// Resolves a claimed agent. Without a version, the newest one counts.

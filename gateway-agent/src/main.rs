@@ -89,12 +89,6 @@ fn check(config: &Config) -> Result<(), ExitError> {
     }
     match &checked {
         Ok(found) => {
-            for agent in &found.unregistered_agents {
-                println!(
-                    "warning[agent-unregistered]: the catalog has no usable version of {agent}, \
-                     which an API key identifies; correct `identity.apiKeys`, or register the agent"
-                );
-            }
             for finding in &found.routing {
                 let level = if finding.is_warning() { "warning" } else { "note" };
                 println!("{level}[{}]: {finding}", finding.code());

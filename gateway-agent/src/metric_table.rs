@@ -107,12 +107,12 @@ pub const METRICS: &[Metric] = &[
     Metric::counter("gateway_response_bytes_total", "Size of tool call responses").labels(&[TOOL]),
     Metric::gauge(
         "gateway_routing_findings",
-        "Findings about tool names, targets, the scope and approvals",
+        "Findings about tool names, targets, the scope, approvals and API keys",
     )
     .labels(&[label(
         "code",
         "tool-name-shared, previous-target, no-target, target-unused, scope-root-unmatched, \
-         approval-undecidable",
+         approval-undecidable, agent-unregistered",
     )]),
     Metric::counter("gateway_sagas_total", "Completed sagas")
         .labels(&[label("outcome", "end of the saga")]),

@@ -48,7 +48,7 @@ use crate::{
     freshness::StalenessMonitor,
     graphs::Graphs,
     health::{self, Health},
-    identity::authenticator::Authenticator,
+    identity::{authenticator::Authenticator, settings::ApiKeyConfig},
     pipeline::{Gateway, GatewayHandle, GatewayParts, recover_sagas, serve_data_agents},
     registrations::{LocalAgents, LocalRegistrations, Registrations, SelfRegistration},
     seal::{KeyFile, Sealer},
@@ -267,7 +267,7 @@ pub async fn run(
         }
     };
     running.admin = admin.map(|(listener, router)| running.serve_admin(listener, router));
-    running.spawn_monitors(&config, contracts, &upstreams);
+    running.spawn_monitors(&config, contracts, &upstreams, reloader.api_keys());
     let reporting = reporting.start();
     recover_sagas(&gateway.current());
     running.spawn_refreshes(keys, sealer, Arc::clone(&reloader));
@@ -732,13 +732,19 @@ impl RunningGateway {
     }
 
     /// Monitors the contracts and findings until the stop.
-    fn spawn_monitors(&self, config: &Config, contracts: Arc<Contracts>, upstreams: &Upstreams) {
+    fn spawn_monitors(
+        &self,
+        config: &Config,
+        contracts: Arc<Contracts>,
+        upstreams: &Upstreams,
+        keys: watch::Receiver<Vec<ApiKeyConfig>>,
+    ) {
         let (catalog, definitions) = (self.cache.subscribe(), upstreams.definitions());
         tokio::spawn(contracts.monitor(catalog, definitions, self.stop.clone()));
         let (catalog, definitions) = (self.cache.subscribe(), upstreams.definitions());
         let origin = config.registry.source.address.origin();
         let (deciders, stop) = (config.deciders(origin), self.stop.clone());
-        tokio::spawn(findings::monitor(catalog, definitions, origin, deciders, stop));
+        tokio::spawn(findings::monitor(catalog, definitions, keys, origin, deciders, stop));
     }
 }
 

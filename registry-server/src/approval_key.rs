@@ -128,8 +128,10 @@ fn create(path: &Path) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use registry_core::Timestamp;
+
     use super::*;
-    use crate::store::DatabaseUrl;
+    use crate::store::{DatabaseUrl, NewAccessEvent};
 
     #[test]
     fn key_file_is_created_once() {
@@ -156,7 +158,14 @@ mod tests {
         };
         assert!(compare(1).await.is_ok() && compare(1).await.is_ok());
         assert!(matches!(compare(2).await, Err(Error::Other { .. })));
-        store.replace_checkpoint_key("another checkpoint key").await.unwrap();
+        let event = NewAccessEvent {
+            at: Timestamp::EPOCH,
+            principal: "root".to_owned(),
+            method: "local".to_owned(),
+            address: String::new(),
+            detail: String::new(),
+        };
+        store.replace_checkpoint_key("another checkpoint key", &event).await.unwrap();
         assert!(compare(2).await.is_ok() && compare(1).await.is_err());
     }
 }

@@ -18,7 +18,7 @@ use registry_core::{Checkpoint, RegistryId};
 
 use crate::{
     key_file,
-    store::{self, Store},
+    store::{self, NewAccessEvent, Store},
 };
 
 const BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
@@ -106,10 +106,15 @@ pub async fn register_or_compare(
 }
 
 /// Registers this key instead of the previous one. Returns both public keys, the new one first.
-pub async fn replace(store: &Store, pair: &Ed25519KeyPair) -> Result<(String, String), Error> {
+pub async fn replace(
+    store: &Store,
+    pair: &Ed25519KeyPair,
+    event: NewAccessEvent,
+) -> Result<(String, String), Error> {
     let key = Checkpoint::verifier_key(store.registry(), pair).to_string();
     let previous = store.checkpoint_key(&key).await?;
-    store.replace_checkpoint_key(&key).await?;
+    let event = NewAccessEvent { detail: format!("previous key {previous}"), ..event };
+    store.replace_checkpoint_key(&key, &event).await?;
     Ok((key, previous))
 }
 

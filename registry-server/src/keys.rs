@@ -8,7 +8,9 @@ use std::{
 
 use registry_server::{
     Config,
+    access::Principal,
     checkpoint_key::{self, Error},
+    clock::{Clock as _, SystemClock},
     config::CheckpointKeyCommand,
     store::Store,
 };
@@ -26,10 +28,12 @@ pub(super) async fn run(
     let url = config.database().map_err(|e| (USAGE, e.to_string()))?;
     let file = config.checkpoint_key().map_err(|e| (USAGE, e.to_string()))?;
     let store = Store::open_existing(&url).await.map_err(|e| database_failure(&e))?;
-    let (current, before) = replace(&store, &file, promote_relay).await.map_err(|e| failure(&e))?;
+    let by = Principal::local(&config.user);
+    let replacing = replace(&store, &file, promote_relay, &by);
+    let (current, before) = replacing.await.map_err(|e| failure(&e))?;
     if promote_relay {
         // A relay has no spending of budgets: gateways report their totals first.
-        recovery::start(&store).await?;
+        recovery::start(&store, &by).await?;
     }
     store.close().await;
     if current == before {
@@ -47,12 +51,14 @@ async fn replace(
     store: &Store,
     file: &Path,
     promote_relay: bool,
+    by: &Principal,
 ) -> Result<(String, String), Error> {
     if !promote_relay {
         // Before `open` creates a key file.
         checkpoint_key::reject_relay(store).await?;
     }
-    checkpoint_key::replace(store, &checkpoint_key::open(file)?).await
+    let event = by.access_event(SystemClock.now(), String::new());
+    checkpoint_key::replace(store, &checkpoint_key::open(file)?, event).await
 }
 
 fn failure(error: &Error) -> Failure {

@@ -65,6 +65,9 @@ pub enum Error {
     /// A token that would be sent without encryption.
     #[error("refusing to send the token to {0} in plain text; use grpcs://")]
     PlainToken(String),
+    /// An unusable token file.
+    #[error("--follow-token-file: {0}")]
+    Token(std::io::Error),
     /// An unusable file of the settings.
     #[error(transparent)]
     File(#[from] registry_tls::InvalidFile),

@@ -250,8 +250,12 @@ impl Store {
 
     /// Replaces the public key of the checkpoints, forgets the key of approvals, and ends all standing grants. Turns a
     /// relay's copy into the registry.
-    pub async fn replace_checkpoint_key(&self, new: &str) -> Result<(), Error> {
-        self.within(OPERATION_TIMEOUT, key::replace(&self.backend, new)).await
+    pub async fn replace_checkpoint_key(
+        &self,
+        new: &str,
+        event: &NewAccessEvent,
+    ) -> Result<(), Error> {
+        self.within(OPERATION_TIMEOUT, key::replace(&self.backend, new, event)).await
     }
 
     /// Listener for commits of other servers, with a connection of its own.

@@ -280,7 +280,7 @@ pub(crate) enum Command {
     Approve(ApproveArgs),
     /// Show calls, costs, durations and sizes by agent, tool and other properties
     Usage(UsageArgs),
-    /// Show the calls of a trace at all gateways
+    /// Show the AIO calls of a trace at all gateways
     Trace(TraceArgs),
     /// Find credentials and personal data in a file
     Inspect(InspectArgs),

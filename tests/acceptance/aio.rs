@@ -160,6 +160,8 @@ async fn trace_of_two_gateways_is_one_graph() {
     assert_eq!(facts(&graphs[0]), expected);
     let table = registry.run(&["trace", TRACE]);
     assert_eq!(table.lines().count(), 1 + expected.len(), "{table}");
+    let absent = registry.run(&["trace", "0af7651916cd43dd8448eb211c80319c"]);
+    assert!(absent.contains("no AIO calls") && absent.contains("/admin/traces/ID"), "{absent}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

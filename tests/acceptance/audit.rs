@@ -141,6 +141,10 @@ async fn servers_on_one_database_share_signing_key() {
     let now = acceptance::ctl(&address, &["audit", "key"]).stdout;
     assert_eq!(now.as_bytes(), adopted.stdout);
     assert_ne!(now, known);
+    let trail = acceptance::ctl(&address, &["audit", "access", "--output", "json"]).json();
+    let replaced = ["event", "subject", "detail"].map(|field| trail[0][field].clone());
+    let detail = format!("previous key {}", known.trim());
+    assert_eq!(replaced, ["checkpoint-key-replaced", now.trim(), &detail]);
 }
 
 #[tokio::test]
@@ -164,6 +168,8 @@ async fn commit_is_proven_offline() {
         registry.restart();
         registry.run(&["audit", "prove", "2", "--since", "3", "-o", &proof]);
         registry.run(&["audit", "prove", "2", "--since", "2", "-o", &other]);
+        let ahead = registry.ctl(&["audit", "prove", "2", "--since", "9"]);
+        assert!(ahead.code == 1 && ahead.stderr.contains("the log was truncated"), "{ahead:?}");
         drop(registry);
         let check = |proof: &str, since: &str| {
             acceptance::ctl(

@@ -118,6 +118,24 @@ async fn check_names_unregistered_agents_of_keys() {
 }
 
 #[tokio::test]
+async fn unregistered_agents_of_keys_are_logged() {
+    let backend = Backend::start();
+    let keys = format!("{{ apiKeys: [{{ agent: reserch-agent, sha256: {DIGEST} }}] }}");
+    let gateway = gateway(&backend, &keys, "");
+    let parts = ["agent-unregistered", "agent/reserch-agent"];
+    acceptance::eventually("the log names it", || async {
+        gateway.process.logged(&parts).len() == 1
+    })
+    .await;
+    gateway.configure(&options(&backend, &keys.replace("reserch", "resarch"), ""));
+    let parts = ["agent-unregistered", "agent/resarch-agent"];
+    acceptance::eventually("a reload is checked", || async {
+        gateway.process.logged(&parts).len() == 1
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn certificate_overrides_identity_headers() {
     let (authority, backend) = (Authority::new(), Backend::start());
     let server = authority.server();
@@ -170,6 +188,9 @@ async fn identity_headers_are_accepted_only_from_trusted_hops() {
 fn ineffective_identity_settings_are_rejected() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("gateway.yaml");
+    let key = dir.path().join("key");
+    std::fs::write(&key, format!("{KEY}\n")).expect("a file");
+    let key = key.display();
     let jwt = "issuer: i, audience: a";
     for (identity, why) in [
         ("required: true".to_owned(), "rejects every caller"),
@@ -181,6 +202,10 @@ fn ineffective_identity_settings_are_rejected() {
         ("apiKeys: [{ agent: a, sha256: abc }]".to_owned(), "64 hexadecimal"),
         ("apiKeys: [{ agent: a }]".to_owned(), "one of `sha256` and `keyFile`"),
         ("apiKeys: [{ agent: a, keyFile: /nobody/has/this }]".to_owned(), "/nobody/has/this"),
+        (
+            format!("apiKeys: [{{ agent: a, sha256: {DIGEST} }}, {{ agent: b, keyFile: {key} }}]"),
+            "line 1: identity.apiKeys[1]: the same key as identity.apiKeys[0]",
+        ),
         ("trustedProxies: [everybody]".to_owned(), "is not an address or network"),
         ("resource: gateway".to_owned(), "is not a URL"),
         ("scopes: { tools/call: [a] }".to_owned(), "the only credentials with scopes"),

@@ -208,7 +208,7 @@ async fn operator_stops_and_starts_target() {
     let slow = tokio::spawn(slow_call(gateway.mcp_url()));
     eventually("it is busy", || async { targets(&gateway).to_string().contains(r#""running":1"#) })
         .await;
-    assert!(ctl(&gateway, &["drain", "--yes", "fetch-server@1.2.3"]).success());
+    assert!(ctl(&gateway, &["stop", "--yes", "fetch-server@1.2.3"]).success());
     let refused = fetch(&gateway, "https://example.com/").await;
     assert!(refused.is_tool_error(), "{refused:?}");
     assert_eq!(gateway.audited("upstream-busy").len(), 1, "an operator stopped the server");
@@ -221,15 +221,18 @@ async fn operator_stops_and_starts_target() {
         "{shown}"
     );
     let looked = ctl(&gateway, &["check", "fetch-server@1.2.3"]);
-    assert!(looked.code == 1 && looked.stderr.contains("undrain"), "{looked:?}");
-    assert!(ctl(&gateway, &["undrain", "--yes", "fetch-server@1.2.3"]).success());
+    assert!(
+        looked.code == 1 && looked.stderr.contains("gateway start server/fetch-server@1.2.3"),
+        "{looked:?}"
+    );
+    assert!(ctl(&gateway, &["start", "--yes", "fetch-server@1.2.3"]).success());
     eventually("it is up again", || async { state(&gateway, fetching) == "up" }).await;
     assert_eq!(fetch(&gateway, "https://example.com/").await.text(), "fetched");
 
     assert_eq!(children(gateway.process.id()).len(), 1);
-    assert!(ctl(&gateway, &["drain", "--yes", "time-server@1.0.0"]).success());
+    assert!(ctl(&gateway, &["stop", "--yes", "time-server@1.0.0"]).success());
     eventually("its child is gone", || async { children(gateway.process.id()).is_empty() }).await;
-    let unknown = ctl(&gateway, &["drain", "--yes", "nobody@1.0.0"]);
+    let unknown = ctl(&gateway, &["stop", "--yes", "nobody@1.0.0"]);
     assert!(unknown.code == 1 && unknown.stderr.contains("nobody@1.0.0"), "{unknown:?}");
 }
 

@@ -17,7 +17,8 @@ const FIELDS: &[(&str, &str)] = &[
     ("claimed_agent", "agent that the request names, if it cannot be used"),
     (
         "principal",
-        "authenticated identity: the name in the certificate, or `iss` and `sub` of the token",
+        "authenticated identity: the name in the certificate, `iss` and `sub` of the token, or `sha256:` \
+         and the SHA-256 of the API key, as in `identity.apiKeys`",
     ),
     (
         "identified_by",

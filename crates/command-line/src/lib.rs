@@ -33,8 +33,7 @@ fn without_variables(command: Command, is_ignored: &dyn Fn(&OsStr) -> bool) -> C
 }
 
 fn reject(command: &Command, error: &Error) -> ! {
-    // A closed standard error is not a failure.
-    let _ = error.print();
+    print(error);
     for name in variables(command).into_iter().filter(|name| causes(command, name, error)) {
         let _ = writeln!(
             io::stderr(),
@@ -43,6 +42,18 @@ fn reject(command: &Command, error: &Error) -> ! {
         );
     }
     process::exit(error.exit_code())
+}
+
+/// Prints the error. The parser of integers does not name the expected form.
+fn print(error: &Error) {
+    const INVALID_INTEGER: &str = "invalid digit found in string";
+    let text = error.render().to_string();
+    // A closed standard error is not a failure.
+    let _ = if text.contains(INVALID_INTEGER) {
+        io::stderr().write_all(text.replace(INVALID_INTEGER, "expected an integer").as_bytes())
+    } else {
+        error.print()
+    };
 }
 
 /// The variables of all options that are set.

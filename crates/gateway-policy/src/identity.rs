@@ -34,9 +34,9 @@ pub enum CallerIdentity {
         agent: Option<AgentReference>,
         /// The kind of credential.
         auth_method: AuthMethod,
-        /// The owner of the credential; never logged.
+        /// The owner of the credential, which budgets and rates count.
         principal: Box<str>,
-        /// The owner of the credential as it may be logged.
+        /// The names in certificates and tokens. API keys have none.
         log_name: Option<Box<str>>,
         /// The accepted credentials, the strongest first.
         #[serde(default)]
@@ -114,6 +114,18 @@ impl CallerIdentity {
                 (!principal.is_empty()).then(|| format!("principal {principal}").into())
             }
         }
+    }
+
+    /// The owner of the credentials in the audit and in usage: the names in certificates and tokens, and
+    /// the digests of API keys.
+    pub fn log_name(&self) -> Option<Box<str>> {
+        let Self::Verified { log_name, credentials, .. } = self else { return None };
+        let keys = credentials.iter().filter_map(|credential| match &credential.origin {
+            CredentialOrigin::ApiKey { digest } => Some(digest.to_string()),
+            CredentialOrigin::Token { .. } | CredentialOrigin::Certificate { .. } => None,
+        });
+        let names: Vec<String> = log_name.iter().map(ToString::to_string).chain(keys).collect();
+        (!names.is_empty()).then(|| names.join(", ").into())
     }
 
     /// The owner of the caller's tasks: its agent, else the subject of its token, else the holder of

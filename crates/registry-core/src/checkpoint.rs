@@ -73,6 +73,12 @@ pub enum InvalidVerifierKey {
         "the content is a private key; give the verifier key NAME+HASH+KEY, as `registryctl audit key` prints it"
     )]
     PrivateKey,
+    /// The hash is of another name or key.
+    #[error(
+        "HASH of the verifier key NAME+HASH+KEY does not match NAME and KEY: a character is wrong; copy the key again, \
+         as `registryctl audit key` prints it"
+    )]
+    Mismatch,
     /// The text has another form.
     #[error(
         "the content is not a verifier key of the form NAME+HASH+KEY, as `registryctl audit key` prints it"
@@ -144,7 +150,7 @@ impl FromStr for VerifierKey {
         if format!("{:08x}", u32::from_be_bytes(read.hash())) == hash {
             Ok(read)
         } else {
-            Err(invalid())
+            Err(InvalidVerifierKey::Mismatch)
         }
     }
 }
@@ -293,8 +299,14 @@ mod tests {
     fn verifier_key_round_trips_and_detects_typos() {
         let text = key(1).to_string();
         assert_eq!(text.parse::<VerifierKey>().unwrap(), key(1));
-        for bad in ["", "a+b", &text.replace("registry", "registri"), &text[..text.len() - 4]] {
-            assert!(bad.parse::<VerifierKey>().is_err(), "{bad}");
+        let renamed = text.replace("registry", "registri");
+        for (bad, expected) in [
+            ("", InvalidVerifierKey::Form),
+            ("a+b", InvalidVerifierKey::Form),
+            (&text[..text.len() - 4], InvalidVerifierKey::Form),
+            (renamed.as_str(), InvalidVerifierKey::Mismatch),
+        ] {
+            assert_eq!(bad.parse::<VerifierKey>(), Err(expected), "{bad}");
         }
     }
 

@@ -39,7 +39,11 @@ impl Credentials {
         };
         // The error does not repeat the secret.
         let invalid = |_| {
-            io::Error::other("the registry token has characters that are not allowed in a header")
+            let reason = "the registry token has characters that are not allowed in a header";
+            io::Error::other(match &self.token {
+                Some(Token::File(path)) => format!("{}: {reason}", path.display()),
+                Some(Token::Text(_)) | None => reason.to_owned(),
+            })
         };
         let header = [b"Bearer ", text.trim_ascii()].concat();
         let mut value = HeaderValue::from_bytes(&header).map_err(invalid)?;

@@ -111,9 +111,7 @@ async fn check(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response
         Some(true) => StatusCode::ACCEPTED.into_response(),
         Some(false) => error_response(
             StatusCode::CONFLICT,
-            &format!(
-                "the target of {server} is drained; run `registryctl gateway undrain {server}`"
-            ),
+            &format!("the target of {server} is stopped; run `registryctl gateway start {server}`"),
         ),
         None => unknown(&upstreams, server),
     })

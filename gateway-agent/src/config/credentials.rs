@@ -24,7 +24,7 @@ pub(super) fn read_section(
         section.problem_of("tokenFile", token_flag, format!("invalid token: {e}"));
     }
     if let Err(e) = credentials.tls.read_pem() {
-        section.problem(e.to_string());
+        tls::report(section, &tls::CLIENT_FILES, &e);
     }
     let has_token = credentials.token.is_some();
     if has_token && !allows_insecure_token && source.is_some_and(|source| !is_private(source)) {

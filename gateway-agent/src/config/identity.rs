@@ -1,6 +1,8 @@
 //! Reads the `identity` section. Only digests of API keys are kept.
 
-use std::{fs, net::IpAddr, path::PathBuf, str::FromStr as _, time::Duration};
+use std::{
+    collections::BTreeMap, fs, net::IpAddr, path::PathBuf, str::FromStr as _, time::Duration,
+};
 
 use ipnet::IpNet;
 use registry_core::{Digest, parse_positive_duration};
@@ -175,7 +177,19 @@ fn api_keys(section: &Section<'_>) -> Vec<ApiKeyConfig> {
     if items.len() > KEYS {
         section.problem(format!("`apiKeys` has {} keys; the maximum is {KEYS}", items.len()));
     }
-    items.iter().filter_map(api_key).collect()
+    let (mut keys, mut first_uses) = (Vec::new(), BTreeMap::new());
+    for (place, item) in items.iter().enumerate() {
+        let Some(key) = api_key(item) else { continue };
+        let first = *first_uses.entry(key.digest).or_insert(place);
+        if first != place {
+            item.problem(format!(
+                "the same key as identity.apiKeys[{first}]; a key identifies one agent, so create \
+                 another one"
+            ));
+        }
+        keys.push(key);
+    }
+    keys
 }
 
 fn api_key(item: &Field<'_>) -> Option<ApiKeyConfig> {

@@ -298,6 +298,10 @@ fn invalid_options_are_rejected() {
             "registry: { source: grpcs://h:1, tokenFile: /nobody/has/this }",
             "registry.tokenFile: invalid token: /nobody/has/this",
         ),
+        (
+            "registry:\n  source: grpcs://h:1\n  caFile: /nobody/has/this",
+            "line 3: registry.caFile: cannot use \"/nobody/has/this\"",
+        ),
         ("registry: { source: grpcs://h:1, certFile: x }", "set both `certFile` and `keyFile`"),
         (
             "registry: { source: 'grpc://h:1' }\ntls: { certFile: x }",

@@ -4,12 +4,15 @@
 
 use std::path::{Path, PathBuf};
 
-use registry_tls::{ClientAuth, ClientFiles, ServerFiles};
+use registry_tls::{ClientAuth, ClientFiles, InvalidFile, ServerFiles};
 
 use super::{
     Args,
     read::{Field, Section},
 };
+
+/// The members of [`ClientFiles`].
+pub(super) const CLIENT_FILES: [&str; 3] = ["caFile", "certFile", "keyFile"];
 
 pub(super) fn read(root: &Section<'_>, args: &Args) -> Option<ServerFiles> {
     let section = root.section("tls");
@@ -36,7 +39,9 @@ pub(super) fn read(root: &Section<'_>, args: &Args) -> Option<ServerFiles> {
     if let Some(Err(e)) = files.as_ref().map(ServerFiles::check) {
         match flag(args, &e.path) {
             Some(flag) => section.flag_problem(flag, e.to_string()),
-            None => section.problem(e.to_string()),
+            None => {
+                report(&section, &["certFile", "keyFile", "clientCaFile", "clientCrlFile"], &e);
+            }
         }
     }
     section.finish();
@@ -65,10 +70,19 @@ pub(super) fn read_target(field: &Field<'_>, url: Option<&str>) -> ClientFiles {
     if files == ClientFiles::default() {
         section.problem("is empty; set `caFile`, or `certFile` and `keyFile`");
     } else if let Err(e) = files.check() {
-        section.problem(e.to_string());
+        report(&section, &CLIENT_FILES, &e);
     }
     section.finish();
     files
+}
+
+/// Reports an unusable file at the member that names it.
+pub(super) fn report(section: &Section<'_>, members: &[&'static str], error: &InvalidFile) {
+    let names_it = |&member: &&'static str| file(section, member).as_ref() == Some(&error.path);
+    match members.iter().copied().find(names_it) {
+        Some(member) => section.problem_of(member, None, error.to_string()),
+        None => section.problem(error.to_string()),
+    }
 }
 
 /// Reads `caFile`, `certFile` and `keyFile`.

@@ -19,17 +19,16 @@ pub(super) fn scopes(
     (claim, error): (&CallerIdentity, &AuthenticationError),
     asked: Option<(&str, Option<&str>)>,
 ) {
-    let (named, auth_method, principal) = match claim {
-        CallerIdentity::Anonymous => (None, AuthMethod::None, None),
-        CallerIdentity::Malformed => (None, AuthMethod::Headers, None),
-        CallerIdentity::Asserted { name, version } => {
-            (Some((name, version)), AuthMethod::Headers, None)
-        }
-        CallerIdentity::Verified { agent, auth_method, log_name, .. } => {
+    let (named, auth_method) = match claim {
+        CallerIdentity::Anonymous => (None, AuthMethod::None),
+        CallerIdentity::Malformed => (None, AuthMethod::Headers),
+        CallerIdentity::Asserted { name, version } => (Some((name, version)), AuthMethod::Headers),
+        CallerIdentity::Verified { agent, auth_method, .. } => {
             let named = agent.as_ref().map(|AgentReference { name, version }| (name, version));
-            (named, *auth_method, log_name.as_deref())
+            (named, *auth_method)
         }
     };
+    let principal = claim.log_name();
     let status: u16 = if matches!(error, AuthenticationError::Insufficient(_)) { 403 } else { 401 };
     tracing::warn!(
         target: "audit",
@@ -37,7 +36,7 @@ pub(super) fn scopes(
         address = address(peer),
         claimed_agent = named.map(|(name, _)| shortened(name)),
         claimed_version = named.and_then(|(_, version)| version.as_deref()).map(shortened),
-        principal,
+        principal = principal.as_deref(),
         identified_by = auth_method.as_str(),
         method = asked.map(|(method, _)| shortened(method)),
         tool = asked.and_then(|(_, tool)| tool).map(shortened),

@@ -24,7 +24,7 @@ pub(super) struct Credential {
     pub(super) auth_method: AuthMethod,
     /// The verified subject. Sessions are bound to it.
     pub(super) principal: String,
-    /// The subject for the log. API keys have none.
+    /// The name in the certificate or token. API keys have none.
     pub(super) log_name: Option<String>,
     pub(super) granted: GrantedScopes,
     /// Whether it is a token with a subject.

@@ -218,6 +218,26 @@ fn principal_is_agent_else_subject_else_certificate() {
 }
 
 #[test]
+fn api_key_is_named_by_its_digest() {
+    let digest = Digest::compute(b"k");
+    let key = VerifiedCredential { agent: None, origin: CredentialOrigin::ApiKey { digest } };
+    let name = |log_name: Option<&str>, credentials: Box<[VerifiedCredential]>| {
+        let claim = CallerIdentity::Verified {
+            agent: None,
+            auth_method: AuthMethod::ApiKey,
+            principal: digest.to_string().into(),
+            log_name: log_name.map(Into::into),
+            credentials,
+        };
+        identify(WARY, &registry(), &claim, None).log_name().map(str::to_owned)
+    };
+    let key = || vec![key.clone()].into_boxed_slice();
+    assert_eq!(name(None, key()), Some(digest.to_string()), "as the subject of budgets");
+    assert_eq!(name(Some("spiffe://td/x"), key()), Some(format!("spiffe://td/x, {digest}")));
+    assert_eq!(name(None, Box::default()), None);
+}
+
+#[test]
 fn data_agent_is_identity_of_its_account_only() {
     let asserted = |name: &str| CallerIdentity::Asserted { name: name.into(), version: None };
     let owner = account::registering_account(&asserted("planner")).key().to_string();

@@ -27,6 +27,7 @@ use tokio::{
 use crate::{
     config::{Config, InvalidConfig, Problem},
     contract::Contracts,
+    identity::settings::ApiKeyConfig,
     pipeline::GatewayHandle,
     source::DiscoveryConfig,
 };
@@ -45,6 +46,7 @@ pub(super) struct Reloader {
     /// The versions of the files of the current configuration.
     known: Mutex<ConfigVersions>,
     mcp_servers: watch::Sender<Arc<DiscoveryConfig>>,
+    api_keys: watch::Sender<Vec<ApiKeyConfig>>,
     one_at_a_time: Mutex<()>,
 }
 
@@ -66,6 +68,7 @@ impl Reloader {
         let current = ArcSwap::from_pointee(started.clone());
         report_servers_file(&started);
         let servers = started.mcp_servers.clone().unwrap_or_default();
+        let api_keys = watch::channel(started.authentication.api_keys.clone()).0;
         Self {
             started,
             current,
@@ -73,6 +76,7 @@ impl Reloader {
             contracts,
             known: Mutex::new(known),
             mcp_servers: watch::channel(Arc::new(servers)).0,
+            api_keys,
             one_at_a_time: Mutex::default(),
         }
     }
@@ -83,6 +87,10 @@ impl Reloader {
 
     pub(super) fn mcp_servers(&self) -> watch::Receiver<Arc<DiscoveryConfig>> {
         self.mcp_servers.subscribe()
+    }
+
+    pub(super) fn api_keys(&self) -> watch::Receiver<Vec<ApiKeyConfig>> {
+        self.api_keys.subscribe()
     }
 
     /// Reads and applies the configuration. Returns the names of changed settings that need a
@@ -137,6 +145,12 @@ impl Reloader {
         self.mcp_servers.send_if_modified(|current| {
             let is_other = **current != servers;
             *current = Arc::new(servers);
+            is_other
+        });
+        self.api_keys.send_if_modified(|current| {
+            let keys = &config.authentication.api_keys;
+            let is_other = current != keys;
+            current.clone_from(keys);
             is_other
         });
         self.current.store(Arc::new(config));

@@ -4,6 +4,8 @@ use std::{fmt, net::SocketAddr, sync::Arc};
 
 use registry_core::{Timestamp, commit::Origin, rules::WritePermissions};
 
+use crate::store::NewAccessEvent;
+
 use super::{QuotaKey, Role, Roles, Scopes, failures::network, name::ANONYMOUS};
 
 /// Authentication method of a principal.
@@ -132,6 +134,12 @@ impl Principal {
     /// Client address without its port; empty if unknown.
     pub fn address_text(&self) -> String {
         self.address.map(|address| address.ip().to_canonical().to_string()).unwrap_or_default()
+    }
+
+    /// Access event of this principal.
+    pub fn access_event(&self, at: Timestamp, detail: String) -> NewAccessEvent {
+        let (principal, method) = (self.name.to_string(), self.method.to_string());
+        NewAccessEvent { at, principal, method, address: self.address_text(), detail }
     }
 }
 

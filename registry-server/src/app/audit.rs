@@ -62,6 +62,9 @@ pub enum Error {
     /// The commit does not exist.
     #[error(transparent)]
     NoCommit(#[from] NoCommit),
+    /// The revision of the checkpoint does not exist.
+    #[error("{0}; if you have a checkpoint of revision {}, the log was truncated", .0.wanted)]
+    NoCheckpoint(NoCommit),
     /// The database was damaged or edited.
     #[error(
         "nothing is signed, because the log was damaged or edited at {place}: {problem}; \
@@ -164,9 +167,11 @@ impl Auditor {
         let catalog = self.hub.catalog();
         let head = catalog.revision();
         let absent = |wanted| Error::from(NoCommit { wanted, head });
-        let last = wanted.max(since);
-        if last > head {
-            return Err(absent(last));
+        if since > head {
+            return Err(Error::NoCheckpoint(NoCommit { wanted: since, head }));
+        }
+        if wanted > head {
+            return Err(absent(wanted));
         }
         // Checked first, so that the error names the first edited revision.
         drop(self.proved(&catalog).await?);

@@ -11,6 +11,7 @@ mod recall_streams;
 mod recalls;
 mod rules;
 mod settings;
+mod subjects;
 mod traces;
 mod upstream;
 mod usage;
@@ -43,6 +44,7 @@ pub use self::{
     },
     recall_streams::{TooManyWatchers, Watcher},
     settings::LedgerConfig,
+    subjects::UnknownSubject,
     traces::TraceWanted,
     upstream::UpstreamLedger,
     webhook::InvalidWebhook,
@@ -517,7 +519,7 @@ impl Ledger {
     /// Starts a generation if its cause requires one.
     pub(in crate::app) async fn start_generation(
         &self,
-        cause: GenerationCause,
+        cause: GenerationCause<'_>,
     ) -> Result<(), Error> {
         let before = self.seen().generation;
         let seen = self.store.start_generation(cause, self.clock.now()).await?;

@@ -84,7 +84,7 @@ impl ReadError {
         versions.reverse();
         versions.truncate(VERSIONS_SHOWN);
         let others = if versions.is_empty() {
-            "; no version of that name is".to_owned()
+            "; the name has no registered versions".to_owned()
         } else {
             format!("; registered versions: {}", versions.join(", "))
         };

@@ -70,7 +70,7 @@ pub async fn create(
         revoked: None,
         last_used_at: None,
     };
-    let event = event(by, now, describe(&token));
+    let event = by.access_event(now, describe(&token));
     if !store.insert_token(&token, &event, MAX_ACTIVE_TOKENS).await? {
         return Err(Error::TooMany);
     }
@@ -115,7 +115,7 @@ pub async fn revoke(store: &Store, by: &Principal, id: &str, now: Timestamp) -> 
         // Scopes of newer servers count as unrestricted.
         check_reach(by, &token.scopes.parse().unwrap_or_default())?;
     }
-    let event = event(by, now, String::new());
+    let event = by.access_event(now, String::new());
     if !store.revoke_token(id, &event).await? {
         return Err(unknown());
     }
@@ -128,11 +128,6 @@ fn check_reach(by: &Principal, scopes: &Scopes) -> Result<(), Error> {
     let Some(beyond) = scopes.first_outside(&by.scopes) else { return Ok(()) };
     let (name, held) = (by.name.to_string(), by.scopes.to_string());
     Err(Error::Beyond { name, held, beyond })
-}
-
-fn event(by: &Principal, at: Timestamp, detail: String) -> NewAccessEvent {
-    let (principal, method) = (by.name.to_string(), by.method.to_string());
-    NewAccessEvent { at, principal, method, address: by.address_text(), detail }
 }
 
 fn describe(token: &StoredToken) -> String {

@@ -129,12 +129,19 @@ fn response(
 fn access_event(AccessEvent { number, event, subject, what }: AccessEvent) -> v1::AccessEvent {
     let NewAccessEvent { at, principal, method, address, detail } = what;
     let token = |kind, id| (kind, Some(Subject::TokenId(id)));
+    let recovery =
+        |kind, number: String| (kind, number.parse().ok().map(Subject::LedgerGeneration));
     let (kind, subject) = match event.as_str() {
         "token-created" => token(v1::AccessEventType::TokenCreated, subject),
         "token-revoked" => token(v1::AccessEventType::TokenRevoked, subject),
         "committed" => {
             (v1::AccessEventType::Committed, subject.parse().ok().map(Subject::Revision))
         }
+        "checkpoint-key-replaced" => {
+            (v1::AccessEventType::CheckpointKeyReplaced, Some(Subject::VerifierKey(subject)))
+        }
+        "ledger-recovery-started" => recovery(v1::AccessEventType::LedgerRecoveryStarted, subject),
+        "ledger-recovery-ended" => recovery(v1::AccessEventType::LedgerRecoveryEnded, subject),
         _ => (v1::AccessEventType::Unspecified, None),
     };
     v1::AccessEvent {

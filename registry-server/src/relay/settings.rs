@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use registry_core::checkpoint::VerifierKey;
 use registry_follow::{Credentials, Follower, Timing, Token, addresses};
-use registry_tls::{ClientFiles, InvalidFile};
+use registry_tls::ClientFiles;
 
 use super::Error;
 use crate::{flags::at_least_one, host::host_name};
@@ -100,7 +100,7 @@ impl RelayConfig {
                 identity: self.follow_cert.clone().zip(self.follow_cert_key.clone()),
             },
         };
-        self.check_files(&credentials)?;
+        Self::check_files(&credentials)?;
         let is_private = addresses.iter().all(|address| Credentials::is_private(address));
         if credentials.token.is_some() && !is_private {
             return Err(Error::PlainToken(url.clone()));
@@ -121,12 +121,8 @@ impl RelayConfig {
     }
 
     /// Reports unusable files at startup. Each connection reads the files again.
-    fn check_files(&self, credentials: &Credentials) -> Result<(), Error> {
-        if let Some(path) = &self.follow_token_file {
-            credentials
-                .authorization()
-                .map_err(|e| InvalidFile { path: path.clone(), reason: e.to_string() })?;
-        }
+    fn check_files(credentials: &Credentials) -> Result<(), Error> {
+        credentials.authorization().map_err(Error::Token)?;
         credentials.tls.read_pem()?;
         Ok(())
     }

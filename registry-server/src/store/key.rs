@@ -3,11 +3,13 @@
 //! The private key is only in a file: access to the database is not enough to sign.
 
 use super::{
-    Error,
+    Error, NewAccessEvent,
     backend::{Backend, run},
     sql,
-    tokens::transact,
+    tokens::{record, transact},
 };
+
+const REPLACED: &str = "checkpoint-key-replaced";
 
 /// Returns the stored key, after storing `ours` if there is none.
 pub(super) async fn known(backend: &Backend, ours: &str) -> Result<String, Error> {
@@ -30,10 +32,15 @@ pub(super) async fn read(backend: &Backend) -> Result<Option<String>, Error> {
 
 /// Replaces the stored key. The key of approvals lies next to it, so that the next start can register another one. With
 /// it, the digests of arguments differ. Standing grants end, because they would repeat calls with an unknown outcome.
-pub(super) async fn replace(backend: &Backend, new: &str) -> Result<(), Error> {
+pub(super) async fn replace(
+    backend: &Backend,
+    new: &str,
+    event: &NewAccessEvent,
+) -> Result<(), Error> {
     transact!(backend, tx => {
         sqlx::query(sql::NEW_CHECKPOINT_KEY).bind(new).execute(&mut *tx).await?;
         sqlx::query(sql::FORGET_APPROVAL_KEY).execute(&mut *tx).await?;
         sqlx::query(sql::END_GRANTS).execute(&mut *tx).await?;
+        record!(tx, event, REPLACED, new);
     })
 }

@@ -19,7 +19,7 @@ pub(super) struct Schema {
 }
 
 /// Latest migration of this program.
-pub(super) const KNOWN: i64 = 18;
+pub(super) const KNOWN: i64 = 19;
 
 /// Value of `registry.needs_version` after these migrations; later migrations may raise it.
 pub(super) const NEEDED: i64 = 9;
@@ -48,6 +48,10 @@ pub(super) static SQLITE: Schema = Schema {
                 include_str!("../../../migrations/sqlite/0017_unknown_outcomes.sql"),
             ),
             ("traces", include_str!("../../../migrations/sqlite/0018_traces.sql")),
+            (
+                "operator_events",
+                include_str!("../../../migrations/sqlite/0019_operator_events.sql"),
+            ),
         ])
     }),
     tables: "SELECT name FROM sqlite_schema
@@ -81,6 +85,10 @@ pub(super) static POSTGRES: Schema = Schema {
                 include_str!("../../../migrations/postgres/0017_unknown_outcomes.sql"),
             ),
             ("traces", include_str!("../../../migrations/postgres/0018_traces.sql")),
+            (
+                "operator_events",
+                include_str!("../../../migrations/postgres/0019_operator_events.sql"),
+            ),
         ])
     }),
     tables: "SELECT tablename::text FROM pg_tables

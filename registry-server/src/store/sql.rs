@@ -272,8 +272,9 @@ pub(super) const NEW_ACCESS_EVENT: &str = "
 pub(super) const COMMITTED: &str = "committed";
 
 /// First access event of a token, if any.
-pub(super) const ANY_TOKEN_EVENT: &str =
-    "SELECT number FROM access_events WHERE event <> 'committed' ORDER BY number LIMIT 1";
+pub(super) const ANY_TOKEN_EVENT: &str = "
+    SELECT number FROM access_events
+    WHERE event IN ('token-created', 'token-revoked') ORDER BY number LIMIT 1";
 
 /// A page of access events: $1 number of the previous event, $2 limit.
 pub(super) const ACCESS_EVENTS: &str = "

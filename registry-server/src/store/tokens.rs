@@ -1,6 +1,6 @@
 //! API tokens and access events.
 //!
-//! A change of a token and its access event share a transaction.
+//! A change and its access event share a transaction.
 
 use registry_core::{Digest, Revision, Timestamp};
 
@@ -77,9 +77,10 @@ pub struct CommitEvent {
 pub struct AccessEvent {
     /// Sequence number.
     pub number: u64,
-    /// `token-created`, `token-revoked` or `committed`.
+    /// `token-created`, `token-revoked`, `committed`, `checkpoint-key-replaced`, `ledger-recovery-started` or
+    /// `ledger-recovery-ended`.
     pub event: String,
-    /// Token id, or revision of the commit.
+    /// Token id, revision of the commit, verifier key, or generation of the ledger.
     pub subject: String,
     /// Principal, time, authentication method and client address.
     pub what: NewAccessEvent,
@@ -125,14 +126,14 @@ pub(super) use transact;
 const CREATED: &str = "token-created";
 const REVOKED: &str = "token-revoked";
 /// Error of a database whose triggers or rules discard access events.
-const DROPPED: &str = "a trigger or rule discards rows of the table access_events, so the change was \
-                       rolled back; run `registryctl audit verify` to find it";
+pub(super) const DROPPED: &str = "a trigger or rule discards rows of the table access_events, so the change \
+                                  was rolled back; run `registryctl audit verify` to find it";
 
 /// Stores an access event in a transaction. Fails if no row was inserted.
 macro_rules! record {
     ($tx:ident, $event:expr, $kind:expr, $subject:expr) => {{
-        let done = sqlx::query(sql::NEW_ACCESS_EVENT)
-            .bind(SqlTimestamp($event.at))
+        let done = sqlx::query($crate::store::sql::NEW_ACCESS_EVENT)
+            .bind($crate::store::sql_timestamp::SqlTimestamp($event.at))
             .bind($event.principal.as_str())
             .bind($event.method.as_str())
             .bind($event.address.as_str())
@@ -142,10 +143,11 @@ macro_rules! record {
             .execute(&mut *$tx)
             .await?;
         if done.rows_affected() != 1 {
-            return Err(sqlx::Error::InvalidArgument(DROPPED.to_owned()));
+            return Err(sqlx::Error::InvalidArgument($crate::store::tokens::DROPPED.to_owned()));
         }
     }};
 }
+pub(super) use record;
 
 impl Store {
     /// Stores a new token. Returns false if the limit of active tokens is reached.

@@ -14,7 +14,7 @@ use registry_server::store::{
     Reclaimed, SeenState, Store,
 };
 
-use crate::Fixture;
+use crate::{Fixture, tokens::event};
 
 const HOUR: i64 = 3_600_000;
 
@@ -136,7 +136,7 @@ pub(crate) async fn only_stored_process_is_completed(fixture: &Fixture) {
     let store = fixture.open().await;
     let process = Epoch::new(1);
     let SeenState { generation, .. } =
-        store.start_generation(GenerationCause::Restored, at(0)).await.unwrap();
+        store.start_generation(GenerationCause::Restored(&event(0)), at(0)).await.unwrap();
     let complete = async |generation| store.complete_process("g", process, generation).await;
     assert!(!complete(generation).await.unwrap(), "the database lacks the process");
     assert_eq!(store.last_contact("g", process).await.unwrap(), None);
@@ -154,7 +154,8 @@ pub(crate) async fn generations_of_one_backup_differ(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut numbers = BTreeSet::new();
     for _ in 0..2 {
-        let seen = store.start_generation(GenerationCause::Restored, at(0)).await.unwrap();
+        let seen =
+            store.start_generation(GenerationCause::Restored(&event(0)), at(0)).await.unwrap();
         numbers.insert(seen.generation);
         fixture.execute("UPDATE ledger SET generation = 0").await;
     }

@@ -14,7 +14,7 @@ use registry_server::store::{
     ApprovalContext, ApprovalQuery, GenerationCause, GrantQuery, LedgerFailure, SeenState, Store,
 };
 
-use crate::Fixture;
+use crate::{Fixture, tokens::event};
 
 const APPROVE: Choice = Choice::Approve { standing: None };
 
@@ -164,7 +164,7 @@ pub(crate) async fn replaced_key_ends_grants(fixture: &Fixture) {
     let store = fixture.open().await;
     let first = open(&store, 1, "a", at(0)).await;
     grant_until(&store, 1, at(0), at(600)).await;
-    store.replace_checkpoint_key("another key").await.unwrap();
+    store.replace_checkpoint_key("another key", &event(1)).await.unwrap();
     assert_eq!(store.standing_grant(first.id).await.unwrap(), None);
     assert_eq!(open(&store, 2, "b", at(1)).await.state, State::Pending);
 }
@@ -291,7 +291,8 @@ pub(crate) async fn restored_database_ends_requests_and_grants(fixture: &Fixture
     decide(&store, granted.id, &Choice::Approve { standing: Some(wish) }, at(0)).await;
     let request = open(&store, 1, "a", at(0)).await;
     assert_eq!(request.state, State::Approved);
-    let restored = store.start_generation(GenerationCause::Restored, at(1)).await.unwrap();
+    let restored =
+        store.start_generation(GenerationCause::Restored(&event(1)), at(1)).await.unwrap();
     let refused = consume(&store, &request, 1, at(2)).await;
     assert_eq!(refused, Some(ConsumeError::NotApproved(State::Invalid)));
     let swept = store.advance_approvals(context(at(2))).await.unwrap();

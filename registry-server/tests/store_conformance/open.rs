@@ -2,13 +2,14 @@
 
 use ledger::{BudgetKey, WindowId};
 use registry_core::{Amount, Attestation, ChainHash, RegistryId, Revision, Timestamp};
-use registry_server::store::{ApprovalQuery, BookKey, Error, Store, UsageQuery};
+use registry_server::store::{ApprovalQuery, BookKey, Error, GenerationCause, Store, UsageQuery};
 
 use crate::{
     append::assert_holds,
     approvals::left_unknown,
     fixture::Fixture,
     log::{Draft, Log},
+    tokens::event,
 };
 
 const NEEDS_VERSION: &str = "SELECT needs_version FROM registry";
@@ -220,7 +221,7 @@ pub(crate) async fn migration_4_stores_the_first_key(fixture: &Fixture) {
     let (again, log) = left_earlier(fixture, 4, [Draft::new().register("A", "1.0.0")], undo).await;
     assert_eq!(again.checkpoint_key("first").await.unwrap(), "first");
     assert_eq!(again.checkpoint_key("second").await.unwrap(), "first");
-    again.replace_checkpoint_key("second").await.unwrap();
+    again.replace_checkpoint_key("second", &event(1)).await.unwrap();
     assert_eq!(again.checkpoint_key("third").await.unwrap(), "second");
     goes_on((again, log)).await;
 }
@@ -347,6 +348,43 @@ pub(crate) async fn migration_18_adds_traces(fixture: &Fixture) {
     goes_on(again).await;
 }
 
+/// A database before migration 19, with an access event of a token.
+pub(crate) async fn migration_19_records_operators(fixture: &Fixture) {
+    let undo = match fixture {
+        // The wider constraint stays.
+        Fixture::Sqlite(_) => "SELECT 1",
+        Fixture::Postgres(_) => {
+            "ALTER TABLE access_events DROP CONSTRAINT access_events_event_known;
+             ALTER TABLE access_events ADD CONSTRAINT access_events_event_known
+                 CHECK (event IN ('token-created', 'token-revoked', 'committed')) NOT VALID"
+        }
+    };
+    drop(fixture.open().await);
+    let rows = "INSERT INTO access_events (at, principal, method, address, event, subject, detail)
+                VALUES ('2026-11-25T12:00:00.000Z', 'root', 'local', '', 'token-created', 'aa', ''),
+                       ('2026-11-25T12:00:00.000Z', 'root', 'local', '', 'committed', '1', '');
+                DELETE FROM access_events WHERE event = 'committed'";
+    fixture.execute(rows).await;
+    let (again, log) = left_earlier(fixture, 19, [Draft::new().register("A", "1.0.0")], undo).await;
+    again.replace_checkpoint_key("new", &event(1)).await.unwrap();
+    again.start_generation(GenerationCause::Restored(&event(2)), event(2).at).await.unwrap();
+    again.end_recovery(&event(3)).await.unwrap();
+    let trail = again.access_events(0, 10).await.unwrap();
+    let kinds: Vec<_> = trail.iter().map(|event| event.event.as_str()).collect();
+    assert_eq!(
+        kinds,
+        [
+            "token-created",
+            "checkpoint-key-replaced",
+            "ledger-recovery-started",
+            "ledger-recovery-ended"
+        ]
+    );
+    assert!(trail[1].number > 2, "the number of a deleted event is not used again");
+    assert_eq!((&*trail[1].subject, &trail[2].subject), ("new", &trail[3].subject));
+    goes_on((again, log)).await;
+}
+
 /// A database before migration 13, with usage.
 pub(crate) async fn migration_13_adds_findings(fixture: &Fixture) {
     let usage = "INSERT INTO usage_totals
@@ -421,7 +459,7 @@ pub(crate) async fn new_database_becomes_a_relay(fixture: &Fixture) {
     assert_eq!(store.attestations().await.unwrap()[0], (Revision(0), later));
 
     // A registry with its own key stays one, despite a running relay.
-    store.replace_checkpoint_key("a key of its own").await.unwrap();
+    store.replace_checkpoint_key("a key of its own", &event(1)).await.unwrap();
     store.store_attestations(&[(Revision(1), signed)]).await.unwrap();
     assert!(!store.is_relay().await.unwrap());
 }

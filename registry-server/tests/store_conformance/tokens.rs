@@ -27,7 +27,7 @@ fn token(id: &str, created_at: i64, expires_at: Option<i64>) -> StoredToken {
     }
 }
 
-fn event(millis: i64) -> NewAccessEvent {
+pub(crate) fn event(millis: i64) -> NewAccessEvent {
     NewAccessEvent {
         at: at(millis),
         principal: "root".to_owned(),

@@ -57,11 +57,11 @@ pub(crate) enum GatewayCommand {
     /// Probe a target within a second; exit status 1 unless it is up
     Health(TargetArgs),
     /// Stop calls of a target and unlist its tools; running calls finish
-    #[command(visible_alias = "stop")]
-    Drain(ChangeTargetArgs),
-    /// Send calls to a drained target again
-    #[command(visible_alias = "start")]
-    Undrain(ChangeTargetArgs),
+    #[command(alias = "drain")]
+    Stop(ChangeTargetArgs),
+    /// Send calls to a stopped target again
+    #[command(alias = "undrain")]
+    Start(ChangeTargetArgs),
     /// Reload the configuration file now, and list settings that need a restart
     Reload(ConfirmArgs),
     /// List tools whose live definition differs from the registered or first seen one

@@ -28,15 +28,15 @@ pub(super) async fn run(session: &Session, args: GatewayArgs) -> Result<(), Fail
         GatewayCommand::Targets => targets(session, &admin).await,
         GatewayCommand::Check(target) => post("check", &target.server, "is probed").await,
         GatewayCommand::Health(target) => health(session, &admin, &target.server).await,
-        GatewayCommand::Drain(ChangeTargetArgs { target, confirm }) => {
+        GatewayCommand::Stop(ChangeTargetArgs { target, confirm }) => {
             if is_confirmed(format!("stop sending calls to {}", target.server), *confirm)? {
-                post("stop", &target.server, "is drained").await?;
+                post("stop", &target.server, "is stopped").await?;
             }
             Ok(())
         }
-        GatewayCommand::Undrain(ChangeTargetArgs { target, confirm }) => {
+        GatewayCommand::Start(ChangeTargetArgs { target, confirm }) => {
             if is_confirmed(format!("send calls to {} again", target.server), *confirm)? {
-                post("start", &target.server, "receives calls again").await?;
+                post("start", &target.server, "is started").await?;
             }
             Ok(())
         }

@@ -1,4 +1,4 @@
-//! `trace`: the calls of a trace at all gateways.
+//! `trace`: the AIO calls of a trace at all gateways.
 
 use registry_proto::v1;
 use serde::Serialize;
@@ -12,6 +12,11 @@ use crate::{
     screen::TextTable,
     view::time_text,
 };
+
+/// Gateways report only the calls of an execution graph.
+const NO_CALLS: &str = "no AIO calls with this trace id; they can be older than --trace-retention of \
+                        the registry, or belong to another account. For other calls, see `trace_id` \
+                        in the audit log of the gateways, or `GET /admin/traces/ID` of a gateway";
 
 /// The graph of a trace of one account.
 #[derive(Debug, Serialize)]
@@ -51,8 +56,7 @@ pub(super) async fn run(session: &Session, args: TraceArgs) -> Result<(), Failur
         return session.screen.json(&graphs(&trace_id, calls));
     }
     if calls.is_empty() {
-        let cause = "its calls are older than the retention, or belong to another account";
-        return session.screen.line(&format!("no calls of the trace; {cause}"));
+        return session.screen.line(NO_CALLS);
     }
     session.screen.table(&table(calls))
 }

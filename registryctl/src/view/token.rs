@@ -85,11 +85,16 @@ impl From<v1::AccessEvent> for AccessEventView {
             Ok(v1::AccessEventType::TokenCreated) => "token-created",
             Ok(v1::AccessEventType::TokenRevoked) => "token-revoked",
             Ok(v1::AccessEventType::Committed) => "committed",
+            Ok(v1::AccessEventType::CheckpointKeyReplaced) => "checkpoint-key-replaced",
+            Ok(v1::AccessEventType::LedgerRecoveryStarted) => "ledger-recovery-started",
+            Ok(v1::AccessEventType::LedgerRecoveryEnded) => "ledger-recovery-ended",
             Ok(v1::AccessEventType::Unspecified) | Err(_) => "unknown",
         };
         let subject = match subject {
-            Some(Subject::TokenId(id)) => id,
-            Some(Subject::Revision(revision)) => revision.to_string(),
+            Some(Subject::TokenId(id) | Subject::VerifierKey(id)) => id,
+            Some(Subject::Revision(number) | Subject::LedgerGeneration(number)) => {
+                number.to_string()
+            }
             None => String::new(),
         };
         let method = authentication_text(&authentication.unwrap_or_default());

@@ -211,6 +211,15 @@ fn token_file_is_never_sent_in_plain_text() {
 }
 
 #[test]
+fn invalid_rate_limit_names_the_expected_form() {
+    let mut server = Command::new(binary("registry-server"));
+    let output = server.args(["--rate-limit", "many"]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("'--rate-limit <REQUESTS>': expected an integer"), "{said}");
+}
+
+#[test]
 fn rate_limited_reads_are_retried() {
     let guarded = Guarded::start(&["--rate-limit", "1", "--rate-burst", "2"]);
     let admin = Ctl { guarded: &guarded, token: &guarded.admin };

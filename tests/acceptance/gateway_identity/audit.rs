@@ -4,7 +4,7 @@ use acceptance::{Gateway, ModernClient};
 use serde_json::json;
 
 use super::{
-    Backend, bearing, client_with_headers, gateway, is_research_agent,
+    Backend, DIGEST, KEY, bearing, client_with_headers, gateway, is_research_agent,
     issuer::{ISSUER, Issuer},
     list,
 };
@@ -69,6 +69,22 @@ async fn missing_scope_is_audited() {
     for token in [good, narrow] {
         let (_, signature) = token.rsplit_once('.').expect("a signature");
         assert!(!log.contains(signature), "a token is in the log");
+    }
+}
+
+#[tokio::test]
+async fn caller_with_key_is_audited_by_its_digest() {
+    let backend = Backend::start();
+    let scopes = "{ prompts/list: [docs:read] }";
+    let keys = format!("[{{ agent: research-agent, sha256: {DIGEST} }}]");
+    let gateway = gateway(&backend, &format!("{{ apiKeys: {keys}, scopes: {scopes} }}"), "");
+    is_research_agent(&bearing(&gateway, KEY)).await;
+    assert_eq!(search(&bearing(&gateway, KEY)).await, 200);
+    let refused = bearing(&gateway, KEY).request("prompts/list", json!({})).await;
+    assert_eq!(refused.expect("an answer").status, 403);
+    for event in ["tools/call", "scopes-rejected"] {
+        let told = last(&gateway, event);
+        assert!(told.contains(&format!("principal=sha256:{DIGEST}")), "{told}");
     }
 }
 

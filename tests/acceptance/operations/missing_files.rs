@@ -73,15 +73,15 @@ async fn target_without_secret_file_is_down() {
     eventually("it is up", || async { state(&gateway, FETCHING) == "up" }).await;
     let operate =
         |what: &str| assert!(ctl(&gateway, &[what, "--yes", "fetch-server@1.2.3"]).success());
-    operate("drain");
+    operate("stop");
     std::fs::remove_file(&file).expect("it is removed");
-    operate("undrain");
+    operate("start");
     eventually("it is down", || async { state(&gateway, FETCHING) == "down" }).await;
     let shown = targets(&gateway).to_string();
     assert!(shown.contains("/secret"), "{shown}");
     assert!(fetch(&gateway, "https://example.com/").await.is_tool_error());
     std::fs::write(&file, "s3cret").expect("a file");
-    operate("undrain");
+    operate("start");
     eventually("it is up again", || async { state(&gateway, FETCHING) == "up" }).await;
     assert_eq!(fetch(&gateway, "https://example.com/").await.text(), "fetched");
 }

@@ -576,6 +576,20 @@ async fn recovered_ledger_waits_for_gateways() {
     assert_eq!(shown(&guarded)["awaitedGateways"], json!([]));
     assert!(server(&guarded.database, &["ledger", "end-recovery"]).status.success());
     assert_eq!(gateway.wait_for(2 * DOLLAR).await.granted_micros, 2 * DOLLAR);
+    let trail = roles::run(&guarded, &guarded.admin, &["audit", "access"]).json();
+    let recoveries = trail.as_array().expect("a list").iter();
+    let is_about_ledger = |line: &&Value| line["event"].to_string().contains("ledger");
+    let recoveries = recoveries.filter(is_about_ledger);
+    let recoveries: Vec<_> =
+        recoveries.map(|line| ["event", "method", "subject"].map(|field| &line[field])).collect();
+    let generation = json!(answer.generation.to_string());
+    assert_eq!(
+        recoveries,
+        [
+            [&json!("ledger-recovery-started"), &json!("local"), &generation],
+            [&json!("ledger-recovery-ended"), &json!("local"), &generation],
+        ]
+    );
 }
 
 /// Copies the files of a SQLite database. Removes those that the source does not have.
@@ -649,6 +663,38 @@ async fn governor_adjusts_limit_with_reason() {
     assert_eq!(changes, [(json!("gov"), json!("-2.5")), (json!("gov"), json!("5"))]);
     let invalid = roles::run(&guarded, &governor, &adjust("0.0000001"));
     assert_eq!(invalid.code, 2, "{invalid:?}");
+}
+
+#[tokio::test]
+async fn budget_of_misspelled_subject_is_not_adjusted() {
+    let guarded = Guarded::start(&[]);
+    let example = acceptance::root().join("examples/registry-v2.json");
+    let example = ["apply", "-f", example.to_str().expect("UTF-8"), "--yes"];
+    let applied = roles::run(&guarded, &guarded.admin, &example);
+    assert!(applied.success(), "{applied:?}");
+    let budget = |per: &str| json!({ "name": per, "per": per, "limit": "10", "window": "total" });
+    let budgets = ["agent", "team", "tool"].map(budget);
+    let policy = limit("1.0.0", &json!({ "price": { "perCall": "1" }, "budgets": budgets }));
+    let applied = roles::apply(&guarded, &guarded.admin, &policy);
+    assert!(applied.success(), "{applied:?}");
+    let adjust = |budget: &str, subject: &str| {
+        let key = ["budget", "adjust", "limit", budget, subject];
+        let change = ["--by", "5", "--reason", "launch week", "--yes"];
+        roles::run(&guarded, &guarded.admin, &[key, change].concat())
+    };
+    for (budget, subject, why) in [
+        ("agent", "reserch-agent", "did you mean `research-agent`?"),
+        ("tool", "fetch-server/fetchh", "did you mean `fetch-server/fetch`?"),
+        ("team", "nobody", "owns no registered agent"),
+    ] {
+        let rejected = adjust(budget, subject);
+        assert!(rejected.code == 1 && rejected.has_code("NOT_FOUND"), "{rejected:?}");
+        assert!(rejected.stderr.contains(why), "{rejected:?}");
+    }
+    for (budget, subject) in [("agent", "research-agent"), ("agent", "(unknown)"), ("tool", "x")] {
+        let adjusted = adjust(budget, subject);
+        assert!(adjusted.success(), "{adjusted:?}");
+    }
 }
 
 #[tokio::test]

@@ -365,14 +365,14 @@ async fn any_version_target_serves_versions_without_their_own() {
     assert_eq!(targets["targets"][0]["server"], "server/web@*");
     assert!(!gateway.process.stderr().contains("previous-target"));
     let admin = gateway.admin_url();
-    for action in [&["check"][..], &["drain", "--yes"], &["undrain", "--yes"]] {
+    for action in [&["check"][..], &["stop", "--yes"], &["start", "--yes"]] {
         let version =
             registry.ctl(&[&["gateway", "--admin", &admin], action, &["web@2.0.0"]].concat());
         assert_eq!(version.code, 1, "{version:?}");
         assert!(version.stderr.contains("'server/web@*'"), "{version:?}");
     }
     assert!(registry.ctl(&["gateway", "--admin", &admin, "check", "web@*"]).success());
-    let stop = registry.ctl(&["gateway", "--admin", &admin, "drain", "--yes", "web@*"]);
+    let stop = registry.ctl(&["gateway", "--admin", &admin, "stop", "--yes", "web@*"]);
     assert!(stop.success(), "{stop:?}");
     assert!(!fetches(&client).await, "an operator stopped the target");
 

@@ -6,11 +6,12 @@ use ledger::{
     BudgetKey, Epoch, Generation, UNREACHABLE_AFTER, Window, WindowId,
     budget::{OfflineLimits, ReclaimError},
 };
-use registry_core::{Amount, Selector, Timestamp};
+use registry_core::{Amount, Selector, Timestamp, entity::policy::BudgetScope};
 
 use super::{
     Ledger, earlier,
     rules::{Rule, Rules},
+    subjects::UnknownSubject,
 };
 use crate::{
     access::Principal,
@@ -44,6 +45,9 @@ pub enum Error {
         "no policy in force has the budget {0}; `registryctl budget list` shows those with spending"
     )]
     UnknownBudget(BudgetKey),
+    /// A subject without spending, which no call has.
+    #[error(transparent)]
+    UnknownSubject(#[from] UnknownSubject),
     /// The budget has neither spending nor grants in the window.
     #[error("the budget {} has no spending in the window {}", .0.budget, .0.window)]
     Unused(BookKey),
@@ -290,10 +294,29 @@ impl Ledger {
         }
         let window = open_window(rule, selector.window.as_ref(), now).ok_or_else(unknown)??;
         let book = BookKey { budget: selector.key, window: window.id };
+        self.check_subject(rule.per, &book, now).await?;
         let what = change(by, reason, now);
         self.store.adjust_budget(&book, window.end, adjustment, &what).await?;
         note("budget-adjusted", &book, adjustment, &what);
         self.changed(&book, now).await
+    }
+
+    /// Rejects a subject that no call has. An adjustment would create a budget without effect.
+    async fn check_subject(
+        &self,
+        per: Option<BudgetScope>,
+        book: &BookKey,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let unknown = per
+            .and_then(|per| UnknownSubject::find(&self.rules.catalog(), per, &book.budget.subject));
+        let Some(unknown) = unknown else { return Ok(()) };
+        let since = earlier(now, UNREACHABLE_AFTER);
+        // Agents and tools with spending can have been removed.
+        match self.store.find_budget(book, since).await? {
+            Some(_) => Ok(()),
+            None => Err(unknown.into()),
+        }
     }
 
     /// Closes accounts of a lost gateway. Returns the budget and the result.

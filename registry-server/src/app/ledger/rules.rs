@@ -8,8 +8,8 @@ use std::{
 use ledger::{BudgetKey, FleetRate, WindowRule};
 use policy::PoliciesInForce;
 use registry_core::{
-    Amount, Key, Revision,
-    entity::policy::{Fraction, Mode, Reach},
+    Amount, Catalog, Key, Revision,
+    entity::policy::{BudgetScope, Fraction, Mode, Reach},
 };
 
 use crate::feed::Hub;
@@ -25,6 +25,8 @@ pub(super) struct Rules {
 /// A budget or fleet rate in force.
 #[derive(Debug)]
 pub(super) struct Rule {
+    /// The calls that share the limit. `None`: the rule is a rate.
+    pub(super) per: Option<BudgetScope>,
     /// The limit in each window.
     pub(super) limit: Amount,
     /// The spending of a gateway that is allowed without the ledger.
@@ -57,6 +59,10 @@ impl RulesCache {
         Self { hub, rules: Mutex::default() }
     }
 
+    pub(super) fn catalog(&self) -> Arc<Catalog> {
+        self.hub.catalog()
+    }
+
     pub(super) fn current(&self) -> Arc<Rules> {
         let catalog = self.hub.catalog();
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,13 +91,14 @@ fn budgets(policies: &PoliciesInForce) -> HashMap<(Arc<str>, Arc<str>), Rule> {
                 };
                 let alert_at = budget.alert_at.as_slice().into();
                 let (limit, allowance) = (budget.limit, budget.on_unavailable.allowance());
-                let rule = Rule { limit, allowance, windows, alert_at };
+                let per = Some(budget.per);
+                let rule = Rule { per, limit, allowance, windows, alert_at };
                 budgets.insert((name.clone(), budget.name.as_str().into()), rule);
             }
             let rates = policy.policy().rates.iter().filter(|rate| rate.reach == Reach::Fleet);
             for FleetRate { name: rate, windows, limit } in rates.map(FleetRate::new) {
                 let alert_at = Arc::default();
-                let rule = Rule { limit, allowance: Amount::ZERO, windows, alert_at };
+                let rule = Rule { per: None, limit, allowance: Amount::ZERO, windows, alert_at };
                 budgets.insert((name.clone(), rate), rule);
             }
         }

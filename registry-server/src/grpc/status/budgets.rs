@@ -65,6 +65,7 @@ impl From<AdminError> for Status {
                 say(Code::FailedPrecondition, "READ_ONLY_RELAY").with("upstream", upstream)
             }
             AdminError::UnknownBudget(_)
+            | AdminError::UnknownSubject(_)
             | AdminError::Unused(_)
             | AdminError::Reclaim(ReclaimError::Unknown) => say(Code::NotFound, "NOT_FOUND"),
             AdminError::ClosedWindow { current, .. } => {

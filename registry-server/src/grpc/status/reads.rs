@@ -45,6 +45,11 @@ impl From<audit::Error> for Status {
         let message = error.to_string();
         match error {
             audit::Error::NoCommit(error) => error.into(),
+            audit::Error::NoCheckpoint(NoCommit { head, .. }) => {
+                Refusal::new(Code::NotFound, "NOT_FOUND", message)
+                    .with("currentRevision", &head)
+                    .into()
+            }
             audit::Error::Unproven { .. } => {
                 tracing::error!(%error, "nothing is signed");
                 Refusal::new(Code::DataLoss, "DATABASE_CORRUPT", error.to_string()).into()

@@ -12,10 +12,11 @@ use super::{
     transaction::{Failed, LedgerTransaction, ProcessRecord, process, signed, unsigned},
 };
 use crate::store::{
-    Error, OPERATION_TIMEOUT, Store,
+    Error, NewAccessEvent, OPERATION_TIMEOUT, Store,
     backend::{Backend, execute, run},
     row::row,
     sql_timestamp::SqlTimestamp,
+    tokens::{record, transact},
 };
 
 row!(
@@ -41,21 +42,24 @@ pub struct LedgerAges {
 
 /// Why a generation may have to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GenerationCause {
+pub enum GenerationCause<'a> {
     /// The server starts, or a transaction found an older state than this one. A generation starts only if the
     /// database may lack transactions.
     Check(Option<SeenState>),
     /// A gateway knows this generation. A generation starts if it is newer than the stored one.
     Reported(u64),
     /// An operator restored a backup.
-    Restored,
+    Restored(&'a NewAccessEvent),
 }
+
+const STARTED: &str = "ledger-recovery-started";
+const ENDED: &str = "ledger-recovery-ended";
 
 impl Store {
     /// Starts a generation if its cause requires one. Returns the state of the ledger.
     pub async fn start_generation(
         &self,
-        cause: GenerationCause,
+        cause: GenerationCause<'_>,
         now: Timestamp,
     ) -> Result<SeenState, LedgerFailure> {
         let starting = async {
@@ -132,12 +136,9 @@ impl Store {
     }
 
     /// Ends the recovery of the current generation.
-    pub async fn end_recovery(&self) -> Result<Generation, Error> {
-        let backend = &self.backend;
+    pub async fn end_recovery(&self, event: &NewAccessEvent) -> Result<Generation, Error> {
         let generation = self.ledger_generation().await?;
-        let number = signed(generation.number);
-        let ending = async { execute!(backend, sql::SET_RECOVERED, [number, true]) };
-        self.within(OPERATION_TIMEOUT, ending).await?;
+        self.within(OPERATION_TIMEOUT, end(&self.backend, generation.number, event)).await?;
         Ok(Generation { is_recovered: true, ..generation })
     }
 
@@ -164,19 +165,32 @@ impl Store {
     }
 }
 
+async fn end(backend: &Backend, generation: u64, event: &NewAccessEvent) -> Result<(), Error> {
+    let (number, subject) = (signed(generation), generation.to_string());
+    transact!(backend, tx => {
+        sqlx::query(sql::SET_RECOVERED).bind(number).bind(true).execute(&mut *tx).await?;
+        record!(tx, event, ENDED, subject.as_str());
+    })
+}
+
 async fn start(
     backend: &Backend,
-    cause: GenerationCause,
+    cause: GenerationCause<'_>,
     now: Timestamp,
 ) -> Result<SeenState, Failed> {
-    let mut transaction = LedgerTransaction::begin(backend).await?;
+    let mut transaction = match cause {
+        GenerationCause::Restored(_) => LedgerTransaction::begin_recorded(backend).await?,
+        GenerationCause::Check(_) | GenerationCause::Reported(_) => {
+            LedgerTransaction::begin(backend).await?
+        }
+    };
     let state = transaction.lock_state().await?;
     let number = state.generation.number;
     let (is_needed, known) = match cause {
         GenerationCause::Check(None) => (state.is_lossy(state.seen()), number),
         GenerationCause::Check(Some(seen)) => (state.is_lossy(seen), seen.generation),
         GenerationCause::Reported(reported) => (reported > number, reported),
-        GenerationCause::Restored => (true, number),
+        GenerationCause::Restored(_) => (true, number),
     };
     let generation = if is_needed {
         let processes: Vec<ProcessRow> = transaction.processes().await?.into_values().collect();
@@ -189,6 +203,9 @@ async fn start(
     };
     if is_needed || state.is_new() {
         transaction.set_generation(&generation, &state.database).await?;
+    }
+    if let GenerationCause::Restored(event) = cause {
+        transaction.record(STARTED, &generation.number.to_string(), event).await?;
     }
     transaction.commit().await?;
     Ok(SeenState { generation: generation.number, ..state.seen() })

@@ -17,10 +17,11 @@ use super::{
     ProcessKey, SeenState, StoredAccount, sql,
 };
 use crate::store::{
-    Error,
+    Error, NewAccessEvent,
     backend::{Backend, run},
     row::{corrupt, row},
     sql_timestamp::SqlTimestamp,
+    tokens::record,
 };
 
 row!(
@@ -221,6 +222,38 @@ impl LedgerTransaction {
                 store.begin_ledger().await.map(|of| Self::Postgres(PostgresLedger(of)))
             }
         }
+    }
+
+    /// Starts a transaction that can store an access event: it excludes other writers of events.
+    pub(super) async fn begin_recorded(backend: &Backend) -> Result<Self, sqlx::Error> {
+        match backend {
+            Backend::Sqlite(store) => {
+                store.begin_write().await.map(|of| Self::Sqlite(SqliteLedger(of)))
+            }
+            Backend::Postgres(store) => {
+                store.begin_write().await.map(|of| Self::Postgres(PostgresLedger(of)))
+            }
+        }
+    }
+
+    /// Stores an access event. The transaction must be of `begin_recorded`.
+    pub(super) async fn record(
+        &mut self,
+        kind: &str,
+        subject: &str,
+        event: &NewAccessEvent,
+    ) -> Result<(), sqlx::Error> {
+        match self {
+            Self::Sqlite(of) => {
+                let tx = of.reader();
+                record!(tx, event, kind, subject);
+            }
+            Self::Postgres(of) => {
+                let tx = of.reader();
+                record!(tx, event, kind, subject);
+            }
+        }
+        Ok(())
     }
 
     pub(in crate::store) async fn commit(self) -> Result<(), sqlx::Error> {
