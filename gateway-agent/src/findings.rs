@@ -569,7 +569,7 @@ mod tests {
         let keys = [key("a", None), key("a", Some("9.9.9")), key("b", None), key("gone", None)];
         let found = |origin, entities| {
             let routing = Routing::default();
-            inspect(&catalog(1, entities), &routing, origin, Deciders::Registry, &keys)
+            inspect(&catalog(1, entities), &routing, origin, REGISTRY, &keys)
         };
         let agents = || vec![agent("a", "1.0.0", &[]), agent("gone", "1.0.0", &[]).retired()];
         let unregistered = |agent: &str| Finding::UnregisteredAgent { agent: agent.to_owned() };

@@ -63,8 +63,11 @@ pub enum Error {
     #[error(transparent)]
     NoCommit(#[from] NoCommit),
     /// The revision of the checkpoint does not exist.
-    #[error("{0}; if you have a checkpoint of revision {}, the log was truncated", .0.wanted)]
-    NoCheckpoint(NoCommit),
+    #[error("{absent}; if you have a checkpoint of revision {}, the log was truncated", absent.wanted)]
+    NoCheckpoint {
+        /// The revision without a commit.
+        absent: NoCommit,
+    },
     /// The database was damaged or edited.
     #[error(
         "nothing is signed, because the log was damaged or edited at {place}: {problem}; \
@@ -168,7 +171,7 @@ impl Auditor {
         let head = catalog.revision();
         let absent = |wanted| Error::from(NoCommit { wanted, head });
         if since > head {
-            return Err(Error::NoCheckpoint(NoCommit { wanted: since, head }));
+            return Err(Error::NoCheckpoint { absent: NoCommit { wanted: since, head } });
         }
         if wanted > head {
             return Err(absent(wanted));

@@ -12,7 +12,7 @@ use registry_proto::v1::{
 };
 use registry_server::{
     clock::{Clock, SystemClock},
-    store::{GenerationCause, Store},
+    store::{GenerationCause, NewAccessEvent, Store},
 };
 use serde_json::json;
 
@@ -92,7 +92,14 @@ async fn recovery_that_is_over_is_not_shown_before_the_next_report() {
     let window = window(&server).await.unwrap();
     let database = format!("sqlite:{}", server.directory.path().join("registry.db").display());
     let store = Store::open_existing(&database.parse().unwrap()).await.unwrap();
-    store.start_generation(GenerationCause::Restored, clock.now()).await.unwrap();
+    let event = NewAccessEvent {
+        at: clock.now(),
+        principal: "operator".to_owned(),
+        method: "local".to_owned(),
+        address: String::new(),
+        detail: "ledger recover".to_owned(),
+    };
+    store.start_generation(GenerationCause::Restored(&event), clock.now()).await.unwrap();
     store.close().await;
     let client = LedgerServiceClient::new(server.channel().await);
     let text = |text: &str| text.to_owned();

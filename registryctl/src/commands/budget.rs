@@ -34,16 +34,15 @@ async fn list(session: &Session, args: ListBudgetsArgs) -> Result<(), Failure> {
         page_size: PAGE_SIZE,
         ..Default::default()
     };
-    let (mut budgets, mut recovery) = (Vec::new(), None);
-    loop {
+    let mut budgets = Vec::new();
+    let recovery = loop {
         let page = client.answer(client.ledger().list_budgets(request(wanted.clone()))).await?;
         budgets.extend(page.budgets.into_iter().map(BudgetView::from));
-        recovery = page.recovery;
         if page.next_page_token.is_empty() {
-            break;
+            break page.recovery;
         }
         wanted.page_token = page.next_page_token;
-    }
+    };
     if session.screen.format == Format::Json {
         return session.screen.json(&budgets);
     }

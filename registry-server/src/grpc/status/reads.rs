@@ -45,7 +45,7 @@ impl From<audit::Error> for Status {
         let message = error.to_string();
         match error {
             audit::Error::NoCommit(error) => error.into(),
-            audit::Error::NoCheckpoint(NoCommit { head, .. }) => {
+            audit::Error::NoCheckpoint { absent: NoCommit { head, .. } } => {
                 Refusal::new(Code::NotFound, "NOT_FOUND", message)
                     .with("currentRevision", &head)
                     .into()
