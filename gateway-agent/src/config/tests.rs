@@ -214,7 +214,7 @@ fn check_of_a_file_judges_approvals_by_the_written_source() {
     let args = Args::parse_from(["gateway-agent", "--check", "--registry=file://./r.json"]);
     let origin = |text: &str| parse_with(text, &args).unwrap().registry.written_origin;
     assert_eq!(origin(DEFAULTS), Origin::Registry);
-    assert_eq!(origin("name: n"), Origin::File);
+    assert_eq!(origin("name: edge"), Origin::File);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// Maximum delay of an audit event. A process that is killed loses the events of this time.
 pub const AUDIT_DELAY: Duration = Duration::from_millis(10);
-/// Size of the collected events at which the thread of the last one writes them, in bytes.
+/// Maximum number of collected bytes. The thread that exceeds it writes them.
 const CAPACITY: usize = 64 * 1024;
 /// The target of audit events.
 const AUDIT: &str = "audit";
@@ -126,7 +126,7 @@ impl<F: Write> Shared<F> {
     }
 
     fn flush(&self) {
-        // Nobody could read an error of standard error.
+        // An error of standard error has no reader.
         let _ = self.write(&[]);
     }
 
