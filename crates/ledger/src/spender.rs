@@ -103,6 +103,9 @@ struct Entry {
 #[derive(Debug)]
 struct Closed {
     mark: Mark,
+    /// Whether the mark is on disk. Before that, a crash would charge a higher one, whose rights the
+    /// final report returns.
+    is_recorded: bool,
     /// The first write of the file after the end of the account.
     written_at: Option<Timestamp>,
     /// The generation of the answer. `None`: there is none.
@@ -254,7 +257,8 @@ impl Spender {
         let generation = state.generation;
         let is_unanswered = |acknowledged: Option<u64>| acknowledged != Some(generation);
         let mut accounts = Vec::new();
-        let closed = state.closed.iter().filter(|closed| is_unanswered(closed.acknowledged));
+        let recorded = state.closed.iter().filter(|closed| closed.is_recorded);
+        let closed = recorded.filter(|closed| is_unanswered(closed.acknowledged));
         accounts.extend(closed.map(|closed| final_report(&closed.mark)));
         if state.is_recorded {
             let demands = if state.is_stopped { &Demands::new() } else { demands };
@@ -266,8 +270,9 @@ impl Spender {
         // A ledger that lost transactions may not know the earlier processes, so that it would not wait
         // for them.
         let has_unreported_ends = state.ended.iter().any(|ended| is_unanswered(ended.acknowledged));
-        let has_all_accounts = state.is_recorded || state.accounts().next().is_none();
-        let is_complete = has_all_accounts && !has_unreported_ends;
+        let has_open_accounts = state.is_recorded || state.accounts().next().is_none();
+        let has_closed_accounts = state.closed.iter().all(|closed| closed.is_recorded);
+        let is_complete = has_open_accounts && has_closed_accounts && !has_unreported_ends;
         let own = Some(self.process).filter(|_| is_complete);
         let own_end = own.filter(|_| state.is_stopped && state.accounts().next().is_none());
         Report {
@@ -378,6 +383,7 @@ impl Spender {
         let state = self.read();
         let mut accounts = state.accounts();
         !state.is_recorded
+            || state.closed.iter().any(|closed| !closed.is_recorded)
             || accounts.any(|account| account.needed_mark(demand(demands, account, now)).is_some())
     }
 
@@ -391,6 +397,7 @@ impl Spender {
         written_at: Timestamp,
     ) -> Vec<ProcessMarks> {
         let mut state = self.write();
+        state.finish_accounts(now);
         let generation = state.generation;
         let is_kept = |acknowledged: Option<u64>, first: Timestamp| {
             acknowledged != Some(generation) || written_at.since(first) < REPEATED_FOR
@@ -430,6 +437,9 @@ impl Spender {
             for mark in marks {
                 if let Some(account) = state.find(&mark.account) {
                     account.mark_written(mark.settled);
+                }
+                if let Some(closed) = state.closed.iter_mut().find(|closed| closed.mark == *mark) {
+                    closed.is_recorded = true;
                 }
             }
         }
@@ -509,7 +519,12 @@ impl State {
                     }
                     let Totals { settled, forced, .. } = account.totals();
                     let mark = Mark { account: account.key().clone(), settled, forced };
-                    closed.push(Closed { mark, written_at: None, acknowledged: None });
+                    closed.push(Closed {
+                        mark,
+                        is_recorded: false,
+                        written_at: None,
+                        acknowledged: None,
+                    });
                 }
                 !is_finished
             });

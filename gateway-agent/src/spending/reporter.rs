@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use ledger::{AccountAnswer, Answer, Ledger, LedgerError, Refusal, Report, spender::BootTime};
+use ledger::{
+    AccountAnswer, Answer, Ledger, LedgerError, Refusal, Report,
+    spender::{BootTime, Demands},
+};
 use registry_core::Amount;
 use tokio::{
     task::spawn_blocking,
@@ -113,9 +116,15 @@ impl Reporter {
         // Results that arrive later have no effect.
         self.spending.tasks.clear();
         self.spending.spender.stop();
-        self.exchange(&*ledger, &mut reports).await;
-        // The exact spending replaces the crash marks, so that the next process charges no more.
+        // The exact spending replaces the crash marks, so that the next process charges no more. The
+        // final report returns the other rights.
         self.write_marks(&mut false).await;
+        self.exchange(&*ledger, &mut reports).await;
+        let Spending { spender, clock, .. } = &*self.spending;
+        if spender.needs_mark(&Demands::new(), clock.boot()) {
+            // The answer had another owner.
+            self.write_marks(&mut false).await;
+        }
     }
 
     async fn follow_recalls(&self, ledger: &dyn Ledger) {

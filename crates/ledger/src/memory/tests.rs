@@ -373,7 +373,14 @@ impl World {
     /// Kills a process. Some exit in order before, but their last report may get lost.
     fn crash(&mut self, number: usize) {
         if self.random.chance(25) {
-            self.gateways[number].spender.stop();
+            let (now, wall) = (self.boot(), self.wall());
+            let gateway = &mut self.gateways[number];
+            gateway.spender.stop();
+            if self.random.chance(75) {
+                let marks = gateway.spender.marks(&Demands::new(), now, wall);
+                gateway.file = encode_marks(&marks);
+                gateway.spender.marks_written(&marks);
+            }
             self.send(number, &Demands::new());
         }
         let (name, file) = {

@@ -289,6 +289,10 @@ fn stopped_process_closes_its_accounts() {
     assert_eq!(uncovered.shortfall, Shortfall::Closed);
     assert!(gateway.spender.report(&demands(1, 1), fleet.boot()).ended.is_empty());
     call.settle();
+    let report = gateway.spender.report(&Demands::new(), fleet.boot());
+    assert!(report.accounts.is_empty() && report.ended.is_empty(), "the file has a higher mark");
+    assert!(gateway.spender.needs_mark(&Demands::new(), fleet.boot()));
+    gateway.write(&fleet, &Demands::new());
     let reply = gateway.exchange(&mut fleet, &demands(1, 1));
     assert!(only(&reply).grant.is_closed);
     let row = fleet.ledger.budget(&budget("b"), &WindowId::new("total")).unwrap();
@@ -647,6 +651,7 @@ fn reservation_keeps_its_window() {
     fleet.wait(6);
     gateway.exchange(&mut fleet, &Demands::new());
     call.settle();
+    gateway.write(&fleet, &Demands::new());
     gateway.exchange(&mut fleet, &Demands::new());
     let row = fleet.ledger.budget(&budget("b"), &first.key().window).unwrap();
     assert_eq!((row.settled, row.exposed), (units(4), units(4)));
