@@ -2,7 +2,6 @@
 
 pub(crate) mod bridge;
 pub(crate) mod composed;
-pub(crate) mod contention;
 mod counts;
 mod lists;
 pub(crate) mod standalone;
@@ -142,7 +141,7 @@ async fn calls(
 }
 
 /// The parameters of a call of the echo tool, which may have another name, with this payload.
-fn echo(tool: &str, bytes: usize) -> Value {
+pub(crate) fn echo(tool: &str, bytes: usize) -> Value {
     json!({ "name": tool, "arguments": { "payload": "x".repeat(bytes) } })
 }
 
@@ -164,7 +163,7 @@ pub(crate) async fn drive(
 }
 
 /// Repeats the request of each client.
-async fn drive_each(hop: &Hop<'_>, clients: Vec<Client>, seconds: u64) -> Measured {
+pub(crate) async fn drive_each(hop: &Hop<'_>, clients: Vec<Client>, seconds: u64) -> Measured {
     let connections = clients.len();
     for client in &clients {
         client.once().await;
@@ -187,7 +186,7 @@ impl Measured {
 
 /// One connection that repeats the same request.
 #[derive(Clone)]
-struct Client {
+pub(crate) struct Client {
     http: reqwest::Client,
     request: std::sync::Arc<Request>,
 }
@@ -199,7 +198,7 @@ struct Request {
 }
 
 impl Client {
-    async fn new(
+    pub(crate) async fn new(
         url: &str,
         agent: &str,
         (version, method): (&'static str, &'static str),

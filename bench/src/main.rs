@@ -11,6 +11,7 @@ mod calls;
 mod catalog;
 mod catchup;
 mod cold_starts;
+mod contention;
 mod etcd;
 mod follow;
 mod followers;
@@ -124,7 +125,7 @@ async fn main() {
             Section::Search => search::measure(&mut report, cli.seconds).await,
             Section::Sbom => sbom::measure(&mut report).await,
             Section::Calls => calls::measure(&mut report, cli.seconds).await,
-            Section::Contention => calls::contention::measure(&mut report, cli.seconds).await,
+            Section::Contention => contention::measure(&mut report, cli.seconds).await,
             Section::Governed => governed::measure(&mut report, cli.seconds).await,
             Section::Standalone => calls::standalone::measure(&mut report, cli.seconds).await,
             Section::Bridge => calls::bridge::measure(&mut report, cli.seconds).await,

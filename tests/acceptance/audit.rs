@@ -169,7 +169,10 @@ async fn commit_is_proven_offline() {
         registry.run(&["audit", "prove", "2", "--since", "3", "-o", &proof]);
         registry.run(&["audit", "prove", "2", "--since", "2", "-o", &other]);
         let ahead = registry.ctl(&["audit", "prove", "2", "--since", "9"]);
-        assert!(ahead.code == 1 && ahead.stderr.contains("the log was truncated"), "{ahead:?}");
+        assert_eq!(ahead.code, 1, "{ahead:?}");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(ahead.stderr, @"error[NOT_FOUND]: revision 9 does not exist: the registry is at revision 4; if you have a checkpoint of revision 9, the log was truncated");
+        }
         drop(registry);
         let check = |proof: &str, since: &str| {
             acceptance::ctl(

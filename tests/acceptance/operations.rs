@@ -221,10 +221,9 @@ async fn operator_stops_and_starts_target() {
         "{shown}"
     );
     let looked = ctl(&gateway, &["check", "fetch-server@1.2.3"]);
-    assert!(
-        looked.code == 1 && looked.stderr.contains("gateway start server/fetch-server@1.2.3"),
-        "{looked:?}"
-    );
+    assert_eq!(looked.code, 1, "{looked:?}");
+    let (_, reason) = looked.stderr.split_once("the target ").expect("a reason");
+    insta::assert_snapshot!(reason, @"of server/fetch-server@1.2.3 is stopped; run `registryctl gateway start server/fetch-server@1.2.3`");
     assert!(ctl(&gateway, &["start", "--yes", "fetch-server@1.2.3"]).success());
     eventually("it is up again", || async { state(&gateway, fetching) == "up" }).await;
     assert_eq!(fetch(&gateway, "https://example.com/").await.text(), "fetched");

@@ -29,10 +29,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
             wrong("the details name no budget of the call");
         } else if micros(&details["requested"]) != Some(call.price) {
             wrong("the details have another price");
-        } else if ["limit", "spent", "reserved", "inDoubt"]
-            .iter()
-            .any(|amount| micros(&details[*amount]).is_none_or(|amount| amount < 0))
-        {
+        } else if !has_amounts(details) {
             wrong("an amount is missing or negative");
         }
     }
@@ -57,6 +54,15 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
 
 fn names_budget(call: &Call<'_>, details: &Value) -> bool {
     call.budgets.iter().any(|id| details["policy"] == id.policy && details["budget"] == id.budget)
+}
+
+/// A gateway without an answer of the ledger knows only the limit.
+fn has_amounts(details: &Value) -> bool {
+    let used = ["spent", "reserved", "inDoubt"].map(|name| &details[name]);
+    let is_amount = |amount: &Value| micros(amount).is_some_and(|amount| amount >= 0);
+    is_amount(&details["limit"])
+        && (used.iter().all(|amount| is_amount(amount))
+            || used.iter().all(|amount| amount.is_null()))
 }
 
 fn is_changed(history: &History, id: &BudgetId) -> bool {

@@ -1,8 +1,12 @@
 //! Postgres connections and servers that stop, hang and recover.
 
-use std::time::{Duration, Instant};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
 use acceptance::postgres::PrivateCluster;
+use nix::errno::Errno;
 use registry_server::store::{AppendError, Error, Store};
 use tokio::time::{sleep, timeout};
 
@@ -92,13 +96,13 @@ async fn killed_database_keeps_acknowledged_commits() {
 
     cluster.kill_9().await;
     let sealed = [log.seal(Draft::new().register("Dead", "1.0.0"))];
+    let refused = io::Error::from(Errno::ECONNREFUSED);
     let caused = timeout(Duration::from_secs(30), async {
         loop {
             let error = store.append(log.catalog.revision(), &sealed).await.unwrap_err();
             assert!(matches!(error, AppendError::Store(Error::Unavailable { .. })), "{error}");
-            if error.to_string().contains("pool timed out")
-                && error.to_string().contains("Connection refused")
-            {
+            let causes = [sqlx::Error::PoolTimedOut.to_string(), refused.to_string()];
+            if causes.iter().all(|cause| error.to_string().contains(cause)) {
                 break;
             }
         }

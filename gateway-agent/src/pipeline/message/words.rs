@@ -259,8 +259,8 @@ mod tests {
     fn retry_is_advised_only_while_the_limit_has_room() {
         let recovering = |spent| denial(Some(spent), |shortage| shortage.is_recovering = true);
         let late = |spent| denial(Some(spent), |shortage| shortage.is_timeout = true);
-        assert!(recovering("1").ends_with("retry in about a minute."));
-        assert!(late("1").ends_with("retry the call."));
+        insta::assert_snapshot!(recovering("1"), @"pay was not called: the call costs 1, and the budget b of the policy p@1.0.0 has 1 of 2 spent. The ledger recovers and grants nothing yet; retry in about a minute.");
+        insta::assert_snapshot!(late("1"), @"pay was not called: the call costs 1, and the budget b of the policy p@1.0.0 has 1 of 2 spent. The ledger granted nothing in time; retry the call.");
         insta::assert_snapshot!(recovering("1.2"), @"pay was not called: the call costs 1, and the budget b of the policy p@1.0.0 has 1.2 of 2 spent. Ask the owner of the policy if you need more.");
         assert_eq!(late("1.2"), recovering("1.2"));
     }

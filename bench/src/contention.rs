@@ -5,8 +5,8 @@ use acceptance::{
     mcp::{LEGACY, MODERN},
 };
 
-use super::{Client, Hop, drive_each, echo};
 use crate::{
+    calls::{Client, Hop, drive_each, echo},
     load::Load,
     nginx,
     report::{Report, Row},
