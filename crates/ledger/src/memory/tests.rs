@@ -126,6 +126,8 @@ struct World {
     spent: BTreeMap<WindowId, Amount>,
     /// The windows of the compensations among them.
     compensations: Vec<WindowId>,
+    /// The number of compensations with a crash mark whose process crashed before it sent them.
+    unsent_compensations: usize,
     /// Whether calls are compensated.
     compensates: bool,
     /// For each call, whether a tool may have executed it.
@@ -166,6 +168,7 @@ impl World {
             network: Vec::new(),
             spent: BTreeMap::new(),
             compensations: Vec::new(),
+            unsent_compensations: 0,
             compensates: random.chance(25),
             executed: Vec::new(),
             lost: Vec::new(),
@@ -319,6 +322,7 @@ impl World {
                 gateway.file = encode_marks(&marks);
             }
             if is_crash {
+                self.unsent_compensations += 1;
                 return self.crash(number);
             }
             gateway.spender.marks_written(&marks);

@@ -71,6 +71,12 @@ impl World {
             events.push(BudgetEvent::Executed { call: call.clone() });
             events.push(BudgetEvent::Answered { call, answer: Payment::Paid {} });
         }
+        for number in 0..self.unsent_compensations {
+            let (call, gateway) = (format!("unsent-{number}"), "gateway".to_owned());
+            let budgets = vec![id.clone()];
+            events.push(BudgetEvent::Pay { call: call.clone(), gateway, price, budgets });
+            events.push(BudgetEvent::Compensates { call });
+        }
         let figures = figures(self.book_of(&self.ledger));
         events.push(BudgetEvent::Ended { book, figures });
         for budget in events {
