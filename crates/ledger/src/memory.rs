@@ -20,7 +20,7 @@ use crate::{
         AccountAnswer, AccountReport, AccountState, Answer, LedgerError, Recall, Refusal,
         Rejection, Report, Totals,
     },
-    window::{WindowId, WindowRule, WindowSpan},
+    window::{KEPT_FOR, WindowId, WindowRule, WindowSpan},
 };
 
 /// The limit and the windows of a budget in force.
@@ -33,9 +33,6 @@ pub struct BudgetRule {
     /// The windows.
     pub windows: WindowRule,
 }
-
-/// How long the accounts of a window that is over are kept, for late reports.
-const KEPT_FOR: Duration = Duration::from_hours(24);
 
 /// A ledger in memory. Its owner writes it to disk before it passes on an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -254,7 +251,7 @@ impl MemoryLedger {
         Ok(())
     }
 
-    /// Finds an open window, or an earlier one with accounts, whose late reports are recorded.
+    /// Finds an open window, or an earlier one, whose late reports are recorded.
     fn place(
         &self,
         report: &AccountReport,
@@ -274,10 +271,12 @@ impl MemoryLedger {
         };
         let Some(id) = id else { return Err(missing) };
         let key = BookKey { budget: report.budget.clone(), window: id.clone() };
-        let book = self.books.get(&key).ok_or(missing)?;
-        let ends_in = book.end.map(|end| end.since(now));
+        let ended = || rule?.windows.ended(id, now).map(|window| window.end);
+        let known = self.books.get(&key).map(|book| book.end);
+        let end = known.or_else(ended).ok_or(missing)?;
+        let ends_in = end.map(|end| end.since(now));
         let span = WindowSpan { id: key.window, starts_in: Duration::ZERO, ends_in, next: None };
-        Ok(Place { span, end: book.end, suspended: Some(Refusal::OutsideWindow) })
+        Ok(Place { span, end, suspended: Some(Refusal::OutsideWindow) })
     }
 
     fn post(

@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 /// How long before its start the accounts of a window may be opened.
 pub const OPENS_BEFORE: Duration = Duration::from_mins(1);
+/// How long the accounts of a window that is over are kept, for late reports.
+pub(crate) const KEPT_FOR: Duration = Duration::from_hours(24);
 
 /// The identity of a window within its budget: `total`, `2026-11`, `2026-W48`, `2026-11-26`, or the
 /// start of a period of fixed length. It depends on neither the time zone database nor the version of
@@ -211,6 +213,23 @@ impl WindowRule {
         let soon = current.end.filter(|end| end.since(now) <= OPENS_BEFORE);
         let next = soon.map(|end| self.window_at(end)).transpose()?;
         Ok(OpenWindows { current, next })
+    }
+
+    /// The window with this id, if it ended within the last day: a database that lost its row records
+    /// late reports about it.
+    pub fn ended(&self, id: &WindowId, now: Timestamp) -> Option<Window> {
+        let within = match self {
+            Self::Total => return None,
+            Self::Calendar { .. } => {
+                let start = self.window_at(now).ok()?.start?;
+                Timestamp::from_millis(start.as_millis().checked_sub(1)?)
+            }
+            // The id is the start.
+            Self::Fixed { .. } => Timestamp::parse(&id.to_string()).ok()?,
+        };
+        let window = self.window_at(within).ok()?;
+        let end = window.end.filter(|end| *end <= now)?;
+        (window.id == *id && now.since(end) < KEPT_FOR).then_some(window)
     }
 }
 

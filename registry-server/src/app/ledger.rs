@@ -797,11 +797,15 @@ fn terms(rules: &Rules, book: &BookKey, now: Timestamp) -> BookTerms {
         let window = open.find(Some(&book.window))?;
         Some(OpenWindow { span: open.span(window, now), end: window.end })
     });
+    let ended = || rule?.windows.ended(&book.window, now)?.end;
+    // The rights of a rate have expired.
+    let ended = if open.is_some() || book.budget.is_rate() { None } else { ended() };
     let alert_at = rule.map(|rule| rule.alert_at.clone()).unwrap_or_default();
     BookTerms {
         limit: rule.map(|rule| rule.limit),
         allowance: rule.map(|rule| rule.allowance).unwrap_or_default(),
         open,
+        ended,
         alert_at,
     }
 }

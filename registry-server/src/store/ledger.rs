@@ -66,6 +66,8 @@ pub struct BookTerms {
     pub allowance: Amount,
     /// The window, if its accounts may be opened.
     pub open: Option<OpenWindow>,
+    /// The end of a window that is over. The database can lack its row.
+    pub ended: Option<Timestamp>,
     /// The fractions of the limit that raise alerts, in ascending order.
     pub alert_at: Arc<[Fraction]>,
 }

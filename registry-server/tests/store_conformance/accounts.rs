@@ -75,6 +75,7 @@ fn terms(book: &BookKey) -> BookTerms {
         limit: Some(micros(10)),
         allowance: micros(2),
         open: Some(OpenWindow { span, end: None }),
+        ended: None,
         alert_at: [].into(),
     }
 }
@@ -130,6 +131,23 @@ pub(crate) async fn account_without_ended_process_is_kept(fixture: &Fixture) {
     assert!(post(&store, process, &holding(process, 6, 5), at(721)).await);
     let row = row(&store).await;
     assert_eq!((row.settled, row.exposed, row.overshoot), (micros(5), micros(5), micros(1)));
+}
+
+/// A restored database can lack the row of a window that has ended.
+pub(crate) async fn late_report_about_a_lost_window_is_recorded(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let (book, process) = (book(), Epoch::new(1));
+    store.record_contact("g", process, at(2_000)).await.unwrap();
+    let request = [request(process, &mark(process, 4))];
+    let results = async |ended| {
+        let terms = BookTerms { open: None, ended, ..terms(&book) };
+        let reports = BookReports { book: &book, terms, requests: &request };
+        store.post_reports(&[reports], context(at(2_000))).await.unwrap().books.remove(0).results
+    };
+    assert_eq!(results(None).await[0], Err(Rejection::UnknownWindow));
+    let recorded = results(Some(at(1_000))).await.remove(0).unwrap();
+    assert_eq!((recorded.budget.settled, recorded.grant.is_closed), (micros(4), true));
+    assert_eq!(recorded.grant.refusal, None);
 }
 
 pub(crate) async fn only_stored_process_is_completed(fixture: &Fixture) {

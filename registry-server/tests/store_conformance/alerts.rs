@@ -35,6 +35,7 @@ async fn spend(store: &Store, book: &BookKey, settled: i64, has_webhook: bool) -
         limit: Some(LIMIT),
         allowance: Amount::ZERO,
         open: Some(OpenWindow { span, end: Some(at(1_000)) }),
+        ended: None,
         alert_at: [half(), Fraction::ONE].into(),
     };
     let amount = Amount::from_micros(settled);

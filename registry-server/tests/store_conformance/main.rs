@@ -49,6 +49,7 @@ conformance! {
     accounts::late_report_of_ended_process_charges_nothing,
     accounts::account_without_ended_process_is_kept,
     accounts::only_stored_process_is_completed,
+    accounts::late_report_about_a_lost_window_is_recorded,
     accounts::generations_of_one_backup_differ,
     accounts::reclaim_leaves_rights_of_live_processes,
     accounts::report_reads_other_accounts_only_if_refused,

@@ -724,6 +724,27 @@ fn closing(key: &AccountKey) -> AccountReport {
 }
 
 #[test]
+fn late_report_about_a_lost_window_is_recorded() {
+    let mut fleet = Fleet::new(10, WindowRule::parse("PT2M", None, None).unwrap());
+    let backup = fleet.ledger.clone();
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.exchange(&mut fleet, &demands(4, 4));
+    gateway.spend(&fleet, 4);
+    let window = gateway.charge(&fleet, "b", 0).account.key().window.clone();
+    fleet.ledger = backup;
+    fleet.wait(130);
+    for _ in 0..3 {
+        gateway.exchange(&mut fleet, &Demands::new());
+    }
+    let row = fleet.ledger.budget(&budget("b"), &window).unwrap();
+    assert_eq!((row.settled, row.exposed), (units(4), units(4)));
+    let mut late = gateway.spender.report(&demands(1, 1), fleet.boot());
+    late.accounts[0].window = Some(WindowId::new("2020-01-01T00:00:00.000Z"));
+    let reply = gateway.deliver(&mut fleet, &late);
+    assert_eq!(reply.answer.accounts[0].result, Err(Rejection::UnknownWindow));
+}
+
+#[test]
 fn unknown_budgets_and_windows_are_rejected() {
     let mut fleet = Fleet::new(10, WindowRule::Total);
     let gateway = fleet.gateway("a", 1, vec![]);

@@ -203,7 +203,7 @@ struct LockedBooks {
     budgets: BTreeMap<BookKey, LockedBudget>,
 }
 
-/// Locks budgets in a new transaction. Creates missing ones whose window is open.
+/// Locks budgets in a new transaction. Creates missing ones with a window of their rule.
 async fn lock_or_insert(
     backend: &Backend,
     books: &[BookReports<'_>],
@@ -213,7 +213,10 @@ async fn lock_or_insert(
     let budgets = transaction.lock_budgets(&keys).await?;
     let missing = books.iter().filter(|reports| !budgets.contains_key(reports.book));
     let missing = missing.filter_map(|reports| {
-        let end = reports.terms.open.as_ref()?.end;
+        let end = match &reports.terms.open {
+            Some(open) => open.end,
+            None => Some(reports.terms.ended?),
+        };
         Some(NewBudget { book: reports.book, end })
     });
     let missing: Vec<_> = missing.collect();
