@@ -13,7 +13,7 @@ use tracing_subscriber::{
     fmt::{FormatFields, format::Writer},
 };
 
-pub use self::output::{AUDIT_DELAY, FlushGuard, LogOutput};
+pub use self::output::{FlushGuard, LogOutput};
 
 /// The field with the text of an event.
 const MESSAGE: &str = "message";

@@ -54,20 +54,18 @@ fn add_rows(report: &mut Report, version: &str, (nginx, gateway): (&Costs, &Cost
     let what = format!(
         "tools/call of {version}, {PAYLOAD_BYTES} B there and back, {CONNECTIONS} connections"
     );
-    report.add(Row {
-        path: format!("{what}: system calls per call in the hop"),
-        value: format!("gateway {:.1}", gateway.system_calls),
-        baseline: format!("nginx {:.1}", nginx.system_calls),
-        ratio: Some(gateway.system_calls / nginx.system_calls),
-        budget: "",
-    });
-    report.add(Row {
-        path: format!("{what}: allocations per call in the hop"),
-        value: format!("gateway {:.1}", gateway.allocations),
-        baseline: format!("nginx {:.1}", nginx.allocations),
-        ratio: Some(gateway.allocations / nginx.allocations),
-        budget: "",
-    });
+    for (cost, gateway, nginx) in [
+        ("system calls", gateway.system_calls, nginx.system_calls),
+        ("allocations", gateway.allocations, nginx.allocations),
+    ] {
+        report.add(Row {
+            path: format!("{what}: {cost} per call in the hop"),
+            value: format!("gateway {gateway:.1}"),
+            baseline: format!("nginx {nginx:.1}"),
+            ratio: Some(gateway / nginx),
+            budget: "",
+        });
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts fit a double")]

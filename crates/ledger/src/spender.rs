@@ -270,9 +270,9 @@ impl Spender {
         // A ledger that lost transactions may not know the earlier processes, so that it would not wait
         // for them.
         let has_unreported_ends = state.ended.iter().any(|ended| is_unanswered(ended.acknowledged));
-        let has_open_accounts = state.is_recorded || state.accounts().next().is_none();
-        let has_closed_accounts = state.closed.iter().all(|closed| closed.is_recorded);
-        let is_complete = has_open_accounts && has_closed_accounts && !has_unreported_ends;
+        let has_all_open = state.is_recorded || state.accounts().next().is_none();
+        let has_all_closed = state.closed.iter().all(|closed| closed.is_recorded);
+        let is_complete = has_all_open && has_all_closed && !has_unreported_ends;
         let own = Some(self.process).filter(|_| is_complete);
         let own_end = own.filter(|_| state.is_stopped && state.accounts().next().is_none());
         Report {

@@ -26,7 +26,10 @@ use futures_util::{
     stream::{FuturesUnordered, SplitStream},
 };
 use gateway_policy::QuotaExceeded;
-use gateway_protocol::jsonrpc::Limits;
+use gateway_protocol::{
+    jsonrpc::Limits,
+    trace_context::{BAGGAGE_NAME, PARENT_NAME, STATE_NAME},
+};
 use gateway_upstream::{AgentConnection, QueuedMessage};
 use http::request::Parts;
 use tokio::{
@@ -161,7 +164,7 @@ async fn upgrade(surface: &AgentRpc, request: Request) -> Result<Response, Refus
     let place = gateway.streams().open(&authentication(&parts).payer);
     let place = place.map_err(IngressError::TooManyStreams)?;
     // Each request begins its own trace.
-    for name in ["traceparent", "tracestate", "baggage"] {
+    for name in [PARENT_NAME, STATE_NAME, BAGGAGE_NAME] {
         parts.headers.remove(name);
     }
     let held = parts.extensions.remove::<Arc<UpgradeSlot>>().and_then(|slot| slot.hold());

@@ -14,7 +14,7 @@ use tracing::Metadata;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Maximum delay of an audit event. A process that is killed loses the events of this time.
-pub const AUDIT_DELAY: Duration = Duration::from_millis(10);
+const AUDIT_DELAY: Duration = Duration::from_millis(10);
 /// Maximum number of collected bytes. The thread that exceeds it writes them.
 const CAPACITY: usize = 64 * 1024;
 /// The target of audit events.

@@ -379,15 +379,20 @@ async fn unavailable_ledger_denies_without_allowance() {
     assert_eq!(shortage.used, None, "the spending of the fleet is unknown");
 }
 
-#[tokio::test(start_paused = true)]
-async fn next_process_closes_accounts_at_their_marks() {
-    let fleet = Fleet::new(times(10));
+/// Crashes a process with an answered call and one in flight. Returns the marked spending.
+async fn crash_with_call_in_flight(fleet: &Fleet) -> Amount {
     let process = fleet.start();
     fleet.spend(&process).await;
     let in_flight = fleet.reserve(&process).await.unwrap();
     process.crash().await;
     drop(in_flight);
-    let marked = fleet.marked();
+    fleet.marked()
+}
+
+#[tokio::test(start_paused = true)]
+async fn next_process_closes_accounts_at_their_marks() {
+    let fleet = Fleet::new(times(10));
+    let marked = crash_with_call_in_flight(&fleet).await;
     assert!(marked >= times(2), "{marked}");
     let _next = fleet.start();
     fleet.until(|row| row.settled == marked && row.exposed == marked).await;
@@ -396,12 +401,7 @@ async fn next_process_closes_accounts_at_their_marks() {
 #[tokio::test(start_paused = true)]
 async fn rejected_end_delays_no_call_and_is_repeated() {
     let fleet = Fleet::new(times(100));
-    let process = fleet.start();
-    fleet.spend(&process).await;
-    let in_flight = fleet.reserve(&process).await.unwrap();
-    process.crash().await;
-    drop(in_flight);
-    let marked = fleet.marked();
+    let marked = crash_with_call_in_flight(&fleet).await;
     fleet.set(LedgerState::KeepsProcesses);
     let next = fleet.start();
     fleet.spend(&next).await;

@@ -797,9 +797,10 @@ fn terms(rules: &Rules, book: &BookKey, now: Timestamp) -> BookTerms {
         let window = open.find(Some(&book.window))?;
         Some(OpenWindow { span: open.span(window, now), end: window.end })
     });
-    let ended = || rule?.windows.ended(&book.window, now)?.end;
     // The rights of a rate have expired.
-    let ended = if open.is_some() || book.budget.is_rate() { None } else { ended() };
+    let is_late = open.is_none() && !book.budget.is_rate();
+    let ended = rule.filter(|_| is_late);
+    let ended = ended.and_then(|rule| rule.windows.ended(&book.window, now)?.end);
     let alert_at = rule.map(|rule| rule.alert_at.clone()).unwrap_or_default();
     BookTerms {
         limit: rule.map(|rule| rule.limit),
