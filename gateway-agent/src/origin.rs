@@ -65,19 +65,27 @@ fn is_known_origin(origin: &str, known: &[String]) -> bool {
 fn is_known_host(parts: &Parts, known: &[String]) -> bool {
     let mut hosts = parts.headers.get_all(HOST).iter();
     let authority = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()),
+        (Some(host), None) => host.to_str().ok(),
         // HTTP/2 has the authority in the request line.
-        (None, _) => parts.uri.authority().cloned(),
+        (None, _) => parts.uri.authority().map(Authority::as_str),
         (Some(_), Some(_)) => None,
     };
-    let is_known = |authority: Authority| {
-        let is_named = |name: &String| {
-            name.eq_ignore_ascii_case(authority.host())
-                || name.eq_ignore_ascii_case(authority.as_str())
-        };
-        if known.is_empty() { is_local(authority.host()) } else { known.iter().any(is_named) }
+    let Some((authority, host)) = authority.zip(authority.and_then(host_of)) else { return false };
+    let is_named =
+        |name: &String| name.eq_ignore_ascii_case(host) || name.eq_ignore_ascii_case(authority);
+    if known.is_empty() { is_local(host) } else { known.iter().any(is_named) }
+}
+
+/// The host in `host` or `host:port`. Parsing an [`Authority`] would copy the text.
+fn host_of(authority: &str) -> Option<&str> {
+    let end = match authority.rfind(']') {
+        // An address of IPv6 contains colons.
+        Some(bracket) => bracket + 1,
+        None => authority.find(':').unwrap_or(authority.len()),
     };
-    authority.is_some_and(is_known)
+    let (host, port) = authority.split_at(end);
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    (port.is_empty() || port.strip_prefix(':').is_some_and(is_port)).then_some(host)
 }
 
 /// Whether a host name always resolves to this machine.

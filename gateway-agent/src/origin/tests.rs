@@ -69,10 +69,26 @@ fn only_local_pages_are_allowed() {
 
 #[test]
 fn loopback_requires_local_host() {
-    for good in ["localhost", "LOCALHOST:7080", "127.0.0.1:7080", "127.8.8.8", "[::1]:7080"] {
+    for good in
+        ["localhost", "LOCALHOST:7080", "127.0.0.1:7080", "127.8.8.8", "[::1]", "[::1]:7080"]
+    {
         assert_eq!(source(LOOPBACK, &[("host", good)]), Ok(()), "{good}");
     }
-    for bad in ["evil.example", "localhost.evil.example", "10.0.0.1:7080", "", "a b", "0.0.0.0"] {
+    for bad in [
+        "evil.example",
+        "localhost.evil.example",
+        "localhost@evil.example",
+        "localhost:1@evil.example",
+        "[::1]evil.example",
+        "evil.example[::1]",
+        "localhost:7080/",
+        "10.0.0.1:7080",
+        "::1",
+        "[::1",
+        "",
+        "a b",
+        "0.0.0.0",
+    ] {
         assert_eq!(source(LOOPBACK, &[("host", bad)]), Err(ForeignSource::Host), "{bad}");
     }
     assert_eq!(source(LOOPBACK, &[]), Err(ForeignSource::Host));
