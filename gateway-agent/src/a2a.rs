@@ -208,7 +208,7 @@ async fn serve(
         Err(rejected) => return reject(&rejected.0, "invalid-request", &rejected.1),
     };
     let form = operation.form.clone();
-    let caller = authentication(&parts);
+    let caller = authentication(&parts).into_owned();
     let (version, bytes) = (dialect.version, body.len());
     let served = Served { a2a, gateway, parts: &parts, caller, version, bytes };
     let response = match Box::pin(served.dispatch(operation)).await {

@@ -265,7 +265,7 @@ impl Received<'_> {
         let mut context = request_context(self.parts);
         call.set_meta(&mut context.meta, self.trace_id);
         let target = Target::Tool(ToolCall::new(tool, Some(call.input.to_owned())));
-        Invocation::new(authentication(self.parts), target, context)
+        Invocation::new(authentication(self.parts).into_owned(), target, context)
     }
 }
 

@@ -15,6 +15,7 @@ pub mod certificate;
 pub mod challenge;
 pub(crate) mod credential;
 mod scope;
+pub(crate) mod sender;
 pub mod settings;
 #[cfg(test)]
 mod tests;

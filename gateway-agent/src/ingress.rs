@@ -7,7 +7,7 @@ mod error;
 pub(crate) mod event_stream;
 mod upgrade_slot;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use axum::{body::Body, extract::Request};
 use bytes::Bytes;
@@ -23,7 +23,10 @@ pub(crate) use self::{
     upgrade_slot::{HeldConnection, ReceivedBytes, UpgradeSlot},
 };
 use crate::{
-    identity::authenticator::{Authentication, Authenticator, Credentials},
+    identity::{
+        authenticator::{Authentication, Authenticator, Credentials},
+        sender::RequestSender,
+    },
     pipeline::{Gateway, GatewayHandle},
 };
 
@@ -53,7 +56,7 @@ impl EnteredRequest {
         let (mut parts, body) = request.into_parts();
         match gateway.authenticator().authenticate(&parts).await {
             Ok(authentication) => {
-                parts.extensions.insert(authentication);
+                RequestSender::of_mut(&mut parts).authentication = Some(authentication);
                 let credentials = Authenticator::strip(&mut parts.headers);
                 Ok(Self { gateway, parts, body, credentials })
             }
@@ -72,7 +75,7 @@ impl EnteredRequest {
     ) -> Result<CompleteRequest, IngressError> {
         let Self { gateway, mut parts, body, credentials } = self;
         let buffered = gateway.open_buffer(&authentication(&parts));
-        parts.extensions.insert(Arc::clone(&buffered));
+        RequestSender::of_mut(&mut parts).buffered = Some(Arc::clone(&buffered));
         let body = body::read(body, gateway.settings().request_bytes, &buffered).await?;
         let gateway = renewed(handle, gateway, credentials, &mut parts).await?;
         Ok(CompleteRequest { gateway, parts, body, buffered })
@@ -103,7 +106,7 @@ async fn renewed(
     credentials.restore(&mut parts.headers);
     let authentication = now.authenticator().authenticate(parts).await;
     Authenticator::strip(&mut parts.headers);
-    parts.extensions.insert(authentication?);
+    RequestSender::of_mut(parts).authentication = Some(authentication?);
     Ok(now)
 }
 
@@ -113,9 +116,10 @@ pub(crate) fn check_origin(gateway: &Gateway, parts: &Parts) -> Result<(), Ingre
 }
 
 /// The sender of an authenticated request.
-pub(crate) fn authentication(parts: &Parts) -> Authentication {
-    let found = parts.extensions.get::<Authentication>().cloned();
-    found.unwrap_or_else(|| Authentication::without_request(CallerIdentity::Anonymous))
+pub(crate) fn authentication(parts: &Parts) -> Cow<'_, Authentication> {
+    let found = RequestSender::of(parts).and_then(|sender| sender.authentication.as_ref());
+    let anonymous = || Authentication::without_request(CallerIdentity::Anonymous);
+    found.map_or_else(|| Cow::Owned(anonymous()), Cow::Borrowed)
 }
 
 /// The context of the sender of a request whose trace is in its headers.
@@ -126,7 +130,8 @@ pub(crate) fn request_context(parts: &Parts) -> RequestContext {
         state: header(&trace_context::STATE_NAME),
         baggage: header(&trace_context::BAGGAGE_NAME),
     };
-    RequestContext { trace, buffered: parts.extensions.get().cloned(), ..RequestContext::default() }
+    let buffered = RequestSender::buffered(parts).cloned();
+    RequestContext { trace, buffered, ..RequestContext::default() }
 }
 
 /// Whether the body of a request is JSON by its media type.

@@ -41,6 +41,7 @@ use tokio_tungstenite::tungstenite::{Error as StreamError, error::ProtocolError}
 use super::{AgentRpc, Answer, Received, Refusal, peer::Peer};
 use crate::{
     audit,
+    identity::sender::RequestSender,
     ingress::{
         EnteredRequest, HeldConnection, IngressError, ReceivedBytes, UpgradeSlot, authentication,
         check_origin,
@@ -322,7 +323,7 @@ async fn answer(gateway: Arc<Gateway>, mut parts: Parts, peer: Arc<Peer>, body: 
     let limits = Limits::with_max_bytes(gateway.settings().request_bytes);
     let buffered = gateway.open_buffer(&authentication(&parts));
     let reserved = buffered.reserve(body.len());
-    parts.extensions.insert(Arc::clone(&buffered));
+    RequestSender::of_mut(&mut parts).buffered = Some(Arc::clone(&buffered));
     let reply = match (Rpc::read(&body, limits), reserved) {
         (Ok(Rpc { id, .. }), Err(full)) => {
             Some(Refusal::from(IngressError::Buffers(full)).write(id))

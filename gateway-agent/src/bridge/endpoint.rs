@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::failure::connection_remedy;
-use crate::identity::authenticator::PeerAddress;
+use crate::identity::sender::{ClientConnection, RequestSender};
 
 /// Idle timeout of connections, below the 30 s of the gateway.
 const IDLE: Duration = Duration::from_secs(20);
@@ -272,7 +272,8 @@ impl Transport {
             }
             Self::Routes(routes) => {
                 let peer = SocketAddr::from(([127, 0, 0, 1], 0));
-                request.extensions_mut().insert(PeerAddress::new(peer));
+                let connection = Arc::new(ClientConnection::new(peer, None));
+                request.extensions_mut().insert(RequestSender::on(connection));
                 let response = routes.clone().oneshot(request.map(Body::from)).await;
                 Ok(response.unwrap_or_else(|never| match never {}))
             }

@@ -23,12 +23,12 @@ use super::{
     audit_events,
     card_security::CardSecurity,
     challenge::{AuthenticationError, Challenge},
-    credential::{self, Credential, PeerCertificate},
+    credential::{self, Credential},
     read_claim,
     scope::GrantedScopes,
+    sender::RequestSender,
     single_value,
 };
-use crate::buffers;
 
 /// The path of the protected resource metadata (RFC 9728).
 pub(crate) const METADATA: &str = "/.well-known/oauth-protected-resource";
@@ -47,20 +47,6 @@ pub struct Authenticator {
     authentication: AuthenticationConfig,
     verifier: Option<Arc<Verifier>>,
     scheme: &'static str,
-}
-
-/// The network address of the client of a connection.
-#[derive(Debug, Clone)]
-pub(crate) struct PeerAddress {
-    address: SocketAddr,
-    /// The quota key of unauthenticated callers of its network.
-    quota_key: Arc<str>,
-}
-
-impl PeerAddress {
-    pub(crate) fn new(address: SocketAddr) -> Self {
-        Self { address, quota_key: buffers::of_address(address.ip()) }
-    }
 }
 
 /// The authenticated sender of a request, without its credentials.
@@ -355,8 +341,8 @@ impl Authenticator {
 
     fn certificate(&self, parts: &Parts) -> Option<Credential> {
         let rules = self.authentication.certificates.as_ref()?;
-        let secret = parts.extensions.get::<PeerCertificate>()?;
-        Some(credential::of_certificate(rules, secret))
+        let shown = RequestSender::connection(parts)?.certificate.as_ref()?;
+        Some(credential::of_certificate(rules, shown))
     }
 
     /// The claim of `X-Agent-*` headers, if their sender is trusted.
@@ -452,11 +438,11 @@ fn claim(strongest: Credential, weaker: Option<Credential>) -> CallerIdentity {
 
 /// The quota key of unauthenticated callers of the sender's network.
 fn network_key(parts: &Parts) -> QuotaKey {
-    parts.extensions.get::<PeerAddress>().map(|peer| Arc::clone(&peer.quota_key))
+    RequestSender::connection(parts).map(|connection| Arc::clone(&connection.quota_key))
 }
 
 fn peer(parts: &Parts) -> Option<SocketAddr> {
-    parts.extensions.get::<PeerAddress>().map(|peer| peer.address)
+    RequestSender::connection(parts).map(|connection| connection.address)
 }
 
 /// The well-known path precedes the path of the resource (RFC 9728, section 3.1).

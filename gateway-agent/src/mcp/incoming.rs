@@ -14,7 +14,11 @@ use registry_core::entity::tool::is_reserved_meta_key;
 use serde_json::value::RawValue;
 
 use super::{Rejection, era::LEGACY};
-use crate::{identity::ClientInfo, ingress::IngressError, pipeline::mcp_headers};
+use crate::{
+    identity::{ClientInfo, sender::RequestSender},
+    ingress::IngressError,
+    pipeline::mcp_headers,
+};
 
 /// The key of the protocol version in `_meta`.
 pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -60,7 +64,7 @@ impl<'a> Incoming<'a> {
 
     /// The memory of the request.
     pub(super) fn buffered(&self) -> Option<&'a Arc<BufferReservation>> {
-        self.parts.extensions.get::<Arc<BufferReservation>>()
+        RequestSender::buffered(self.parts)
     }
 
     pub(super) fn headers(&self) -> &'a HeaderMap {

@@ -46,7 +46,7 @@ pub(super) async fn serve(
     let session = session_of(endpoint, incoming.parts)?;
     let requester = Requester {
         era: Era::Legacy,
-        caller: authentication(incoming.parts).with_client(session.client()),
+        caller: authentication(incoming.parts).into_owned().with_client(session.client()),
         session: Some(session.clone()),
         takes_tasks: era::has_tasks(version),
     };
@@ -77,7 +77,7 @@ async fn without_session(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
 ) -> Result<SizedResponse, Rejection> {
-    let caller = authentication(incoming.parts);
+    let caller = authentication(incoming.parts).into_owned();
     let requester = Requester { era: Era::Legacy, caller, session: None, takes_tasks: false };
     match incoming.method {
         "tools/list" => Ok(list::serve(endpoint, incoming, &requester)?.answer),
@@ -106,7 +106,7 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<SizedRespo
         return Err(Rejection::Params { what: "params.protocolVersion must be a string" });
     };
     let client = incoming.param("clientInfo").and_then(ClientInfo::read).map(Arc::new);
-    let caller = authentication(incoming.parts).with_client(client.clone());
+    let caller = authentication(incoming.parts).into_owned().with_client(client.clone());
     let claim = (*caller.claim).clone();
     let claims = SessionClaims::new(claim, client, client_capabilities(incoming)?);
     let id = endpoint.state.sessions.open(&claims)?;
@@ -148,7 +148,7 @@ pub(super) fn receive_response(
     parts: &Parts,
     response: jsonrpc::Response<'_>,
 ) -> Result<SizedResponse, Rejection> {
-    let claim = authentication(parts).claim;
+    let claim = Arc::clone(&authentication(parts).claim);
     let session = session_of(endpoint, parts)?;
     let answered = match response.outcome {
         jsonrpc::ResponsePayload::Result(raw) => {
@@ -199,7 +199,7 @@ pub(super) async fn listen(
         media::check_stream(&parts.headers)?;
         match parts.headers.get(LAST_EVENT_HEADER) {
             Some(event) => stream::resumed(&endpoint, &session, event),
-            None => stream::of_session(&endpoint, &session, authentication(&parts)),
+            None => stream::of_session(&endpoint, &session, authentication(&parts).into_owned()),
         }
     });
     checked.unwrap_or_else(|rejection| refuse(None, &rejection).into_response())

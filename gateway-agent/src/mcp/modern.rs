@@ -49,7 +49,7 @@ pub(super) async fn serve(
     incoming: &Incoming<'_>,
 ) -> Result<SizedResponse, Rejection> {
     check(incoming)?;
-    let caller = authentication(incoming.parts).with_client(incoming.client());
+    let caller = authentication(incoming.parts).into_owned().with_client(incoming.client());
     let requester = Requester { era: Era::Modern, caller, session: None, takes_tasks: false };
     match incoming.method {
         "server/discover" => Ok(discover(endpoint, incoming, &requester)),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use gateway_policy::BufferReservation;
 use gateway_protocol::{
     jsonrpc::Id,
     mcp::{Capabilities, Era, HOPS, LOG_LEVELS, Method},
@@ -40,7 +39,7 @@ pub(super) fn response_context(
     context: &RequestContext,
     (method, subject): (Method, &str),
 ) -> ResponseContext {
-    let buffered = incoming.parts.extensions.get::<Arc<BufferReservation>>();
+    let buffered = incoming.buffered();
     let level = context.log_level.as_deref().map(|raw| raw.get().trim_matches('"'));
     ResponseContext {
         listens: requester.era == Era::Modern || requester.session.is_some(),
@@ -78,7 +77,7 @@ pub(super) fn context(
         hops: incoming.meta(HOPS).map(hops).transpose()?,
         meta: incoming.other_meta(),
         session: requester.session.as_ref().map(|session| session.id().clone()),
-        buffered: incoming.parts.extensions.get().cloned(),
+        buffered: incoming.buffered().cloned(),
         ..RequestContext::default()
     })
 }

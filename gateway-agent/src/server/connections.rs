@@ -10,6 +10,7 @@ use std::{
 
 use axum::{Router, body::Body};
 use gateway_upstream::WorkerRuntimes;
+use http::header::UPGRADE;
 use hyper::{
     Request,
     body::Incoming,
@@ -38,7 +39,10 @@ use super::{
 };
 use crate::{
     capacity, health,
-    identity::{authenticator::PeerAddress, credential::PeerCertificate},
+    identity::{
+        credential::PeerCertificate,
+        sender::{ClientConnection, RequestSender},
+    },
     ingress::{ReceivedBytes, UpgradeSlot},
 };
 
@@ -190,13 +194,13 @@ impl Connection {
         let received = ReceivedBytes::default();
         // Shared, because a clone of the token takes a lock that all connections share.
         let upgrade_slot = Arc::new(UpgradeSlot::new(&place, abort.clone(), received.clone()));
-        let address = PeerAddress::new(peer);
+        let client = Arc::new(ClientConnection::new(peer, certificate));
         let routes = layers::with_layers::<DeadlineBody>(router);
         let service = routes.map_request(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(address.clone());
-            request.extensions_mut().insert(Arc::clone(&upgrade_slot));
-            if let Some(certificate) = certificate.clone() {
-                request.extensions_mut().insert(certificate);
+            let is_upgrade = request.headers().contains_key(UPGRADE);
+            request.extensions_mut().insert(RequestSender::on(Arc::clone(&client)));
+            if is_upgrade {
+                request.extensions_mut().insert(Arc::clone(&upgrade_slot));
             }
             request.map(DeadlineBody::new)
         });

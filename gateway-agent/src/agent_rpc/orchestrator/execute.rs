@@ -71,7 +71,7 @@ async fn execute(
     parts: &Parts,
     (call, bytes): (Execute<'_>, usize),
 ) -> Response {
-    let caller = authentication(parts);
+    let caller = authentication(parts).into_owned();
     let name = match registered_name(gateway, &caller, &call.tool) {
         Ok(name) => name,
         Err(failure) => return ambiguous(gateway, parts, (&call.tool, bytes), &failure),

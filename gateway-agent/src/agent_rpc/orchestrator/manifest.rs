@@ -220,8 +220,9 @@ fn requires_approval(directory: &Directory<'_>, served: &ServedTool) -> bool {
 async fn enter(gateway: &GatewayHandle, request: Request) -> Result<EnteredRequest, Refusal> {
     let entered = EnteredRequest::authenticate(gateway, request).await?;
     check_origin(&entered.gateway, &entered.parts)?;
-    let caller = authentication(&entered.parts);
-    pipeline::check_method_scopes(&entered.gateway, &caller, LIST).map_err(Refusal::of_scopes)?;
+    let (gateway, parts) = (&entered.gateway, &entered.parts);
+    pipeline::check_method_scopes(gateway, &authentication(parts), LIST)
+        .map_err(Refusal::of_scopes)?;
     Ok(entered)
 }
 

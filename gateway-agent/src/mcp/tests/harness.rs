@@ -25,7 +25,8 @@ use crate::{
     contract::{self, Contracts},
     freshness::{MaxStaleness, StalenessMonitor},
     identity::{
-        authenticator::{Authenticator, PeerAddress},
+        authenticator::Authenticator,
+        sender::{ClientConnection, RequestSender},
         settings::{AuthenticationConfig, AuthenticatorConfig, IdentityConfig},
     },
     mcp::Mcp,
@@ -390,7 +391,8 @@ impl Ask {
     pub(crate) fn build_from(self, address: &str) -> Request<Body> {
         let mut request = self.build();
         let peer = SocketAddr::new(address.parse().unwrap(), 1);
-        request.extensions_mut().insert(PeerAddress::new(peer));
+        let connection = Arc::new(ClientConnection::new(peer, None));
+        request.extensions_mut().insert(RequestSender::on(connection));
         request
     }
 
