@@ -4,22 +4,21 @@
 //! HTTP/2 is selected by ALPN, or without TLS by its preface (prior knowledge). All routes are
 //! available in both versions.
 
-use std::{
-    any::Any, convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration,
-};
+use std::{any::Any, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
-use axum::{Router, body::Body};
+use axum::{Router, body::Body, response::Response};
+use futures_util::TryFutureExt as _;
 use gateway_upstream::WorkerRuntimes;
 use http::header::UPGRADE;
 use hyper::{
     Request,
     body::Incoming,
     server::conn::{http1, http2},
+    service::service_fn,
 };
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::graceful::{GracefulShutdown, Watcher},
-    service::TowerToHyperService,
 };
 use registry_tls::{Acceptor, AddressLimit, AddressPlace, Holder};
 use tokio::{
@@ -29,7 +28,6 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use tower::{ServiceExt as _, service_fn};
 
 use super::{
     body::DeadlineBody,
@@ -195,28 +193,25 @@ impl Connection {
         // Shared, because a clone of the token takes a lock that all connections share.
         let upgrade_slot = Arc::new(UpgradeSlot::new(&place, abort.clone(), received.clone()));
         let client = Arc::new(ClientConnection::new(peer, certificate));
-        let routes = layers::with_layers::<DeadlineBody>(router);
-        let service = routes.map_request(move |mut request: Request<Incoming>| {
+        let respond = move |mut request: Request<Incoming>| {
             let is_upgrade = request.headers().contains_key(UPGRADE);
             request.extensions_mut().insert(RequestSender::on(Arc::clone(&client)));
             if is_upgrade {
                 request.extensions_mut().insert(Arc::clone(&upgrade_slot));
             }
-            request.map(DeadlineBody::new)
-        });
+            let request = request.map(|body| Body::new(DeadlineBody::new(body)));
+            layers::serve(router.clone(), request)
+        };
         let stream = TokioIo::new(LimitedStream::new(stream, MINIMUM_RATE, received));
         let served = if is_http2 {
             let open = OpenRequests::default();
             let counted = open.clone();
-            let service = service_fn(move |request: Request<Incoming>| {
-                let (open, response) = (counted.begin(), service.clone().oneshot(request));
-                async move {
-                    let response = response.await?;
-                    let until_sent = |body| CountedBody::new(Body::new(body), open);
-                    Ok::<_, Infallible>(response.map(until_sent))
-                }
+            let service = service_fn(move |request| {
+                let open = counted.begin();
+                let until_sent =
+                    |response: Response| response.map(|body| CountedBody::new(body, open));
+                respond(request).map_ok(until_sent)
             });
-            let service = TowerToHyperService::new(service);
             let connection = watcher.watch(http2_settings().serve_connection(stream, service));
             abort.run_until_cancelled(until_idle(connection, &open)).await
         } else {
@@ -224,7 +219,7 @@ impl Connection {
             http.timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
                 .max_header_size(HEAD_BYTES as usize);
-            let connection = http.serve_connection(stream, TowerToHyperService::new(service));
+            let connection = http.serve_connection(stream, service_fn(respond));
             let mut connection = pin!(connection.with_upgrades());
             let served = async {
                 tokio::select! {

@@ -1,78 +1,101 @@
 //! Layers around all HTTP routes: request ids, request spans at level `debug`, and panic handling.
 
-use std::{any::Any, convert::Infallible};
+use std::{any::Any, convert::Infallible, panic::AssertUnwindSafe};
 
 use axum::{
-    BoxError, Router,
-    body::{Body, Bytes, HttpBody},
+    Router,
+    body::{Body, Bytes},
+    extract::Request,
     response::{IntoResponse as _, Response},
 };
+use futures_util::{FutureExt as _, TryFutureExt as _, future::Either};
 use gateway_protocol::jsonrpc::{self, ErrorObject, code};
-use http::{HeaderValue, Request, StatusCode, header::CONTENT_TYPE};
-use tower::{Service, ServiceBuilder};
-use tower_http::{
-    catch_panic::CatchPanicLayer,
-    request_id::{MakeRequestUuid, PropagateRequestIdLayer, RequestId, SetRequestIdLayer},
-    trace::{DefaultOnFailure, TraceLayer},
-};
-use tracing::{Level, Span, debug_span};
+use http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE};
+use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
+use tower_http::trace::{DefaultOnFailure, TraceLayer};
+use tracing::{Level, Span, debug_span, level_filters::LevelFilter};
+use uuid::{Uuid, fmt::Hyphenated};
 
 use crate::audit::REQUEST_ID;
 
 /// Longest accepted request id of a caller, in bytes.
 const LONGEST_ID: usize = 128;
 
-/// Adds the layers. The response repeats the request's `X-Request-Id`, or has a new one.
+/// Serves a request within the layers. The response repeats the request's `X-Request-Id`, or has a
+/// new one.
 ///
 /// `Router::layer` would box the layers of each route, and clone the boxes for each request.
-pub(super) fn with_layers<B>(
+pub(super) fn serve(
     routes: Router,
-) -> impl Service<
-    Request<B>,
-    Response = Response<impl HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static>,
-    Error = Infallible,
-    Future: Send + 'static,
-> + Clone
-+ Send
-+ Sync
-+ 'static
-where
-    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-{
-    let trace = TraceLayer::new_for_http()
-        .make_span_with(span::<B>)
-        .on_failure(DefaultOnFailure::new().level(Level::DEBUG));
-    ServiceBuilder::new()
-        .map_request(without_long_id::<B>)
-        .layer(SetRequestIdLayer::new(REQUEST_ID, MakeRequestUuid))
-        .layer(trace)
-        .layer(PropagateRequestIdLayer::new(REQUEST_ID))
-        .layer(CatchPanicLayer::custom(panicked))
-        .service(routes)
+    mut request: Request,
+) -> impl Future<Output = Result<Response, Infallible>> + Send + 'static {
+    let id = request_id(request.headers_mut());
+    // The library's layer reads the clock even if all its events are disabled.
+    let response = if Level::DEBUG <= LevelFilter::current() {
+        Either::Left(traced(routes, request))
+    } else {
+        Either::Right(caught(routes, request))
+    };
+    response.map_ok(|response| with_request_id(response, id))
 }
 
 /// The routes with the layers, for requests of this process.
 pub(super) fn embedded(routes: Router) -> Router {
-    Router::new().fallback_service(with_layers::<Body>(routes))
+    Router::new()
+        .fallback_service(service_fn(move |request: Request| serve(routes.clone(), request)))
 }
 
-fn without_long_id<B>(mut request: Request<B>) -> Request<B> {
-    let is_long = |id: &HeaderValue| id.len() > LONGEST_ID || id.to_str().is_err();
-    if request.headers().get(&REQUEST_ID).is_some_and(is_long) {
-        request.headers_mut().remove(&REQUEST_ID);
+/// The id of a request, which is added if the caller sent none or an invalid one.
+fn request_id(headers: &mut HeaderMap) -> Option<HeaderValue> {
+    let is_valid = |id: &&HeaderValue| id.len() <= LONGEST_ID && id.to_str().is_ok();
+    if let Some(known) = headers.get(&REQUEST_ID).filter(is_valid) {
+        return Some(known.clone());
     }
-    request
+    let mut text = [0; Hyphenated::LENGTH];
+    Uuid::new_v4().hyphenated().encode_lower(&mut text);
+    // The header of the response shares the text. The characters of an id are valid.
+    let id = HeaderValue::from_maybe_shared(Bytes::from_owner(text)).ok()?;
+    headers.insert(REQUEST_ID, id.clone());
+    Some(id)
 }
 
-fn span<B>(request: &Request<B>) -> Span {
-    let id = request.extensions().get::<RequestId>();
-    let id = id.and_then(|id| id.header_value().to_str().ok()).unwrap_or_default();
+fn with_request_id(mut response: Response, id: Option<HeaderValue>) -> Response {
+    if let Some(id) = id {
+        response.headers_mut().entry(REQUEST_ID).or_insert(id);
+    }
+    response
+}
+
+/// Serves a request in a span, with events at level `debug`.
+fn traced(
+    routes: Router,
+    request: Request,
+) -> impl Future<Output = Result<Response, Infallible>> + Send + 'static {
+    let layer = TraceLayer::new_for_http()
+        .make_span_with(span)
+        .on_failure(DefaultOnFailure::new().level(Level::DEBUG));
+    let service = layer.layer(service_fn(move |request: Request| caught(routes.clone(), request)));
+    service.oneshot(request).map_ok(|response| response.map(Body::new))
+}
+
+fn span(request: &Request) -> Span {
+    let id = request.headers().get(&REQUEST_ID);
+    let id = id.and_then(|id| id.to_str().ok()).unwrap_or_default();
     debug_span!("request", id, method = %request.method(), path = request.uri().path())
 }
 
+/// Serves a request. A panic becomes an error.
+fn caught(
+    mut routes: Router,
+    request: Request,
+) -> impl Future<Output = Result<Response, Infallible>> + Send + 'static {
+    // The call is a part of the future, because it can panic, too.
+    let served = AssertUnwindSafe(async move { routes.call(request).await }).catch_unwind();
+    served.map(|served| served.unwrap_or_else(|payload| Ok(panicked(&*payload))))
+}
+
 /// Logs a panic and returns an error without its details.
-#[expect(clippy::needless_pass_by_value, reason = "CatchPanicLayer passes the payload by value")]
-fn panicked(payload: Box<dyn Any + Send>) -> Response {
+fn panicked(payload: &(dyn Any + Send)) -> Response {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
     tracing::error!("a request panicked: {text}");
@@ -85,7 +108,6 @@ fn panicked(payload: Box<dyn Any + Send>) -> Response {
 #[cfg(test)]
 mod tests {
     use axum::routing::get;
-    use tower::ServiceExt as _;
 
     use super::*;
 
