@@ -148,8 +148,13 @@ impl A2a {
     }
 }
 
-/// Serves all requests below [`PREFIX`].
-async fn receive(State(a2a): State<A2a>, request: Request) -> Response {
+/// Whether a path is [`PREFIX`] or below it.
+pub(crate) fn has_path(path: &str) -> bool {
+    path.strip_prefix(PREFIX).is_some_and(|below| below.is_empty() || below.starts_with('/'))
+}
+
+/// Serves all requests to [`PREFIX`] and below it.
+pub(crate) async fn receive(State(a2a): State<A2a>, request: Request) -> Response {
     if let Some(address) = push::address(&a2a, request.uri().path()) {
         return push::receive(&a2a, &address, request).await;
     }

@@ -18,7 +18,7 @@ use http::{HeaderMap, HeaderName, header::CONTENT_TYPE, request::Parts};
 
 pub use self::error::IngressError;
 pub(crate) use self::{
-    cors::PageCors,
+    cors::{PageCors, is_of_page, response_to_program},
     error::quota_status,
     upgrade_slot::{HeldConnection, ReceivedBytes, UpgradeSlot},
 };

@@ -62,6 +62,9 @@ use crate::{
     pipeline::{Gateway, GatewayHandle},
 };
 
+/// The paths of the endpoint.
+const PATHS: [&str; 2] = ["/mcp", "/mcp/"];
+
 /// The MCP surface. Clones share its state.
 #[derive(Debug, Clone)]
 pub struct Mcp {
@@ -84,7 +87,7 @@ impl Mcp {
     pub fn router(&self) -> Router {
         let methods = post(receive).get(legacy::listen).delete(legacy::delete);
         let mut router = Router::new().route(METADATA, get(metadata));
-        for path in ["/mcp", "/mcp/"] {
+        for path in PATHS {
             router = router
                 .route(path, methods.clone())
                 .route(&format!("{METADATA}{path}"), get(metadata));
@@ -181,7 +184,13 @@ async fn metadata(State(mcp): State<Mcp>, request: Request) -> Response {
     }
 }
 
-async fn receive(State(mcp): State<Mcp>, request: Request) -> Response {
+/// Whether a path is one of the endpoint.
+pub(crate) fn has_path(path: &str) -> bool {
+    PATHS.contains(&path)
+}
+
+/// Serves a `POST` of the endpoint.
+pub(crate) async fn receive(State(mcp): State<Mcp>, request: Request) -> Response {
     let CompleteRequest { gateway, parts, body, buffered } = match read(&mcp, request).await {
         Ok(complete) => complete,
         Err(rejection) => return refuse(None, &rejection).into_response(),

@@ -9,6 +9,7 @@ mod layers;
 mod limited_stream;
 mod open_requests;
 mod reload;
+mod routes;
 mod surfaces;
 
 use std::{future::Future, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duration};
@@ -33,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     connections::BoundListener,
     reload::{ConfigVersions, Reloader},
+    routes::Routes,
     surfaces::Surfaces,
 };
 use crate::{
@@ -245,7 +247,7 @@ pub async fn run(
     let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams), &reporting);
     let (probes, admin_probes) = (health::router(health.clone()), health::admin_router(health));
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, admin_probes)).await?;
-    let callers = surfaces.router().merge(probes);
+    let callers = surfaces.routes(probes);
     let mut shutdown = pin!(shutdown);
     tokio::select! {
         prepared = source::prepare(&config.registry.source, &mut discovery, &feed) => prepared?,
@@ -266,7 +268,7 @@ pub async fn run(
             RunningGateway::embed((sender, layers::embedded(callers)), kept, start, stop)
         }
     };
-    running.admin = admin.map(|(listener, router)| running.serve_admin(listener, router));
+    running.admin = admin.map(|(listener, router)| running.serve_admin(listener, router.into()));
     running.spawn_monitors(&config, contracts, &upstreams, reloader.api_keys());
     let reporting = reporting.start();
     recover_sagas(&gateway.current());
@@ -638,7 +640,7 @@ impl RunningGateway {
     /// Serves connections and prints the address.
     fn start(
         (listener, catalog): (BoundListener, String),
-        router: Router,
+        routes: Routes,
         (cache, writer): (Cache, Writer),
         stop: CancellationToken,
     ) -> std::io::Result<Self> {
@@ -646,7 +648,7 @@ impl RunningGateway {
         let scheme = if listener.tls.is_some() { "https" } else { "http" };
         let abort = CancellationToken::new();
         let serving =
-            tokio::spawn(connections::serve(listener, router, (stop.clone(), abort.clone())));
+            tokio::spawn(connections::serve(listener, routes, (stop.clone(), abort.clone())));
         print_line(&format!("gateway-agent listening on {scheme}://{address} ({catalog})"));
         Ok(Self::with(serving, (stop, abort), (cache, writer)))
     }
@@ -675,11 +677,11 @@ impl RunningGateway {
     }
 
     /// Serves the admin routes until the callers' calls have ended.
-    fn serve_admin(&self, listener: BoundListener, router: Router) -> JoinHandle<()> {
+    fn serve_admin(&self, listener: BoundListener, routes: Routes) -> JoinHandle<()> {
         let (stop, abort) = (self.stop_admin.clone(), CancellationToken::new());
         tokio::spawn(async move {
             let mut serving =
-                pin!(connections::serve(listener, router, (stop.clone(), abort.clone())));
+                pin!(connections::serve(listener, routes, (stop.clone(), abort.clone())));
             let late = async {
                 stop.cancelled().await;
                 sleep(ADMIN_DRAIN).await;

@@ -4,6 +4,7 @@
 //! `Origin`, bypass it.
 
 use std::{
+    convert::Infallible,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -11,8 +12,8 @@ use std::{
 
 use axum::{extract::Request, response::Response};
 use futures_util::{
-    TryFutureExt as _,
-    future::{Either, MapOk},
+    FutureExt as _, TryFutureExt as _,
+    future::{BoxFuture, Either, MapOk},
 };
 use http::{
     HeaderName, HeaderValue, Method,
@@ -86,12 +87,24 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        if request.headers().contains_key(ORIGIN) || request.method() == Method::OPTIONS {
+        if is_of_page(&request) {
             Either::Left(self.cors.0.layer(self.routes.clone()).call(request))
         } else {
             Either::Right(self.routes.call(request).map_ok(with_vary as fn(Response) -> Response))
         }
     }
+}
+
+/// Whether a request can come from a web page.
+pub(crate) fn is_of_page(request: &Request) -> bool {
+    request.headers().contains_key(ORIGIN) || request.method() == Method::OPTIONS
+}
+
+/// The response to a program by a surface, as [`PageCors`] returns it.
+pub(crate) fn response_to_program(
+    response: impl Future<Output = Response> + Send + 'static,
+) -> BoxFuture<'static, Result<Response, Infallible>> {
+    Box::pin(response.map(|response| Ok(with_vary(response))))
 }
 
 fn with_vary(mut response: Response) -> Response {
@@ -101,8 +114,6 @@ fn with_vary(mut response: Response) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
     use axum::body::Body;
     use tower::{ServiceExt as _, service_fn};
 

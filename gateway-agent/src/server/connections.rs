@@ -6,7 +6,7 @@
 
 use std::{any::Any, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
-use axum::{Router, body::Body, response::Response};
+use axum::{body::Body, response::Response};
 use futures_util::TryFutureExt as _;
 use gateway_upstream::WorkerRuntimes;
 use http::header::UPGRADE;
@@ -34,6 +34,7 @@ use super::{
     layers,
     limited_stream::{LimitedStream, MinimumRate},
     open_requests::{CountedBody, OpenRequests},
+    routes::Routes,
 };
 use crate::{
     capacity, health,
@@ -81,7 +82,7 @@ pub(super) struct BoundListener {
 /// Serves until `stop`, then lets running calls finish until `abort`.
 pub(super) async fn serve(
     BoundListener { listener, tls, lanes, max_per_address }: BoundListener,
-    router: Router,
+    routes: Routes,
     (stop, abort): (CancellationToken, CancellationToken),
 ) {
     let graceful = GracefulShutdown::new();
@@ -104,10 +105,10 @@ pub(super) async fn serve(
                     health::connection_rejected();
                     continue;
                 };
-                let (router, tls) = (router.clone(), tls.clone());
+                let (routes, tls) = (routes.clone(), tls.clone());
                 let slot = (slot, address);
                 let (stop, abort) = (stop.clone(), abort.clone());
-                let connection = Connection { router, peer, tls, stop, abort, slot };
+                let connection = Connection { routes, peer, tls, stop, abort, slot };
                 lanes.spawn(connection.run(stream, graceful.watcher()));
             }
             Err(e) => {
@@ -139,7 +140,7 @@ async fn accept(
 }
 
 struct Connection {
-    router: Router,
+    routes: Routes,
     peer: SocketAddr,
     tls: Option<Acceptor>,
     stop: CancellationToken,
@@ -186,7 +187,7 @@ impl Connection {
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Self { router, peer, stop, abort, slot, .. } = self;
+        let Self { routes, peer, stop, abort, slot, .. } = self;
         // An upgraded connection keeps its place when this function returns.
         let place: Arc<dyn Any + Send + Sync> = Arc::new(slot);
         let received = ReceivedBytes::default();
@@ -200,7 +201,7 @@ impl Connection {
                 request.extensions_mut().insert(Arc::clone(&upgrade_slot));
             }
             let request = request.map(|body| Body::new(DeadlineBody::new(body)));
-            layers::serve(router.clone(), request)
+            layers::serve(routes.clone(), request)
         };
         let stream = TokioIo::new(LimitedStream::new(stream, MINIMUM_RATE, received));
         let served = if is_http2 {

@@ -11,11 +11,12 @@ use axum::{
 use futures_util::{FutureExt as _, TryFutureExt as _, future::Either};
 use gateway_protocol::jsonrpc::{self, ErrorObject, code};
 use http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE};
-use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
+use tower::{Layer as _, ServiceExt as _, service_fn};
 use tower_http::trace::{DefaultOnFailure, TraceLayer};
 use tracing::{Level, Span, debug_span, level_filters::LevelFilter};
 use uuid::{Uuid, fmt::Hyphenated};
 
+use super::routes::Routes;
 use crate::audit::REQUEST_ID;
 
 /// Longest accepted request id of a caller, in bytes.
@@ -26,7 +27,7 @@ const LONGEST_ID: usize = 128;
 ///
 /// `Router::layer` would box the layers of each route, and clone the boxes for each request.
 pub(super) fn serve(
-    routes: Router,
+    routes: Routes,
     mut request: Request,
 ) -> impl Future<Output = Result<Response, Infallible>> + Send + 'static {
     let id = request_id(request.headers_mut());
@@ -40,7 +41,7 @@ pub(super) fn serve(
 }
 
 /// The routes with the layers, for requests of this process.
-pub(super) fn embedded(routes: Router) -> Router {
+pub(super) fn embedded(routes: Routes) -> Router {
     Router::new()
         .fallback_service(service_fn(move |request: Request| serve(routes.clone(), request)))
 }
@@ -68,7 +69,7 @@ fn with_request_id(mut response: Response, id: Option<HeaderValue>) -> Response 
 
 /// Serves a request in a span, with events at level `debug`.
 fn traced(
-    routes: Router,
+    routes: Routes,
     request: Request,
 ) -> impl Future<Output = Result<Response, Infallible>> + Send + 'static {
     let layer = TraceLayer::new_for_http()
@@ -86,7 +87,7 @@ fn span(request: &Request) -> Span {
 
 /// Serves a request. A panic becomes an error.
 fn caught(
-    mut routes: Router,
+    routes: Routes,
     request: Request,
 ) -> impl Future<Output = Result<Response, Infallible>> + Send + 'static {
     // The call is a part of the future, because it can panic, too.
@@ -117,7 +118,7 @@ mod tests {
             .route("/broken", get(|| async { panic!("defect") as &str }));
         let path = if id.is_some() { "/" } else { "/broken" };
         let request = Request::get(path).header(REQUEST_ID, id.unwrap_or("given"));
-        embedded(routes).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+        embedded(routes.into()).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
     }
 
     #[tokio::test]

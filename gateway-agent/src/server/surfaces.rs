@@ -6,6 +6,7 @@ use axum::Router;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::routes::Routes;
 use crate::{
     a2a::{A2a, PushConfigs, PushFile, TaskIndex, TaskJournal},
     agent_rpc::AgentRpc,
@@ -41,8 +42,10 @@ impl Surfaces {
         Self { mcp, a2a, agent_rpc, files, stop_files }
     }
 
-    pub(super) fn router(&self) -> Router {
-        self.mcp.router().merge(self.a2a.router()).merge(self.agent_rpc.router())
+    /// The routes of the surfaces, and others.
+    pub(super) fn routes(&self, others: Router) -> Routes {
+        let router = self.mcp.router().merge(self.a2a.router()).merge(self.agent_rpc.router());
+        Routes::with_calls(router.merge(others), (self.mcp.clone(), self.a2a.clone()))
     }
 
     /// Waits until no operation is running.
