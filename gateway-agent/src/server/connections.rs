@@ -7,7 +7,7 @@
 use std::{any::Any, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::{body::Body, response::Response};
-use futures_util::TryFutureExt as _;
+use futures_util::{StreamExt as _, TryFutureExt as _, stream::FuturesUnordered};
 use gateway_upstream::WorkerRuntimes;
 use http::header::UPGRADE;
 use hyper::{
@@ -222,16 +222,20 @@ impl Connection {
                 .max_header_size(HEAD_BYTES as usize);
             let connection = http.serve_connection(stream, service_fn(respond));
             let mut connection = pin!(connection.with_upgrades());
-            let served = async {
+            // A poll of a token takes locks that all connections share. The set polls a token only
+            // after its wakeup.
+            let signals = [signal(&stop, Signal::Stop), signal(&abort, Signal::Abort)];
+            let mut signals = signals.into_iter().collect::<FuturesUnordered<_>>();
+            let served = loop {
                 tokio::select! {
-                    served = &mut connection => served,
-                    () = stop.cancelled() => {
-                        connection.as_mut().graceful_shutdown();
-                        connection.await
-                    }
+                    biased;
+                    served = &mut connection => break Some(served),
+                    signal = signals.next() => match signal {
+                        Some(Signal::Stop) => connection.as_mut().graceful_shutdown(),
+                        Some(Signal::Abort) | None => break None,
+                    },
                 }
             };
-            let served = abort.run_until_cancelled(served).await;
             // The shutdown waits for all watchers. They cannot watch connections with upgrades.
             drop(watcher);
             served
@@ -240,6 +244,19 @@ impl Connection {
             tracing::debug!(%peer, "a connection failed: {e}");
         }
     }
+}
+
+/// A step of the shutdown.
+#[derive(Debug, Clone, Copy)]
+enum Signal {
+    /// Running calls may finish.
+    Stop,
+    Abort,
+}
+
+async fn signal(token: &CancellationToken, signal: Signal) -> Signal {
+    token.cancelled().await;
+    signal
 }
 
 /// Whether a connection without TLS begins with the preface of HTTP/2. No byte is consumed.
