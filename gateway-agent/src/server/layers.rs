@@ -108,6 +108,8 @@ fn panicked(payload: &(dyn Any + Send)) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use axum::routing::get;
 
     use super::*;
@@ -130,6 +132,18 @@ mod tests {
         let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(body["error"]["code"], code::INTERNAL_ERROR);
         assert!(!body.to_string().contains("defect"), "{body}");
+    }
+
+    #[tokio::test]
+    async fn requests_have_spans_at_level_debug() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let writer = Arc::new(log.reopen().unwrap());
+        let subscriber = tracing_subscriber::fmt().with_max_level(Level::DEBUG);
+        let subscriber = subscriber.with_ansi(false).with_writer(writer).finish();
+        let _subscriber = tracing::subscriber::set_default(subscriber);
+        assert_eq!(response(Some("given")).await.headers()[REQUEST_ID], "given");
+        let log = std::fs::read_to_string(log.path()).unwrap();
+        assert!(log.contains(r#"request{id="given" method=GET path="/"}"#), "{log}");
     }
 
     #[tokio::test]
