@@ -18,6 +18,7 @@ mod followers;
 mod governance;
 mod governed;
 mod graph;
+mod idle_server;
 mod inspection;
 mod large;
 mod load;
@@ -51,6 +52,9 @@ struct Cli {
     /// Print the results without recording them in bench/README.md.
     #[arg(long)]
     no_record: bool,
+    /// Serve idle streams on this port, as the peer of `memory`.
+    #[arg(long, hide = true)]
+    idle_server: Option<u16>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -108,6 +112,9 @@ enum Section {
 #[tokio::main]
 async fn main() {
     let cli = Cli::parse();
+    if let Some(port) = cli.idle_server {
+        return idle_server::serve(port).await;
+    }
     let mut report = Report::default();
     let all = Section::value_variants();
     let wanted = if cli.sections.is_empty() { all } else { cli.sections.as_slice() };

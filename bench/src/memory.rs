@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use acceptance::{Gateway, GatewayOptions, ModernClient, Registry, process::resident_bytes};
+use registry_proto::v1;
+use tonic::transport::Channel;
 
 use crate::{
     etcd::{self, Etcd, Watchers},
     follow::Follower,
     followers::{self, Followers},
-    load, reads,
+    idle_server, load, reads,
     report::{Report, Row},
     sample,
 };
@@ -109,15 +111,39 @@ async fn streams(report: &mut Report) {
         }
         tokio::time::sleep(SETTLE).await;
         let used = each(registry.process.resident_bytes().saturating_sub(before));
+        let floor = floor(connections).await;
         let theirs = watches(connections).await;
+        let etcd = theirs.map(|kib| format!("; etcd: {kib:.1} KiB per watch")).unwrap_or_default();
         report.add(Row {
             path: format!("registry memory per idle stream, {STREAMS} streams, {what}"),
             value: format!("{fresh:.1} KiB, after {COMMITS} commits {used:.1} KiB"),
-            baseline: theirs.map(|kib| format!("etcd: {kib:.1} KiB per watch")).unwrap_or_default(),
-            ratio: theirs.map(|kib| used / kib),
+            baseline: format!("a server of tonic that only keeps them open: {floor:.1} KiB{etcd}"),
+            ratio: Some(used / floor),
             budget: "≤ 16 KiB",
         });
     }
+}
+
+/// The memory of a stream that never sends a message, in KiB.
+async fn floor(connections: usize) -> f64 {
+    let server = idle_server::start();
+    let address = format!("http://{}", server.address);
+    let open = async |channels: &[Channel], count: usize| {
+        let mut streams = Vec::new();
+        for number in 0..count {
+            let channel = channels[number % channels.len()].clone();
+            streams.push(followers::open(channel, v1::ClientHello::default()).await);
+        }
+        streams
+    };
+    let warm = followers::connections(&address, 1).await;
+    let _warm = open(&warm, 1).await;
+    tokio::time::sleep(SETTLE).await;
+    let before = server.resident_bytes();
+    let channels = followers::connections(&address, connections).await;
+    let _streams = open(&channels, STREAMS).await;
+    tokio::time::sleep(SETTLE).await;
+    each(server.resident_bytes().saturating_sub(before))
 }
 
 /// The memory of an etcd watch after as many changes.

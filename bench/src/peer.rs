@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use acceptance::process::{cpu_seconds, signal_process};
+use acceptance::process::{cpu_seconds, resident_bytes, signal_process};
 use tempfile::TempDir;
 
 /// A running proxy, stopped when dropped.
@@ -57,6 +57,11 @@ impl Peer {
         let children = fs::read_to_string(path).unwrap_or_default();
         let workers = children.split_whitespace().filter_map(|id| id.parse().ok());
         iter::once(id).chain(workers).collect()
+    }
+
+    /// Resident memory of the process in bytes.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        resident_bytes(self.process.id())
     }
 
     /// CPU time of the process and of its workers in seconds.
