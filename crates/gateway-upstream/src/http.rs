@@ -17,8 +17,10 @@ mod health_check;
 mod http_sse;
 mod listen;
 mod message_sink;
+mod pool;
 mod renegotiation;
 mod resume;
+mod send_error;
 mod session;
 mod transport;
 
