@@ -38,6 +38,7 @@ use bytes::Bytes;
 use gateway_protocol::{
     jsonrpc,
     mcp::{Era, header},
+    trace_context,
 };
 use tokio::time::timeout;
 
@@ -80,11 +81,11 @@ pub(super) struct HttpLink {
     handshakes: SingleFlight,
 }
 
-/// Usual number of headers that a request adds to those of its session: method, name, host, length and
-/// credentials. The map does not grow for them.
+/// Usual number of headers that a request adds to those of its session: method, name, trace, host,
+/// length and credentials. The map does not grow for them.
 const ADDED_HEADERS: usize = 6;
 
-/// The headers that mirror parts of a request.
+/// The headers that mirror arguments of a request.
 type Mirrored<'a> = &'a [(HeaderName, HeaderValue)];
 
 impl HttpLink {
@@ -368,6 +369,9 @@ fn request_headers(
         headers.insert(header::METHOD, HeaderValue::from_static(outgoing.method()));
         if let Some(name) = outgoing.name() {
             headers.insert(header::NAME, header::encode(name));
+        }
+        if let Some(request) = outgoing.request() {
+            headers.extend(trace_context::headers(request.trace));
         }
         headers.extend(mirrored.iter().cloned());
     }
