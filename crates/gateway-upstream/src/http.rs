@@ -127,8 +127,9 @@ impl HttpLink {
     ) -> Result<(Reply, Era), Error> {
         let caller = self.transport.caller(outgoing)?;
         let before = |error: Error| error.before_request(&self.transport.server);
-        let mut lease = self.lease_for(outgoing, &caller).await.map_err(before)?;
-        let opened = self.session_for(outgoing, (lease.as_ref(), &caller)).await;
+        let shared = self.session().await.map_err(before)?;
+        let mut lease = self.lease_for(&shared, outgoing, &caller);
+        let opened = self.session_for(shared, outgoing, (lease.as_ref(), &caller)).await;
         let session = opened.map_err(before)?;
         let answer = self.exchange(&session, outgoing, mirrored).await;
         if let (Some(lease), Ok(_)) = (&mut lease, &answer) {
@@ -141,7 +142,9 @@ impl HttpLink {
             }
             if is_gone {
                 let again = async {
-                    let opened = self.session_for(outgoing, (lease.as_ref(), &caller)).await;
+                    let shared = self.session().await.map_err(before)?;
+                    let lease = (lease.as_ref(), &caller);
+                    let opened = self.session_for(shared, outgoing, lease).await;
                     let session = opened.map_err(before)?;
                     let answer = self.exchange(&session, outgoing, mirrored).await?;
                     Ok((answer.into_reply()?, session.era))
@@ -200,26 +203,26 @@ impl HttpLink {
     }
 
     /// Leases a session for this request alone, if a legacy upstream may ask its caller.
-    async fn lease_for(
+    fn lease_for(
         &self,
+        shared: &Session,
         outgoing: &Outgoing<'_>,
         caller: &Subject,
-    ) -> Result<Option<Lease<'_>>, Error> {
-        let Some(request) = outgoing.request() else { return Ok(None) };
+    ) -> Option<Lease<'_>> {
+        let request = outgoing.request()?;
         for id in self.own.take_abandoned() {
             self.end_session(&id);
         }
-        let is_legacy = self.session().await?.is_legacy();
-        Ok(is_legacy.then(|| self.own.lend(request.context, caller)).flatten())
+        shared.is_legacy().then(|| self.own.lend(request.context, caller)).flatten()
     }
 
     /// The session of a request, with the requested log level.
     async fn session_for(
         &self,
+        shared: Arc<Session>,
         outgoing: &Outgoing<'_>,
         (lease, caller): (Option<&Lease<'_>>, &Subject),
     ) -> Result<Arc<Session>, Error> {
-        let shared = self.session().await?;
         let Some(request) = outgoing.request() else { return Ok(shared) };
         let id = request.context.session.as_ref().or(lease.map(Lease::id)).cloned();
         // A request without a subject must not use the session of a caller.
