@@ -322,7 +322,8 @@ impl HttpLink {
     ) -> Result<PostResponse, Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let headers = request_headers(session, outgoing, mirrored);
-        let body = Bytes::from(outgoing.write(id, session.era));
+        // A vector with spare capacity would allocate a reference count.
+        let body = Bytes::from(outgoing.write(id, session.era).into_boxed_slice());
         let cancellable = outgoing.is_cancellable().then_some(id);
         let cancel = CancelOnDrop { transport: &self.transport, session, id: cancellable };
         let channel = outgoing.request().and_then(|request| request.channel);
