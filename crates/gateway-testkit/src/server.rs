@@ -94,6 +94,7 @@ pub struct Server {
 struct Record {
     seen: Mutex<Vec<Arc<Received>>>,
     connections: AtomicUsize,
+    closed_connections: AtomicUsize,
     cut_off: AtomicUsize,
     flooded_bytes: AtomicUsize,
 }
@@ -140,7 +141,11 @@ impl Server {
                     handler: Arc::clone(&handler),
                     takes_listeners,
                 };
-                tokio::spawn(connection.run());
+                let record = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    connection.run().await;
+                    record.closed_connections.fetch_add(1, Ordering::SeqCst);
+                });
             }
         });
         Self { address, record, accepting: accepting.abort_handle() }
@@ -177,6 +182,11 @@ impl Server {
     /// The number of connections so far.
     pub fn connections(&self) -> usize {
         self.record.connections.load(Ordering::SeqCst)
+    }
+
+    /// The number of connections that ended so far.
+    pub fn closed_connections(&self) -> usize {
+        self.record.closed_connections.load(Ordering::SeqCst)
     }
 
     /// The number of connections that the client closed before the end of a reply.

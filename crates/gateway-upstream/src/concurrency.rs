@@ -4,14 +4,12 @@
 //! One caller gets at most half of either, so that the calls of others find a place while it waits.
 //! The share is fixed, because a running call cannot be preempted.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicUsize, Ordering},
 };
 
+use foldhash::HashMap;
 use gateway_policy::QuotaKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
@@ -160,7 +158,10 @@ impl ConcurrencyLimit {
             all: 0,
         };
         let mut callers = self.callers();
-        let caller = callers.entry(quota_key.clone()).or_insert_with(new);
+        let caller = match callers.get_mut(quota_key) {
+            Some(caller) => caller,
+            None => callers.entry(quota_key.clone()).or_insert_with(new),
+        };
         caller.all += 1;
         let room = Arc::clone(&caller.room);
         drop(callers);

@@ -17,8 +17,10 @@ mod health_check;
 mod http_sse;
 mod listen;
 mod message_sink;
+mod pool;
 mod renegotiation;
 mod resume;
+mod send_error;
 mod session;
 mod transport;
 
@@ -36,6 +38,7 @@ use bytes::Bytes;
 use gateway_protocol::{
     jsonrpc,
     mcp::{Era, header},
+    trace_context,
 };
 use tokio::time::timeout;
 
@@ -78,11 +81,11 @@ pub(super) struct HttpLink {
     handshakes: SingleFlight,
 }
 
-/// Usual number of headers that a request adds to those of its session: method, name, host, length and
-/// credentials. The map does not grow for them.
+/// Usual number of headers that a request adds to those of its session: method, name, trace, host,
+/// length and credentials. The map does not grow for them.
 const ADDED_HEADERS: usize = 6;
 
-/// The headers that mirror parts of a request.
+/// The headers that mirror arguments of a request.
 type Mirrored<'a> = &'a [(HeaderName, HeaderValue)];
 
 impl HttpLink {
@@ -124,8 +127,9 @@ impl HttpLink {
     ) -> Result<(Reply, Era), Error> {
         let caller = self.transport.caller(outgoing)?;
         let before = |error: Error| error.before_request(&self.transport.server);
-        let mut lease = self.lease_for(outgoing, &caller).await.map_err(before)?;
-        let opened = self.session_for(outgoing, (lease.as_ref(), &caller)).await;
+        let shared = self.session().await.map_err(before)?;
+        let mut lease = self.lease_for(&shared, outgoing, &caller);
+        let opened = self.session_for(shared, outgoing, (lease.as_ref(), &caller)).await;
         let session = opened.map_err(before)?;
         let answer = self.exchange(&session, outgoing, mirrored).await;
         if let (Some(lease), Ok(_)) = (&mut lease, &answer) {
@@ -138,7 +142,9 @@ impl HttpLink {
             }
             if is_gone {
                 let again = async {
-                    let opened = self.session_for(outgoing, (lease.as_ref(), &caller)).await;
+                    let shared = self.session().await.map_err(before)?;
+                    let lease = (lease.as_ref(), &caller);
+                    let opened = self.session_for(shared, outgoing, lease).await;
                     let session = opened.map_err(before)?;
                     let answer = self.exchange(&session, outgoing, mirrored).await?;
                     Ok((answer.into_reply()?, session.era))
@@ -197,26 +203,26 @@ impl HttpLink {
     }
 
     /// Leases a session for this request alone, if a legacy upstream may ask its caller.
-    async fn lease_for(
+    fn lease_for(
         &self,
+        shared: &Session,
         outgoing: &Outgoing<'_>,
         caller: &Subject,
-    ) -> Result<Option<Lease<'_>>, Error> {
-        let Some(request) = outgoing.request() else { return Ok(None) };
+    ) -> Option<Lease<'_>> {
+        let request = outgoing.request()?;
         for id in self.own.take_abandoned() {
             self.end_session(&id);
         }
-        let is_legacy = self.session().await?.is_legacy();
-        Ok(is_legacy.then(|| self.own.lend(request.context, caller)).flatten())
+        shared.is_legacy().then(|| self.own.lend(request.context, caller)).flatten()
     }
 
     /// The session of a request, with the requested log level.
     async fn session_for(
         &self,
+        shared: Arc<Session>,
         outgoing: &Outgoing<'_>,
         (lease, caller): (Option<&Lease<'_>>, &Subject),
     ) -> Result<Arc<Session>, Error> {
-        let shared = self.session().await?;
         let Some(request) = outgoing.request() else { return Ok(shared) };
         let id = request.context.session.as_ref().or(lease.map(Lease::id)).cloned();
         // A request without a subject must not use the session of a caller.
@@ -316,7 +322,8 @@ impl HttpLink {
     ) -> Result<PostResponse, Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let headers = request_headers(session, outgoing, mirrored);
-        let body = Bytes::from(outgoing.write(id, session.era));
+        // A vector with spare capacity would allocate a reference count.
+        let body = Bytes::from(outgoing.write(id, session.era).into_boxed_slice());
         let cancellable = outgoing.is_cancellable().then_some(id);
         let cancel = CancelOnDrop { transport: &self.transport, session, id: cancellable };
         let channel = outgoing.request().and_then(|request| request.channel);
@@ -366,6 +373,9 @@ fn request_headers(
         headers.insert(header::METHOD, HeaderValue::from_static(outgoing.method()));
         if let Some(name) = outgoing.name() {
             headers.insert(header::NAME, header::encode(name));
+        }
+        if let Some(request) = outgoing.request() {
+            headers.extend(trace_context::headers(request.trace));
         }
         headers.extend(mirrored.iter().cloned());
     }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use gateway_protocol::mcp::Era;
+use gateway_protocol::{mcp::Era, trace_context};
 use http::{HeaderName, HeaderValue};
 use registry_core::Kind;
 use tokio::time::timeout;
@@ -82,7 +82,12 @@ impl Link {
             Self::Http(link) => link.request(outgoing, mirrored).await,
             Self::Stdio(link) => buffered(outgoing, Box::pin(link.request(outgoing)).await?),
             Self::DataAgent(link) => buffered(outgoing, Box::pin(link.request(outgoing)).await?),
-            Self::Agent(link) => Box::pin(link.request(outgoing, mirrored)).await,
+            Self::Agent(link) => {
+                let request = outgoing.request().into_iter();
+                let trace: Vec<_> =
+                    request.flat_map(|request| trace_context::headers(request.trace)).collect();
+                Box::pin(link.request(outgoing, &trace)).await
+            }
             Self::Broken(server, reason) => {
                 Err(Error::Unavailable { target: server.clone(), source: reason.as_str().into() })
             }

@@ -171,8 +171,11 @@ impl<'a> Outgoing<'a> {
 
     fn write_with(&self, id: u64, (era, has_token): (Era, bool)) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.size_hint());
-        write!(out, r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{{"#, self.method())
-            .expect("writing to a Vec succeeds");
+        out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        write!(out, "{id}").expect("writing to a Vec succeeds");
+        for text in [r#","method":""#, self.method(), r#"","params":{"#] {
+            out.extend_from_slice(text.as_bytes());
+        }
         let members = out.len();
         self.write_members(&mut out);
         let has_members = out.len() > members;
@@ -242,7 +245,7 @@ impl<'a> Outgoing<'a> {
 fn write_params(out: &mut Vec<u8>, subject: &str, request: &Request<'_>) {
     let empty = out.len();
     if let Some(name) = request.method.subject() {
-        write!(out, r#""{name}":"#).expect("writing to a Vec succeeds");
+        write_member(out, empty, name, "");
         jsonrpc::write_string(out, subject);
     }
     // The specification allows to omit them, but many servers require them.

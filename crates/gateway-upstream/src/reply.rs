@@ -1,9 +1,7 @@
 //! Responses of upstreams: a raw result with only its control members parsed.
 
-use std::borrow::Cow;
-
 use gateway_protocol::{
-    jsonrpc::{Object, ResponsePayload, code, read_object},
+    jsonrpc::{Object, ResponsePayload, code, read_object, read_string},
     mcp::{Era, Method, RawResult, ResultType, RpcError, TASKS},
 };
 use serde::{Deserialize, de::IgnoredAny};
@@ -18,8 +16,9 @@ use super::{
 struct Steering<'a> {
     #[serde(rename = "isError")]
     is_error: Option<bool>,
+    /// Raw, because serde copies optional strings.
     #[serde(rename = "resultType", borrow)]
-    result_type: Option<Cow<'a, str>>,
+    result_type: Option<&'a RawValue>,
     #[serde(rename = "_meta")]
     meta: Option<IgnoredAny>,
     /// The task of a call of 2025-11-25.
@@ -35,9 +34,10 @@ pub(super) fn read_result(
     request: &Request<'_>,
 ) -> Result<RawResult, Error> {
     let method = request.method;
-    let steering: Steering<'_> =
-        read_object(&result).ok_or(ProtocolViolation::Shape(method.as_str()))?;
-    let result_type = match steering.result_type.as_deref() {
+    let malformed = || ProtocolViolation::Shape(method.as_str());
+    let steering: Steering<'_> = read_object(&result).ok_or_else(malformed)?;
+    let result_type = steering.result_type.map(|raw| read_string(raw).ok_or_else(malformed));
+    let result_type = match result_type.transpose()?.as_deref() {
         None if steering.task.is_some_and(is_task) && method == Method::CallTool => {
             if !request.begins_task() {
                 return Err(ProtocolViolation::ResultType.into());
@@ -139,6 +139,7 @@ mod tests {
             "[]",
             "[false,null,null]",
             r#"{"isError":"no"}"#,
+            r#"{"resultType":1}"#,
             r#"{"isError":true,"isError":false}"#,
         ] {
             let error = read(text).unwrap_err();

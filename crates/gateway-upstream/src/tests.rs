@@ -2,6 +2,7 @@
 
 mod agent_operations;
 mod agents;
+mod connections;
 mod data_agents;
 mod departures;
 mod dial;

@@ -5,7 +5,10 @@
 use std::{
     cell::Cell,
     io,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
 };
 
@@ -20,17 +23,35 @@ thread_local! {
 const MAX_WORKERS: usize = 64;
 
 /// The number of indexes: one for each worker, and one for all other threads.
-pub(crate) fn slot_count() -> usize {
+fn slot_count() -> usize {
     worker_count() + 1
 }
 
 /// The index of the current thread; 0 outside of the workers.
-pub(crate) fn current_slot() -> usize {
+fn current_slot() -> usize {
     CURRENT.get()
 }
 
 fn worker_count() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS)
+}
+
+/// A value for each worker and one for all other threads. Workers that used one value would wait for
+/// each other's changes of its reference count.
+#[derive(Debug)]
+pub(crate) struct PerWorker<T>(Box<[OnceLock<T>]>);
+
+impl<T> Default for PerWorker<T> {
+    fn default() -> Self {
+        Self((0..slot_count()).map(|_| OnceLock::new()).collect())
+    }
+}
+
+impl<T> PerWorker<T> {
+    /// The value of the current thread, which is created at its first use.
+    pub(crate) fn get_or_init(&self, create: impl FnOnce() -> T) -> &T {
+        self.0[current_slot()].get_or_init(create)
+    }
 }
 
 /// The workers. Dropping them stops the threads.
@@ -69,12 +90,30 @@ fn worker(slot: usize, end: CancellationToken) -> io::Result<Handle> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, mpsc};
+
     use super::*;
+
+    #[test]
+    fn each_worker_has_its_own_value() {
+        let workers = WorkerRuntimes::start().unwrap();
+        let ((tell, told), values) = (mpsc::channel(), Arc::new(PerWorker::default()));
+        let count = 2 * (slot_count() - 1);
+        for _ in 0..count {
+            let (tell, values) = (tell.clone(), Arc::clone(&values));
+            workers.spawn(async move {
+                let value = *values.get_or_init(current_slot);
+                tell.send(value == current_slot()).unwrap();
+            });
+        }
+        drop(tell);
+        assert_eq!(told.iter().filter(|is_own| *is_own).count(), count);
+    }
 
     #[test]
     fn work_is_distributed_in_turn() {
         let workers = WorkerRuntimes::start().unwrap();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, told) = mpsc::channel();
         let count = slot_count() - 1;
         for _ in 0..2 * count {
             let tell = tell.clone();

@@ -110,9 +110,12 @@ pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
 }
 
 pub(crate) fn is_media_type(headers: &HeaderMap, wanted: &str) -> bool {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let essence = value.split(';').next().unwrap_or("").trim();
-    essence.eq_ignore_ascii_case(wanted)
+    let value = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    let Some((essence, parameters)) = value.trim_ascii().split_at_checked(wanted.len()) else {
+        return false;
+    };
+    essence.eq_ignore_ascii_case(wanted.as_bytes())
+        && matches!(parameters.trim_ascii_start(), [] | [b';', ..])
 }
 
 /// A whole body and the trailers after it.
@@ -270,5 +273,30 @@ pub(crate) fn read_rest(mut body: Incoming) {
             let rest = async { while let Ok(Some(_)) = next_chunk(&mut body).await {} };
             let _ = tokio::time::timeout(REST, rest).await;
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_type_is_compared_without_parameters() {
+        let is_json = |value: &'static str| {
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(value))]);
+            is_media_type(&headers, "application/json")
+        };
+        for value in [
+            "application/json",
+            " Application/JSON ",
+            "application/json;charset=utf-8",
+            "application/json ; charset=utf-8",
+        ] {
+            assert!(is_json(value), "{value}");
+        }
+        for value in ["", "application/jso", "application/json5", "application/json x", "; json"] {
+            assert!(!is_json(value), "{value}");
+        }
+        assert!(!is_media_type(&HeaderMap::new(), "application/json"));
     }
 }

@@ -1,50 +1,36 @@
-//! The HTTP client that targets share: pooled connections, and TLS where a target needs it. A
-//! target with `tls` or `addresses` has its own client.
+//! The settings that all HTTP targets share, and the requests to the URL of one. A target with `tls` or
+//! `addresses` has its own connector.
 //!
 //! Redirects, proxies, cookies and compression are not supported.
 
-use std::{error::Error as StdError, io, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderValue, Method, Request, Response, Uri,
-    header::{ACCEPT, CONTENT_TYPE, USER_AGENT},
+    HeaderMap, HeaderValue, Method, Request, Uri,
+    header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT},
+    uri::PathAndQuery,
 };
 use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper_util::{
     client::legacy,
     rt::{TokioExecutor, TokioTimer},
 };
 use registry_tls::{ClientFiles, InvalidFile};
-use rustls::AlertDescription;
 use tokio_util::task::TaskTracker;
 
-use super::{Error, Phase, ProtocolViolation, connector::Connector};
+use super::{connector::Connector, pool::ConnectionPool};
 use crate::{
-    Addresses, TargetConfig, TargetId, UpstreamLimits, secret::SecretError, send_state::Body,
-    workers,
+    Addresses, TargetConfig, UpstreamLimits, secret::SecretError, send_state::Body,
+    workers::PerWorker,
 };
-
-/// Maximum idle time of a connection. Common servers close theirs after five seconds, and a request
-/// on a closing connection is lost.
-const IDLE: Duration = Duration::from_secs(4);
-/// That time over HTTP/2, whose servers announce the end of a connection. Load balancers forget idle
-/// connections after 350 s and more.
-const HTTP2_IDLE: Duration = Duration::from_mins(5);
-/// Maximum unread bytes of one response of a client for HTTP/2 only, and of all responses of a
-/// connection. A caller that does not read its stream must not block those of others.
-const HTTP2_STREAM_WINDOW: u32 = 128 * 1024;
-const HTTP2_CONNECTION_WINDOW: u32 = 128 * HTTP2_STREAM_WINDOW;
 
 /// The `User-Agent`.
 pub(super) const AGENT: &str = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
 
-/// The client; clones share the connections.
+/// The settings and background tasks that all targets share. Each target has its own connections.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// One per worker, because a connection belongs to the thread that opened it.
-    clients: Arc<[legacy::Client<Connector, Body>]>,
     connector: Connector,
     limits: UpstreamLimits,
     tasks: TaskTracker,
@@ -57,55 +43,30 @@ impl Client {
         limits: UpstreamLimits,
         tasks: TaskTracker,
     ) -> Self {
-        Self::over(Connector::shared(targets, limits), limits, tasks)
+        Self { connector: Connector::shared(targets, limits), limits, tasks }
     }
 
-    /// The client for a target, which may have its own certificates or addresses, or use HTTP/2 only.
-    pub(crate) fn with(
+    /// The connections to the host of a URL, which may have its own certificates or addresses, or use
+    /// HTTP/2 only.
+    pub(super) fn pool(
         &self,
+        url: &Uri,
         tls: Option<ClientFiles>,
         addresses: Addresses,
         is_http2: bool,
-    ) -> Result<Self, InvalidFile> {
-        if tls.is_none() && addresses == Addresses::Usual && !is_http2 {
-            return Ok(self.clone());
-        }
-        let tls = tls.map(|files| files.open(count_tls_reload)).transpose()?;
-        let connector = self.connector.with(tls, addresses, self.limits);
-        let connector = if is_http2 { connector.over_http2() } else { connector };
-        Ok(Self::over(connector, self.limits, self.tasks.clone()))
-    }
-
-    fn over(connector: Connector, limits: UpstreamLimits, tasks: TaskTracker) -> Self {
-        let is_http2 = connector.is_http2();
-        let client = || {
-            legacy::Client::builder(TokioExecutor::new())
-                .pool_timer(TokioTimer::new())
-                .pool_idle_timeout(if is_http2 { HTTP2_IDLE } else { IDLE })
-                .http2_only(is_http2)
-                .http2_initial_stream_window_size(is_http2.then_some(HTTP2_STREAM_WINDOW))
-                .http2_initial_connection_window_size(is_http2.then_some(HTTP2_CONNECTION_WINDOW))
-                .build(connector.of_worker())
+    ) -> Result<ConnectionPool, InvalidFile> {
+        let connector = if tls.is_none() && addresses == Addresses::Usual {
+            self.connector.clone()
+        } else {
+            let tls = tls.map(|files| files.open(count_tls_reload)).transpose()?;
+            self.connector.with(tls, addresses, self.limits)
         };
-        let clients = (0..workers::slot_count()).map(|_| client()).collect();
-        Self { clients, connector, limits, tasks }
+        let connector = if is_http2 { connector.over_http2() } else { connector };
+        Ok(ConnectionPool::new(connector, url, self.limits))
     }
 
     pub(crate) fn limits(&self) -> UpstreamLimits {
         self.limits
-    }
-
-    /// Sends a request and waits for the head of the response. A pooled connection that was closed
-    /// before anything was sent is replaced silently.
-    pub(super) async fn send(
-        &self,
-        server: &TargetId,
-        request: Request<Body>,
-    ) -> Result<Response<Incoming>, Error> {
-        self.clients[workers::current_slot()]
-            .request(request)
-            .await
-            .map_err(|error| self.describe(server, &error))
     }
 
     /// Creates a client for endpoints that are not targets. Connections stay open for `idle`.
@@ -126,83 +87,18 @@ impl Client {
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(work);
     }
-
-    fn describe(&self, server: &TargetId, error: &legacy::Error) -> Error {
-        if let Some(alert) = causes(error).find_map(refused_certificate) {
-            let source = format!(
-                "the server rejected the gateway's client certificate or requires one: {alert:?}"
-            );
-            return Error::Unavailable { target: server.clone(), source: source.into() };
-        }
-        if let Some(refused) = causes(error).find_map(unprocessed) {
-            let source = refused.to_string().into();
-            return Error::Unavailable { target: server.clone(), source };
-        }
-        if !error.is_connect() {
-            return ProtocolViolation::Closed.into();
-        }
-        let is_timeout = |cause: &(dyn StdError + 'static)| {
-            cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::TimedOut)
-        };
-        let mut last = String::new();
-        for cause in causes(error) {
-            if is_timeout(cause) {
-                let after_ms = self.limits.connect_timeout_ms;
-                return Error::Timeout { phase: Phase::Connect, after_ms };
-            }
-            last = cause.to_string();
-        }
-        Error::Unavailable { target: server.clone(), source: last.into() }
-    }
 }
 
 fn count_tls_reload(outcome: &'static str) {
     metrics::counter!("gateway_tls_reloads_total", "outcome" => outcome).increment(1);
 }
 
-/// An error and its causes.
-fn causes(error: &legacy::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
-    std::iter::successors(Some(error as &(dyn StdError + 'static)), |cause| (*cause).source())
-}
-
-/// The error of a request that the upstream certainly did not process: it refused the request, or
-/// ended the connection after earlier ones (RFC 9113, sections 6.8 and 8.7).
-fn unprocessed<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a h2::Error> {
-    let error: &h2::Error = cause.downcast_ref()?;
-    let is_refused = error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM);
-    (error.is_remote() && is_refused).then_some(error)
-}
-
-/// The TLS alert of an upstream that rejects the client certificate. With TLS 1.3 it arrives
-/// instead of the first response.
-fn refused_certificate(cause: &(dyn StdError + 'static)) -> Option<AlertDescription> {
-    use AlertDescription::{
-        AccessDenied, BadCertificate, CertificateExpired, CertificateRequired, CertificateRevoked,
-        CertificateUnknown, DecryptError, UnknownCA, UnsupportedCertificate,
-    };
-    let inner = cause.downcast_ref::<io::Error>()?.get_ref()?;
-    let rustls::Error::AlertReceived(alert) = inner.downcast_ref::<rustls::Error>()? else {
-        return None;
-    };
-    let is_about_it = matches!(
-        alert,
-        AccessDenied
-            | BadCertificate
-            | CertificateExpired
-            | CertificateRequired
-            | CertificateRevoked
-            | CertificateUnknown
-            | DecryptError
-            | UnknownCA
-            | UnsupportedCertificate
-    );
-    is_about_it.then_some(*alert)
-}
-
-/// The URL of an upstream and the headers of every request, without credentials.
+/// The path of the URL of an upstream and the headers of every request, without credentials.
 #[derive(Debug)]
 pub(crate) struct Address {
-    uri: Uri,
+    path: Uri,
+    /// Copies of the path.
+    paths: PerWorker<Uri>,
     pub(crate) headers: HeaderMap,
 }
 
@@ -222,16 +118,12 @@ pub(crate) enum InvalidAddress {
 }
 
 impl Address {
-    pub(super) fn parse(url: &str) -> Result<Self, InvalidAddress> {
-        let uri: Uri = url.parse().map_err(|_| InvalidAddress::Url(url.to_owned()))?;
-        if !matches!(uri.scheme_str(), Some("http" | "https")) {
-            return Err(InvalidAddress::Url(url.to_owned()));
-        }
+    pub(super) fn new(url: &Uri) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-        Ok(Self { uri, headers })
+        Self { path: path(url), paths: PerWorker::default(), headers }
     }
 
     /// A request with a message.
@@ -261,7 +153,7 @@ impl Address {
     ) -> Option<Request<Body>> {
         let base = self.base_path();
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let queries = [self.uri.query().unwrap_or_default(), query];
+        let queries = [self.path.query().unwrap_or_default(), query];
         let queries: Vec<_> = queries.into_iter().filter(|query| !query.is_empty()).collect();
         let mark = if queries.is_empty() { "" } else { "?" };
         let target = format!("{base}{path}{mark}{}", queries.join("&"));
@@ -270,7 +162,7 @@ impl Address {
 
     /// The path of the URL, without a slash at the end.
     pub(crate) fn base_path(&self) -> &str {
-        self.uri.path().trim_end_matches('/')
+        self.path.path().trim_end_matches('/')
     }
 
     /// A request to a path of the host, which can have a query. `None`: the URL is too long.
@@ -281,18 +173,41 @@ impl Address {
         headers: HeaderMap,
         body: Bytes,
     ) -> Option<Request<Body>> {
-        let mut parts = self.uri.clone().into_parts();
-        parts.path_and_query = Some(target.parse().ok()?);
-        let mut request = self.request(method, headers, body);
-        *request.uri_mut() = Uri::from_parts(parts).ok()?;
-        Some(request)
+        Some(request(path_uri(target.parse().ok()?), method, headers, body))
     }
 
     fn request(&self, method: Method, headers: HeaderMap, body: Bytes) -> Request<Body> {
-        let mut request = Request::new(Body::from(body));
-        *request.method_mut() = method;
-        *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = headers;
-        request
+        let copy = || self.path.to_string().parse().unwrap_or_else(|_| self.path.clone());
+        request(self.paths.get_or_init(copy).clone(), method, headers, body)
     }
+}
+
+fn request(uri: Uri, method: Method, mut headers: HeaderMap, body: Bytes) -> Request<Body> {
+    if !body.is_empty() {
+        // The conversion of a number, which hyper would use, allocates twice.
+        let length = HeaderValue::try_from(body.len().to_string());
+        headers.insert(CONTENT_LENGTH, length.expect("digits are visible ASCII"));
+    }
+    let mut request = Request::new(Body::from(body));
+    *request.method_mut() = method;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    request
+}
+
+/// The URL of an upstream.
+pub(super) fn parse_url(url: &str) -> Result<Uri, InvalidAddress> {
+    let parsed: Option<Uri> = url.parse().ok();
+    let is_http = |url: &Uri| matches!(url.scheme_str(), Some("http" | "https"));
+    parsed.filter(is_http).ok_or_else(|| InvalidAddress::Url(url.to_owned()))
+}
+
+/// The path and the query of a URL, which are the URI of a request.
+pub(super) fn path(url: &Uri) -> Uri {
+    url.path_and_query().cloned().map(path_uri).unwrap_or_default()
+}
+
+/// A URI without a host. An empty path is written as `/`.
+fn path_uri(path: PathAndQuery) -> Uri {
+    if path.as_str() == "/" { Uri::default() } else { path.into() }
 }

@@ -81,12 +81,6 @@ impl Connector {
         Self(Arc::new(Settings { tcp, tls, addresses, is_http2: false }))
     }
 
-    /// The connector of one worker. Each request copies it twice, and the workers would share the
-    /// reference counts of the settings.
-    pub(super) fn of_worker(&self) -> Self {
-        Self(Arc::new(Settings::clone(&self.0)))
-    }
-
     /// The connector for HTTP/2 only: with prior knowledge without TLS, else with ALPN.
     pub(super) fn over_http2(self) -> Self {
         let mut settings = Arc::unwrap_or_clone(self.0);
@@ -113,6 +107,14 @@ impl Connector {
         tls.alpn_protocols = vec![b"h2".to_vec()];
         Arc::new(tls)
     }
+
+    /// Opens a connection to the host of a URL.
+    pub(super) fn connect(&self, url: Uri) -> <Self as Service<Uri>>::Future {
+        if let Err(refused) = self.0.addresses.check(&url) {
+            return Box::pin(ready(Err(refused.into())));
+        }
+        HttpsConnector::from((self.0.tcp.clone(), self.tls())).call(url)
+    }
 }
 
 impl Service<Uri> for Connector {
@@ -126,10 +128,7 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        if let Err(refused) = self.0.addresses.check(&uri) {
-            return Box::pin(ready(Err(refused.into())));
-        }
-        HttpsConnector::from((self.0.tcp.clone(), self.tls())).call(uri)
+        self.connect(uri)
     }
 }
 

@@ -13,8 +13,9 @@ use tokio::sync::Semaphore;
 use super::{
     Client, Error, Outgoing, Session,
     auth::Auth,
-    client::{Address, InvalidAddress},
+    client::{Address, InvalidAddress, parse_url},
     headers::SecretHeaders,
+    pool::ConnectionPool,
 };
 use crate::{RequestContext, TargetId, TransportConfig, events::EventPublisher, send_state::Body};
 
@@ -35,6 +36,7 @@ pub(crate) struct Transport {
     pub(super) publisher: Arc<EventPublisher>,
     pub(super) answers: Arc<Semaphore>,
     pub(super) questions: Arc<Semaphore>,
+    connections: ConnectionPool,
     headers: SecretHeaders,
     auth: Option<Auth>,
 }
@@ -54,13 +56,14 @@ impl Transport {
         else {
             return Err(InvalidAddress::Transport);
         };
-        let client = shared.with(tls.clone(), *addresses, *is_grpc)?;
+        let url = parse_url(url)?;
         let auth = auth.as_deref().map(|auth| Auth::open(&server, auth, shared)).transpose()?;
         Ok(Self {
-            address: Address::parse(url)?,
+            connections: shared.pool(&url, tls.clone(), *addresses, *is_grpc)?,
+            address: Address::new(&url),
             headers: SecretHeaders::open(&server, headers)?,
             server,
-            client,
+            client: shared.clone(),
             publisher,
             answers: Arc::new(Semaphore::new(ANSWERS)),
             questions: Arc::new(Semaphore::new(QUESTIONS)),
@@ -96,7 +99,7 @@ impl Transport {
     ) -> Result<Response<Incoming>, Error> {
         self.headers.add_to(request.headers_mut());
         match &self.auth {
-            None => self.client.send(&self.server, request).await,
+            None => self.connections.send(&self.server, request).await,
             // Boxed, so that transports without token exchange have small futures.
             Some(auth) => Box::pin(self.send_with_token(auth, request, subject)).await,
         }
@@ -110,14 +113,14 @@ impl Transport {
     ) -> Result<Response<Incoming>, Error> {
         let token = auth.token(subject.as_deref()).await?;
         let first = with_token(request.clone(), token.clone());
-        let response = self.client.send(&self.server, first).await?;
+        let response = self.connections.send(&self.server, first).await?;
         if !rejects_token(&response) {
             return Ok(response);
         }
         request.body().mark_rejected();
         auth.forget(subject.as_deref(), &token);
         let token = auth.token(subject.as_deref()).await?;
-        self.client.send(&self.server, with_token(request, token)).await
+        self.connections.send(&self.server, with_token(request, token)).await
     }
 
     /// Sends a message without a response in the background and drops `held` afterwards. Only the

@@ -8,10 +8,7 @@ use std::{
 };
 
 use gateway_policy::{Permit, QuotaExceeded, QuotaKey};
-use gateway_protocol::{
-    mcp::{Method, RawResult},
-    trace_context,
-};
+use gateway_protocol::mcp::{Method, RawResult};
 use http::{HeaderName, HeaderValue};
 use retry_backoff::jittered;
 use tokio::time::timeout;
@@ -189,15 +186,12 @@ impl Target {
         read_result(reply.into_result()?, era, &request)
     }
 
-    /// The trace headers and the mirrored arguments. Most tools mirror none.
+    /// The headers of the mirrored arguments. Most tools mirror none.
     fn mirrored(&self, tool: &str, request: &Request<'_>) -> Vec<(HeaderName, HeaderValue)> {
-        let context = trace_context::headers(request.trace);
-        if request.method != Method::CallTool {
-            return context.collect();
-        }
-        let Some(arguments) = request.arguments else { return context.collect() };
+        let is_call = request.method == Method::CallTool;
+        let Some(arguments) = request.arguments.filter(|_| is_call) else { return Vec::new() };
         let tools = self.tools.load();
-        context.chain(tools.mirrors(tool).iter().filter_map(|m| m.header(arguments))).collect()
+        tools.mirrors(tool).iter().filter_map(|mirror| mirror.header(arguments)).collect()
     }
 }
 

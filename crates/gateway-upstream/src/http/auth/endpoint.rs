@@ -16,7 +16,8 @@ use tokio::{task::spawn_blocking, time::timeout};
 use super::{
     super::{
         Client, Error, answer,
-        client::{AGENT, InvalidAddress},
+        client::{AGENT, InvalidAddress, parse_url, path},
+        pool::ConnectionPool,
     },
     issued::{ACCESS_TOKEN, Issued, read, refusal, sensitive},
 };
@@ -34,8 +35,9 @@ const ANSWER_BYTES: usize = 64 * 1024;
 pub(super) struct TokenEndpoint {
     server: TargetId,
     config: AuthConfig,
-    uri: Uri,
-    client: Client,
+    path: Uri,
+    connections: ConnectionPool,
+    timeout_ms: u64,
 }
 
 impl TokenEndpoint {
@@ -46,16 +48,20 @@ impl TokenEndpoint {
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {
         metrics::describe_counter!(REQUESTS, "Requests for access tokens of upstreams");
-        let invalid = || InvalidAddress::Url(redact_url(&config.token_url));
-        let uri: Uri = config.token_url.parse().map_err(|_| invalid())?;
-        let client = match &config.tls {
-            // The shared client may have been created without TLS.
-            None if uri.scheme_str() == Some("http") => shared.clone(),
-            files => {
-                shared.with(Some(files.clone().unwrap_or_default()), Addresses::Usual, false)?
-            }
+        let invalid = |_| InvalidAddress::Url(redact_url(&config.token_url));
+        let url = parse_url(&config.token_url).map_err(invalid)?;
+        let tls = match &config.tls {
+            // The connector of the targets may have been created without TLS.
+            None if url.scheme_str() == Some("http") => None,
+            files => Some(files.clone().unwrap_or_default()),
         };
-        Ok(Self { server: server.clone(), config: config.clone(), uri, client })
+        Ok(Self {
+            server: server.clone(),
+            config: config.clone(),
+            path: path(&url),
+            connections: shared.pool(&url, tls, Addresses::Usual, false)?,
+            timeout_ms: shared.limits().connect_timeout_ms,
+        })
     }
 
     /// The address for messages.
@@ -65,7 +71,7 @@ impl TokenEndpoint {
 
     /// Requests a new token: in exchange for this one, or the gateway's own.
     pub(super) async fn fetch(&self, subject: Option<&SubjectToken>) -> Result<Issued, TokenError> {
-        let after_ms = self.client.limits().connect_timeout_ms;
+        let after_ms = self.timeout_ms;
         let asked = timeout(Duration::from_millis(after_ms), self.ask(subject)).await;
         let asked = asked.unwrap_or(Err(TokenError::Late { after_ms }));
         let outcome = match &asked {
@@ -84,7 +90,7 @@ impl TokenEndpoint {
         let secret =
             secret.map_err(|_| TokenError::Unreachable("the gateway is stopping".into()))??;
         let request = self.request(&secret, subject)?;
-        let answer = self.client.send(&self.server, request).await.map_err(unreachable)?;
+        let answer = self.connections.send(&self.server, request).await.map_err(unreachable)?;
         let status = answer.status();
         let body = answer::read_whole(answer.into_body(), ANSWER_BYTES, None).await;
         let body = body.map_err(|e| match e {
@@ -117,7 +123,7 @@ impl TokenEndpoint {
         }
         let mut request = Request::new(Body::from(Bytes::from(form.0)));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.uri.clone();
+        *request.uri_mut() = self.path.clone();
         *request.headers_mut() = headers;
         Ok(request)
     }

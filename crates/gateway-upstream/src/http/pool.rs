@@ -1,0 +1,240 @@
+//! The connections to one upstream: over HTTP/1.1 one for each running request, over HTTP/2 one for
+//! all.
+
+mod worker;
+
+use std::{
+    error::Error as StdError,
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use http::{HeaderValue, Request, Response, Uri, header::HOST, uri::Parts};
+use hyper::{
+    body::Incoming,
+    client::conn::{http1, http2},
+};
+use hyper_util::{client::legacy::connect::Connection as _, rt::TokioExecutor};
+use tokio::time::timeout;
+
+use self::worker::WorkerPool;
+use super::{Error, connector::Connector, send_error};
+use crate::{TargetId, UpstreamLimits, send_state::Body, workers::PerWorker};
+
+/// Maximum idle time of a connection. Common servers close theirs after five seconds, and a request
+/// on a closing connection is lost.
+const IDLE: Duration = Duration::from_secs(4);
+/// That time over HTTP/2, whose servers announce the end of a connection. Load balancers forget idle
+/// connections after 350 s and more.
+const HTTP2_IDLE: Duration = Duration::from_mins(5);
+/// Maximum unread bytes of one response of an upstream for HTTP/2 only, and of all responses of a
+/// connection. A caller that does not read its stream must not block those of others.
+const HTTP2_STREAM_WINDOW: u32 = 128 * 1024;
+const HTTP2_CONNECTION_WINDOW: u32 = 128 * HTTP2_STREAM_WINDOW;
+
+/// The connections to one upstream.
+#[derive(Debug)]
+pub(super) struct ConnectionPool {
+    connector: Connector,
+    url: Uri,
+    connect_timeout_ms: u64,
+    /// Whether requests share a connection. With ALPN, the latest connection decides it.
+    is_http2: AtomicBool,
+    /// A connection belongs to the worker that opened it.
+    workers: PerWorker<Arc<WorkerPool>>,
+}
+
+impl ConnectionPool {
+    /// Creates a pool for the host of a URL without connecting.
+    pub(super) fn new(connector: Connector, url: &Uri, limits: UpstreamLimits) -> Self {
+        Self {
+            url: url.clone(),
+            connect_timeout_ms: limits.connect_timeout_ms,
+            is_http2: AtomicBool::new(connector.is_http2()),
+            connector,
+            workers: PerWorker::default(),
+        }
+    }
+
+    /// Sends a request, whose URI is a path, and waits for the head of the response. A reused
+    /// connection that closed before anything was sent is replaced silently.
+    pub(super) async fn send(
+        &self,
+        server: &TargetId,
+        mut request: Request<Body>,
+    ) -> Result<Response<Incoming>, Error> {
+        let worker = self.workers.get_or_init(|| self.new_worker());
+        loop {
+            let idle = worker.take();
+            let is_reused = idle.is_some();
+            let mut connection = match idle {
+                Some(connection) => connection,
+                // Boxed, because most requests open no connection.
+                None => Box::pin(self.open(server, worker)).await?,
+            };
+            self.set_host(&mut request, &connection, worker);
+            let sent = match &mut connection {
+                Connection::Http1(sender) => sender.try_send_request(request).await,
+                Connection::Http2(sender) => sender.try_send_request(request).await,
+            };
+            let mut error = match sent {
+                Ok(response) => {
+                    worker.release(connection);
+                    return Ok(response);
+                }
+                Err(error) => error,
+            };
+            request = match error.take_message() {
+                Some(unsent) if is_reused => unsent,
+                unsent => {
+                    return Err(send_error::of_request(server, error.error(), unsent.is_some()));
+                }
+            };
+        }
+    }
+
+    fn new_worker(&self) -> Arc<WorkerPool> {
+        let idle = if self.connector.is_http2() { HTTP2_IDLE } else { IDLE };
+        Arc::new(WorkerPool::new(host(&self.url), idle))
+    }
+
+    /// Sets the host of a request: over HTTP/1.1 in a header, which may be configured, and over HTTP/2
+    /// in the URI.
+    fn set_host(&self, request: &mut Request<Body>, connection: &Connection, worker: &WorkerPool) {
+        let is_http2 = matches!(connection, Connection::Http2(_));
+        if !is_http2 {
+            request.headers_mut().entry(HOST).or_insert_with(|| worker.host.clone());
+        }
+        if request.uri().authority().is_some() != is_http2 {
+            let path = mem::take(request.uri_mut()).into_parts().path_and_query;
+            let mut parts = if is_http2 { self.url.clone().into_parts() } else { Parts::default() };
+            parts.path_and_query = path;
+            let uri = Uri::from_parts(parts);
+            *request.uri_mut() = uri.expect("the parts are those of valid URIs");
+        }
+    }
+
+    /// Opens a connection, or takes one that another request no longer needs.
+    async fn open(&self, server: &TargetId, worker: &Arc<WorkerPool>) -> Result<Connection, Error> {
+        let connecting = connect(self.connector.clone(), self.url.clone());
+        if self.is_http2.load(Ordering::Relaxed) {
+            let attempt = async { self.opened(server, worker, connecting.await) };
+            return worker.attempts.make(server, || worker.take(), attempt).await;
+        }
+        let mut connecting = Box::pin(connecting);
+        let opened = tokio::select! {
+            biased;
+            Ok(released) = worker.wait() => {
+                // Later requests need it: this one found no idle connection.
+                let limit = Duration::from_millis(self.connect_timeout_ms);
+                worker.put_later(async move { timeout(limit, connecting).await.ok()?.ok() });
+                return Ok(released);
+            }
+            opened = &mut connecting => opened,
+        };
+        self.opened(server, worker, opened)
+    }
+
+    fn opened(
+        &self,
+        server: &TargetId,
+        worker: &Arc<WorkerPool>,
+        opened: Result<Connection, ConnectError>,
+    ) -> Result<Connection, Error> {
+        let connection = opened
+            .map_err(|error| send_error::of_connection(server, &*error, self.connect_timeout_ms))?;
+        let shared = connection.share();
+        self.is_http2.store(shared.is_some(), Ordering::Relaxed);
+        if let Some(shared) = shared {
+            worker.put(shared);
+        }
+        Ok(connection)
+    }
+}
+
+/// The value of `Host`: the host, and the port unless it is the default.
+fn host(url: &Uri) -> HeaderValue {
+    let default_port = if url.scheme_str() == Some("https") { 443 } else { 80 };
+    let host = url.host().unwrap_or_default();
+    let text = match url.port_u16().filter(|port| *port != default_port) {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    };
+    HeaderValue::try_from(text).expect("the host of a URI is visible ASCII")
+}
+
+/// The sender of requests on a connection, which a task reads and writes.
+#[derive(Debug)]
+enum Connection {
+    Http1(http1::SendRequest<Body>),
+    Http2(http2::SendRequest<Body>),
+}
+
+type ConnectError = Box<dyn StdError + Send + Sync>;
+
+async fn connect(connector: Connector, url: Uri) -> Result<Connection, ConnectError> {
+    let stream = connector.connect(url).await?;
+    let is_http2_only = connector.is_http2();
+    if !is_http2_only && !stream.connected().is_negotiated_h2() {
+        let (sender, connection) = http1::handshake(stream).await?;
+        tokio::spawn(connection);
+        return Ok(Connection::Http1(sender));
+    }
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    if is_http2_only {
+        builder
+            .initial_stream_window_size(HTTP2_STREAM_WINDOW)
+            .initial_connection_window_size(HTTP2_CONNECTION_WINDOW);
+    }
+    let (sender, connection) = builder.handshake(stream).await?;
+    tokio::spawn(connection);
+    Ok(Connection::Http2(sender))
+}
+
+impl Connection {
+    /// Whether it takes a request: over HTTP/1.1, it is open and no other request uses it.
+    fn is_ready(&self) -> bool {
+        match self {
+            Self::Http1(sender) => sender.is_ready(),
+            Self::Http2(sender) => sender.is_ready(),
+        }
+    }
+
+    /// Waits until it takes a request.
+    async fn ready(&mut self) -> hyper::Result<()> {
+        match self {
+            Self::Http1(sender) => sender.ready().await,
+            Self::Http2(sender) => sender.ready().await,
+        }
+    }
+
+    /// The same connection for another request. `None`: it takes one request at a time.
+    fn share(&self) -> Option<Self> {
+        match self {
+            Self::Http1(_) => None,
+            Self::Http2(sender) => Some(Self::Http2(sender.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_has_port_unless_default() {
+        for (url, wanted) in [
+            ("http://example.com/mcp", "example.com"),
+            ("http://example.com:80", "example.com"),
+            ("https://user:password@example.com:443/", "example.com"),
+            ("http://example.com:443/", "example.com:443"),
+            ("https://[::1]:8443/mcp", "[::1]:8443"),
+        ] {
+            assert_eq!(host(&url.parse().unwrap()), wanted, "{url}");
+        }
+    }
+}
