@@ -84,7 +84,7 @@ impl AgentLink {
         if let Some(tag) = known.and_then(|known| known.tag.clone()) {
             headers.insert(IF_NONE_MATCH, tag);
         }
-        let request = address.request_at(&path, Method::GET, headers, Bytes::new());
+        let request = Address::request_at(&path, Method::GET, headers, Bytes::new());
         let Some(request) = request else { return Ok(Fetched::Missing) };
         let response = self.transport.send(request, &None).await?;
         let status = response.status();

@@ -157,7 +157,7 @@ impl Address {
         let queries: Vec<_> = queries.into_iter().filter(|query| !query.is_empty()).collect();
         let mark = if queries.is_empty() { "" } else { "?" };
         let target = format!("{base}{path}{mark}{}", queries.join("&"));
-        self.request_at(&target, method, headers, body)
+        Self::request_at(&target, method, headers, body)
     }
 
     /// The path of the URL, without a slash at the end.
@@ -167,7 +167,6 @@ impl Address {
 
     /// A request to a path of the host, which can have a query. `None`: the URL is too long.
     pub(crate) fn request_at(
-        &self,
         target: &str,
         method: Method,
         headers: HeaderMap,

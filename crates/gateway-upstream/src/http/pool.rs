@@ -120,12 +120,11 @@ impl ConnectionPool {
 
     /// Opens a connection, or takes one that another request no longer needs.
     async fn open(&self, server: &TargetId, worker: &Arc<WorkerPool>) -> Result<Connection, Error> {
-        let connecting = connect(self.connector.clone(), self.url.clone());
+        let mut connecting = Box::pin(connect(self.connector.clone(), self.url.clone()));
         if self.is_http2.load(Ordering::Relaxed) {
             let attempt = async { self.opened(server, worker, connecting.await) };
             return worker.attempts.make(server, || worker.take(), attempt).await;
         }
-        let mut connecting = Box::pin(connecting);
         let opened = tokio::select! {
             biased;
             Ok(released) = worker.wait() => {
