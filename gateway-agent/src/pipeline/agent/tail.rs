@@ -247,7 +247,7 @@ impl Tail {
 
     /// Keeps the ends of the texts in a task. Nothing waits.
     fn remember_task(&mut self, event: &Value, now: Instant, checks: TextChecks<'_>) {
-        let artifacts = event.pointer("/task/artifacts").and_then(Value::as_array);
+        let artifacts = event["task"].get("artifacts").and_then(Value::as_array);
         let artifacts = artifacts.map(Vec::as_slice).unwrap_or_default();
         for artifact in &artifacts[artifacts.len().saturating_sub(MAX_ARTIFACTS)..] {
             let text = end_of_text(artifact);
@@ -480,7 +480,7 @@ impl WaitingEvent {
         if let Some((_, end)) = self.ends.last_mut() {
             *end = later.end;
         }
-        let last_chunk = later.event.event.pointer("/artifactUpdate/lastChunk").cloned();
+        let last_chunk = later.event.event["artifactUpdate"].get("lastChunk").cloned();
         if let Some(update) = self.event.event["artifactUpdate"].as_object_mut() {
             match last_chunk {
                 Some(last_chunk) => update.insert("lastChunk".to_owned(), last_chunk),
@@ -526,7 +526,8 @@ fn ends_text(part: &Value) -> bool {
 }
 
 fn text_at(event: &mut Value, part: usize) -> Option<&mut Value> {
-    event.pointer_mut(PARTS)?.get_mut(part)?.get_mut("text")
+    let artifact = event.get_mut("artifactUpdate")?.get_mut("artifact")?;
+    artifact.get_mut("parts")?.get_mut(part)?.get_mut("text")
 }
 
 /// The end of the text of an artifact, as long as the beginning of a value can be.
