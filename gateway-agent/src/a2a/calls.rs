@@ -32,6 +32,8 @@ use crate::{
 /// Events of an agent that wait for their client, which gets them in one write. Only one of them is long:
 /// the sender takes all places for it.
 const EVENTS: usize = 8;
+/// The length of most events, in bytes.
+const EVENT_BYTES: usize = 1024;
 
 /// An operation of one agent.
 pub(super) struct AgentOperation {
@@ -240,17 +242,15 @@ impl StreamClient {
     /// The events in the form of the client, up to the first one that has no such form. The others can
     /// have the task.
     fn written(&mut self, received: &mut [AgentEvent]) -> (Vec<u8>, Option<Failure>) {
-        let (mut written, mut failure) = (Vec::new(), None);
+        let mut written = Vec::with_capacity(EVENT_BYTES * received.len());
+        let mut failure = None;
         for AgentEvent { event, .. } in received {
             let event = std::mem::take(event);
             self.tasks.saw(Operation::SubscribeToTask, &event);
-            let kind = Event::of(&event);
-            self.is_task_known |= matches!(kind, Some(Event::Task(_) | Event::Status { .. }));
+            self.is_task_known = self.is_task_known
+                || matches!(Event::of(&event), Some(Event::Task(_) | Event::Status { .. }));
             if failure.is_none() {
-                match self.form.event(event) {
-                    Ok(event) => written.extend_from_slice(&event),
-                    Err(error) => failure = Some(error),
-                }
+                failure = self.form.write_event(&mut written, event).err();
             }
         }
         (written, failure)

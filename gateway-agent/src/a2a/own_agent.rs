@@ -323,8 +323,9 @@ async fn follow(task: Arc<OwnTask>, form: AnswerForm, client: mpsc::Sender<Step>
     };
     loop {
         for event in events {
-            let step = match form.event(event) {
-                Ok(event) => Step::Events(event),
+            let mut written = Vec::new();
+            let step = match form.write_event(&mut written, event) {
+                Ok(()) => Step::Events(written.into()),
                 Err(failure) => Step::Failed(Box::new(failure.into())),
             };
             if client.send(step).await.is_err() {

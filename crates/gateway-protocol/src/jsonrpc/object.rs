@@ -7,7 +7,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor},
 };
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 /// Deserializes a raw object. Derived implementations also accept arrays, which must be rejected
 /// here.
@@ -155,6 +155,13 @@ impl ObjectWriter {
     pub fn string(&mut self, name: &str, value: &str) -> &mut Self {
         self.raw(name, "");
         write_string(&mut self.text, value);
+        self
+    }
+
+    /// Adds a member with a value. The name must not need escaping.
+    pub fn value(&mut self, name: &str, value: &Value) -> &mut Self {
+        self.raw(name, "");
+        serde_json::to_writer(&mut self.text, value).expect("a value always serializes into a Vec");
         self
     }
 
