@@ -103,7 +103,7 @@ impl<'a> Sending<'a> {
             hidden: &hidden,
             is_approved: admission.as_ref().is_some_and(SentAdmission::is_approved),
         };
-        let mut progress = Progress::default();
+        let mut progress = Progress::of(operation, admission.as_ref());
         let result = Box::pin(exchange.run(permit, request, &mut progress, record)).await;
         progress.settle(&exchange, admission, result.as_ref().err(), record);
         result.map(Output::Agent)
