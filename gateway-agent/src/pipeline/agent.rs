@@ -471,8 +471,7 @@ impl<'a> Exchange<'a> {
             answer = checked.await?;
             answer = Box::pin(inspection.check_texts(inspecting, answer, record)).await?;
         }
-        ids.put_into_answer(operation, &mut answer);
-        self.ids.translate(operation, &mut answer);
+        self.ids.put_back(ids, operation, &mut answer);
         Ok(answer)
     }
 

@@ -221,14 +221,18 @@ impl RequestIds {
 }
 
 impl AnswerIds<'_> {
-    /// Translates all ids in an answer or event.
-    pub(super) fn translate(&self, operation: Operation, answer: &mut Value) {
+    /// Puts the ids back into an answer or event whose texts may have changed, and translates all of
+    /// them.
+    pub(super) fn put_back(&self, taken: TakenIds, operation: Operation, answer: &mut Value) {
+        let mut taken = taken.0.into_iter();
         each_id(operation, answer, &mut |kind, id| {
+            put(&mut taken, id);
             let Some(own) = id.as_str().filter(|own| !own.is_empty()) else { return };
-            match kind {
-                IdKind::Task => *id = self.task(own).into(),
-                IdKind::Context => *id = self.context(own).into(),
-            }
+            let known = match kind {
+                IdKind::Task => self.task(own),
+                IdKind::Context => self.context(own),
+            };
+            *id = known.into();
         });
     }
 
@@ -368,12 +372,6 @@ impl TakenIds {
 
     fn take(&mut self, id: &mut Value) {
         self.0.push(id.is_string().then(|| id.take()));
-    }
-
-    /// Puts the ids back into an answer whose texts may have changed.
-    pub(super) fn put_into_answer(self, operation: Operation, answer: &mut Value) {
-        let mut taken = self.0.into_iter();
-        each_id(operation, answer, &mut |_, id| put(&mut taken, id));
     }
 
     pub(super) fn put_into_message(self, sent: &mut Value) {
