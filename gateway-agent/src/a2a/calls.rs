@@ -1,7 +1,13 @@
 //! Operations of agents: messages and tasks. They run to their end also without their clients, except
 //! for streams: these end once their task is known.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use a2a::{Failure, Operation, Request, extensions::Extensions, model::Event};
 use axum::response::Response;
@@ -9,7 +15,10 @@ use futures_util::stream;
 use gateway_policy::QuotaKey;
 use gateway_upstream::{AgentEvent, RequestContext};
 use serde_json::Value;
-use tokio::sync::{SetOnce, mpsc};
+use tokio::sync::{
+    SetOnce,
+    mpsc::{self, error::TryRecvError},
+};
 
 use super::{
     A2a,
@@ -184,12 +193,34 @@ async fn run_stream(
         late: Arc::clone(&late),
     };
     let running = Box::pin(call.run(&gateway, Some(events), Some(late)));
-    let ((result, mut record), (client, bytes)) = tokio::join!(running, client.forward(received));
+    // The receiver of the events has no waker: their sender is polled before.
+    let ((result, mut record), (client, bytes)) =
+        tokio::join!(biased; running, client.forward(received));
     record.answered(bytes);
     if let Err(refusal) = result {
         // A client that has left misses the error.
         let _ = client.steps.send(Step::Failed(Box::new(refusal))).await;
     }
+}
+
+/// Takes the events that wait, up to [`EVENTS`]. Resolves with their number, 0 at the end. The same task
+/// polls their sender before. So it needs no waker, which would poll the whole task once more for each
+/// event.
+async fn take_events(
+    events: &mut mpsc::Receiver<AgentEvent>,
+    taken: &mut Vec<AgentEvent>,
+) -> usize {
+    let take = |_: &mut Context<'_>| {
+        while taken.len() < EVENTS {
+            match events.try_recv() {
+                Ok(event) => taken.push(event),
+                Err(TryRecvError::Empty) if taken.is_empty() => return Poll::Pending,
+                Err(_) => break,
+            }
+        }
+        Poll::Ready(taken.len())
+    };
+    poll_fn(take).await
 }
 
 /// The receiver of the events of an operation.
@@ -208,23 +239,26 @@ impl StreamClient {
     /// then the receiver is dropped, which ends the stream and does not cancel the task. Returns the
     /// size of the events.
     async fn forward(mut self, mut events: mpsc::Receiver<AgentEvent>) -> (Self, usize) {
-        let (mut bytes, mut is_late) = (0, false);
+        let (mut bytes, mut awaits_first) = (0, true);
         let mut received = Vec::with_capacity(EVENTS);
+        let steps = self.steps.clone();
+        let mut left = pin!(steps.closed());
         loop {
             let count = tokio::select! {
                 biased;
-                () = self.steps.closed(), if self.is_task_known => 0,
-                limit = self.late.wait(), if !is_late => {
-                    is_late = true;
+                () = &mut left, if self.is_task_known => 0,
+                limit = self.late.wait(), if awaits_first => {
+                    awaits_first = false;
                     let refusal = Refusal::late(*limit, self.tasks.has_list());
                     let _ = self.steps.send(Step::Failed(Box::new(refusal))).await;
                     continue;
                 }
-                count = events.recv_many(&mut received, EVENTS) => count,
+                count = take_events(&mut events, &mut received) => count,
             };
             if count == 0 {
                 break;
             }
+            awaits_first = false;
             let (written, failure) = self.written(&mut received);
             bytes += written.len();
             if !written.is_empty() {
