@@ -292,7 +292,8 @@ impl Served<'_> {
                     call.push = role;
                     call.tasks = call.tasks.with_config(config);
                 }
-                Box::pin(calls::serve(self.a2a, Arc::clone(&self.gateway), call, form)).await
+                let (gateway, call) = (Arc::clone(&self.gateway), Box::new(call));
+                Box::pin(calls::serve(self.a2a, gateway, call, form)).await
             }
         }
     }

@@ -70,7 +70,6 @@ impl AgentOperation {
         late: Option<Arc<SetOnce<Duration>>>,
     ) -> (Result<Value, Refusal>, CallRecord) {
         let Self { agent, request, extensions, caller, context, mut record, push, .. } = self;
-        let name = agent.to_string();
         let AgentName { name: requested, version } = agent;
         let ids = MessageIds::of(&request);
         let (is_streaming, stream) = (request.operation.is_streaming(), events.clone());
@@ -92,21 +91,21 @@ impl AgentOperation {
                 Ok(Value::Null)
             }
             (Some(task), _) => Ok(task),
-            (None, _) => Err(Refusal::of_operation(&name, &error)),
+            (None, _) => Err(Refusal::of_operation(&addressed.to_string(), &error)),
         };
         (result, record)
     }
 }
 
-/// Serves an operation to its client.
+/// Serves an operation to its client. The operation is boxed, because it moves through several futures.
 pub(super) async fn serve(
     a2a: &A2a,
     gateway: Arc<Gateway>,
-    call: AgentOperation,
+    call: Box<AgentOperation>,
     form: AnswerForm,
 ) -> Result<Response, Refusal> {
     if call.operation().is_streaming() {
-        return stream(a2a, gateway, call, form).await;
+        return Box::pin(stream(a2a, gateway, call, form)).await;
     }
     let (late, is_listed) = (Arc::new(SetOnce::new()), call.tasks.has_list());
     let running = a2a.running().run(answer(gateway, call, form, Arc::clone(&late)));
@@ -119,7 +118,7 @@ pub(super) async fn serve(
 
 async fn answer(
     gateway: Arc<Gateway>,
-    call: AgentOperation,
+    call: Box<AgentOperation>,
     form: AnswerForm,
     late: Arc<SetOnce<Duration>>,
 ) -> Result<Response, Refusal> {
@@ -138,7 +137,7 @@ async fn answer(
 async fn stream(
     a2a: &A2a,
     gateway: Arc<Gateway>,
-    call: AgentOperation,
+    call: Box<AgentOperation>,
     form: AnswerForm,
 ) -> Result<Response, Refusal> {
     let payer = call.caller.payer.clone();
@@ -179,7 +178,7 @@ pub(super) async fn open_stream<F: Future<Output = ()> + Send + 'static>(
 
 async fn run_stream(
     gateway: Arc<Gateway>,
-    call: AgentOperation,
+    call: Box<AgentOperation>,
     form: AnswerForm,
     client: mpsc::Sender<Step>,
 ) {

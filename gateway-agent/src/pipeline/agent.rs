@@ -313,7 +313,8 @@ impl<'a> Exchange<'a> {
         };
         let answer = if self.operation.is_streaming() {
             let events = agent_call.events.as_ref();
-            self.stream((permit, sent), events, progress, record).await.map(|()| Value::Null)
+            let streamed = self.stream((permit, sent), events, progress, record);
+            Box::pin(streamed).await.map(|()| Value::Null)
         } else {
             let answer = gateway.upstreams().send_to_agent(permit, sent).await;
             answer.map_err(|error| self.translated(error, &request))
