@@ -17,8 +17,8 @@ use crate::{
     version::{Dialect, Version},
 };
 
-/// The length of most answers, in bytes.
-const ANSWER_BYTES: usize = 512;
+/// The length of most messages, in bytes.
+const MESSAGE_BYTES: usize = 512;
 
 /// The request of a client.
 #[derive(Debug)]
@@ -77,8 +77,18 @@ pub fn write_call(
     id: Id<'_>,
     request: &Request,
 ) -> Result<Bytes, Untranslatable> {
-    let params = translate::write_params(Dialect::json_rpc(version), request)?;
-    Ok(jsonrpc::request(id, request.operation.method(version), &params))
+    let mut message = ObjectWriter::with_capacity(MESSAGE_BYTES);
+    let method = request.operation.method(version);
+    message.raw("jsonrpc", "\"2.0\"").raw("id", id.as_raw()).string("method", method);
+    match version {
+        // A copy of a large request exists only for 0.3.
+        Version::V1 => message.value("params", &request.params),
+        Version::V03 => {
+            let params = translate::request_out(Dialect::json_rpc(version), request)?;
+            message.value("params", &params)
+        }
+    };
+    Ok(message.finish())
 }
 
 /// Writes a successful answer. Events of streams have the same form.
@@ -89,7 +99,7 @@ pub fn write_answer(
     answer: Value,
 ) -> Result<Bytes, Untranslatable> {
     let answer = translate::answer_out(Dialect::json_rpc(version), operation, answer)?;
-    let mut message = Vec::with_capacity(ANSWER_BYTES);
+    let mut message = Vec::with_capacity(MESSAGE_BYTES);
     append_result(&mut message, id, &answer);
     Ok(message.into())
 }

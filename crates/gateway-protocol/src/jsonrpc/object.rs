@@ -4,10 +4,10 @@ use std::{borrow::Cow, fmt};
 
 use bytes::Bytes;
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize,
     de::{MapAccess, Visitor},
 };
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 
 /// Deserializes a raw object. Derived implementations also accept arrays, which must be rejected
 /// here.
@@ -158,10 +158,10 @@ impl ObjectWriter {
         self
     }
 
-    /// Adds a member with a value. The name must not need escaping.
-    pub fn value(&mut self, name: &str, value: &Value) -> &mut Self {
+    /// Adds a member with a JSON value or object that is not text. The name must not need escaping.
+    pub fn value(&mut self, name: &str, value: &impl Serialize) -> &mut Self {
         self.raw(name, "");
-        serde_json::to_writer(&mut self.text, value).expect("a value always serializes into a Vec");
+        serde_json::to_writer(&mut self.text, value).expect("a JSON value always serializes");
         self
     }
 
