@@ -12,11 +12,11 @@ impl Version {
     pub fn of_request(headers: &HeaderMap, query: Option<&str>) -> Result<Self, Failure> {
         let from_query = || {
             let mut pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
-            pairs.find(|(name, _)| is_parameter(name)).map(|(_, value)| value.into_owned())
+            pairs.find(|(name, _)| is_parameter(name)).map(|(_, value)| value)
         };
-        let header = headers.get(VERSION_HEADER).map(|value| {
-            String::from_utf8_lossy(value.as_bytes()).into_owned() // invalid text has no version
-        });
+        // Invalid text has no version.
+        let header = headers.get(VERSION_HEADER);
+        let header = header.map(|value| String::from_utf8_lossy(value.as_bytes()));
         let text = header.filter(|text| !text.trim().is_empty()).or_else(from_query);
         match text.as_deref().map(str::trim) {
             None | Some("") => Ok(Self::V03),

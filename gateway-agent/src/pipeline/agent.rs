@@ -100,8 +100,8 @@ impl<'a> Sending<'a> {
             None
         };
         drop(viewed);
-        let addresses: Vec<_> = self.gateway.upstreams().http_url(&agent).into_iter().collect();
-        let hidden = Hidden::new(&addresses, REPLACEMENT);
+        let address = self.gateway.upstreams().http_url(&agent);
+        let hidden = Hidden::new(address.as_slice(), REPLACEMENT);
         let exchange = Exchange {
             sending: *self,
             served,
