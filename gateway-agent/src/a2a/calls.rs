@@ -3,7 +3,7 @@
 
 use std::{
     future::poll_fn,
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -19,6 +19,7 @@ use tokio::sync::{
     SetOnce,
     mpsc::{self, error::TryRecvError},
 };
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::{
     A2a,
@@ -166,7 +167,9 @@ pub(super) async fn open_stream<F: Future<Output = ()> + Send + 'static>(
     match steps.recv().await {
         Some(Step::Failed(refusal)) => Err(*refusal),
         Some(first) => {
-            let stream = ClientStream { first: Some(first), steps, gateway, _place: place };
+            let closing = closing(&gateway);
+            let first = Some(first);
+            let stream = ClientStream { first, steps, gateway, closing, _place: place };
             Ok(form.stream(stream::unfold(stream, async |mut stream| {
                 let step = stream.next().await?;
                 Some((step, stream))
@@ -295,7 +298,13 @@ struct ClientStream {
     first: Option<Step>,
     steps: mpsc::Receiver<Step>,
     gateway: Arc<Gateway>,
+    /// Resolves when the gateway closes its streams.
+    closing: Pin<Box<WaitForCancellationFutureOwned>>,
     _place: Arc<EventStreamPlace>,
+}
+
+fn closing(gateway: &Gateway) -> Pin<Box<WaitForCancellationFutureOwned>> {
+    Box::pin(gateway.closing().clone().cancelled_owned())
 }
 
 impl ClientStream {
@@ -313,10 +322,11 @@ impl ClientStream {
                     }
                     return step;
                 }
-                () = self.gateway.closing().cancelled() => {
+                () = &mut self.closing => {
                     let Some(successor) = self.gateway.successor().cloned() else {
                         return Some(Step::Stopping);
                     };
+                    self.closing = closing(&successor);
                     self.gateway = successor;
                 }
             }
