@@ -214,8 +214,9 @@ async fn serve(
     };
     let form = operation.form.clone();
     let caller = authentication(&parts).into_owned();
+    let owner = TaskOwner::of(&gateway, &caller.claim);
     let (version, bytes) = (dialect.version, body.len());
-    let served = Served { a2a, gateway, parts: &parts, caller, version, bytes };
+    let served = Served { a2a, gateway, parts: &parts, caller, owner, version, bytes };
     let response = match Box::pin(served.dispatch(operation)).await {
         Ok(response) => response,
         Err(refusal) => form.refusal(&refusal),
@@ -229,6 +230,8 @@ struct Served<'a> {
     gateway: Arc<Gateway>,
     parts: &'a Parts,
     caller: Authentication,
+    /// The owner of the caller's tasks. `None`: the caller cannot be distinguished from others.
+    owner: Option<TaskOwner>,
     version: Version,
     bytes: usize,
 }
@@ -294,7 +297,8 @@ impl Served<'_> {
                     call.push = role;
                     call.tasks = call.tasks.with_config(config);
                 }
-                Box::pin(calls::serve(self.a2a, Arc::clone(&self.gateway), call, form)).await
+                let (gateway, call) = (Arc::clone(&self.gateway), Box::new(call));
+                Box::pin(calls::serve(self.a2a, gateway, call, form)).await
             }
         }
     }
@@ -328,8 +332,8 @@ impl Served<'_> {
         context: &mut RequestContext,
     ) -> Result<(), Refusal> {
         let limit = self.gateway.settings().hops;
-        let sender = TaskOwner::of(&self.gateway, &self.caller.claim);
-        let route = HopRoute { sender, agent: agent.map_or("", |agent| agent.name.as_str()) };
+        let agent = agent.map_or("", |agent| agent.name.as_str());
+        let route = HopRoute { sender: self.owner, agent };
         match self.a2a.state.hops.count(&mut context.trace, route, limit, Instant::now()) {
             Ok(hops) => {
                 context.hops = context.hops.max(hops);
@@ -422,7 +426,7 @@ impl Served<'_> {
         (context, extensions): (RequestContext, Extensions),
     ) -> AgentOperation {
         let record = self.begin_record(request.operation, agent.name.as_str(), &context);
-        let tasks = TaskObserver::new(&self.a2a.state.index, (&self.gateway, &self.caller), &agent);
+        let tasks = TaskObserver::new(&self.a2a.state.index, self.owner, &agent);
         let caller = self.caller.clone();
         let push = PushRole::None;
         AgentOperation { agent, request, extensions, caller, context, record, tasks, push }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use http::Uri;
+use memchr::memchr2_iter;
 use serde_json::Value;
 
 use crate::error::Failure;
@@ -117,7 +118,7 @@ impl Hidden {
     }
 
     fn is_in(&self, text: &str) -> bool {
-        self.replaced(text).is_some()
+        !self.find(text).is_empty()
     }
 
     /// The text that replaces a host.
@@ -127,21 +128,17 @@ impl Hidden {
 
     /// The hosts with their ports in a text, in their order.
     pub fn find(&self, text: &str) -> Vec<Range<usize>> {
-        let mut found = Vec::new();
-        if self.hosts.is_empty() {
-            return found;
-        }
-        let lower = text.to_ascii_lowercase();
+        let (mut found, bytes) = (Vec::new(), text.as_bytes());
         for hidden in &self.hosts {
             let mut from = 0;
-            while let Some(at) = lower[from..].find(hidden.as_str()) {
+            while let Some(at) = position(&bytes[from..], hidden.as_bytes()) {
                 let (start, mut end) = (from + at, from + at + hidden.len());
                 from = end;
-                if !is_host(&lower, hidden, start..end) {
+                if !is_host(bytes, hidden, start..end) {
                     continue;
                 }
-                let port = lower[end..].strip_prefix(':').unwrap_or_default();
-                let digits = port.bytes().take_while(u8::is_ascii_digit).count();
+                let port = bytes[end..].strip_prefix(b":").unwrap_or_default();
+                let digits = port.iter().take_while(|byte| byte.is_ascii_digit()).count();
                 end += if digits == 0 { 0 } else { digits + 1 };
                 found.push(start..end);
                 from = end;
@@ -188,6 +185,18 @@ impl Hidden {
     }
 }
 
+/// The first place of a host in a text, in any case. No copy of the text is made: most texts have no
+/// host.
+fn position(text: &[u8], host: &[u8]) -> Option<usize> {
+    let first = host.first()?;
+    let mut starts = memchr2_iter(first.to_ascii_lowercase(), first.to_ascii_uppercase(), text);
+    let is_at = |start: &usize| {
+        let found = text.get(*start..*start + host.len());
+        found.is_some_and(|found| found.eq_ignore_ascii_case(host))
+    };
+    starts.find(is_at)
+}
+
 fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
 }
@@ -200,8 +209,8 @@ fn starts_host(before: &[u8]) -> bool {
 }
 
 /// Whether the text at this place is the whole host.
-fn is_host(lower: &str, hidden: &str, place: Range<usize>) -> bool {
-    let (before, after) = (&lower.as_bytes()[..place.start], &lower.as_bytes()[place.end..]);
+fn is_host(text: &[u8], hidden: &str, place: Range<usize>) -> bool {
+    let (before, after) = (&text[..place.start], &text[place.end..]);
     let starts = starts_host(before);
     let ends = match after {
         [b'.', next, ..] | [next, ..] => !is_name(*next),
@@ -211,8 +220,42 @@ fn is_host(lower: &str, hidden: &str, place: Range<usize>) -> bool {
         return starts && ends;
     }
     // A host such as `agent` is also a word.
-    let is_in_url =
-        before.ends_with(b"//") || before.ends_with(b"%2f%2f") || before.ends_with(b"@");
+    let slashes = |end: &[u8; 6]| end.eq_ignore_ascii_case(b"%2f%2f");
+    let is_in_url = before.ends_with(b"//")
+        || before.last_chunk().is_some_and(slashes)
+        || before.ends_with(b"@");
     let has_port = matches!(after, [b':', digit, ..] if digit.is_ascii_digit());
     starts && ends && (is_in_url || has_port)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*, sample::select};
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn position_equals_that_in_lower_case(
+            parts in vec(select(vec!["ag.a", "AG.a", "aG", "A", ".", "é", " "]), 0..12),
+        ) {
+            let text = parts.concat();
+            let expected = text.to_ascii_lowercase().find("ag.a");
+            prop_assert_eq!(position(text.as_bytes(), b"ag.a"), expected);
+        }
+    }
+
+    #[test]
+    fn host_is_replaced_in_any_case() {
+        let hidden = Hidden::new(&["http://agent:8080".to_owned()], REPLACEMENT);
+        for (text, expected) in [
+            ("See http://AGENT:8080/x.", "See http://agent.invalid/x."),
+            ("u=http%3A%2f%2FAgent%2Fx", "u=http%3A%2f%2Fagent.invalid%2Fx"),
+            ("Agent: an agent is no host.", "Agent: an agent is no host."),
+        ] {
+            let mut replaced = text.to_owned();
+            hidden.replace_in_text(&mut replaced);
+            assert_eq!(replaced, expected);
+        }
+    }
 }

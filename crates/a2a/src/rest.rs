@@ -241,6 +241,7 @@ pub fn read_answer(
 /// Whether the media type of a request is one of the binding, or missing.
 pub fn accepts_media_type(content_type: Option<&str>) -> bool {
     let Some(text) = content_type else { return true };
-    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    matches!(essence.as_str(), "application/json" | "application/a2a+json")
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    let known = ["application/json", "application/a2a+json"];
+    known.iter().any(|known| essence.eq_ignore_ascii_case(known))
 }

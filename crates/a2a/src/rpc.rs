@@ -1,5 +1,7 @@
 //! The JSON-RPC binding: requests and answers of both versions.
 
+use std::mem;
+
 use bytes::Bytes;
 use gateway_protocol::jsonrpc::{
     self, Id, InvalidMessage, Limits, Message, ObjectWriter, Response, ResponsePayload,
@@ -14,6 +16,9 @@ use crate::{
     translate::{self, Untranslatable},
     version::{Dialect, Version},
 };
+
+/// The length of most messages, in bytes.
+const MESSAGE_BYTES: usize = 512;
 
 /// The request of a client.
 #[derive(Debug)]
@@ -59,7 +64,7 @@ pub fn read_call(
         let message = format!("method {shown:?} does not exist in A2A {}", version.as_str());
         invalid(Failure::new(ErrorKind::MethodNotFound, message))
     })?;
-    let params = call.params.map_or(Ok(Value::Null), |raw| value(raw, limits)).map_err(invalid)?;
+    let params = call.params.map_or(Ok(Value::Null), value).map_err(invalid)?;
     let request = translate::request_in(Dialect::json_rpc(version), operation, params)
         .map_err(|error| invalid(error.into_request_failure()))?;
     request.check(version).map_err(invalid)?;
@@ -72,8 +77,18 @@ pub fn write_call(
     id: Id<'_>,
     request: &Request,
 ) -> Result<Bytes, Untranslatable> {
-    let params = translate::write_params(Dialect::json_rpc(version), request)?;
-    Ok(jsonrpc::request(id, request.operation.method(version), &params))
+    let mut message = ObjectWriter::with_capacity(MESSAGE_BYTES);
+    let method = request.operation.method(version);
+    message.raw("jsonrpc", "\"2.0\"").raw("id", id.as_raw()).string("method", method);
+    match version {
+        // A copy of a large request exists only for 0.3.
+        Version::V1 => message.value("params", &request.params),
+        Version::V03 => {
+            let params = translate::request_out(Dialect::json_rpc(version), request)?;
+            message.value("params", &params)
+        }
+    };
+    Ok(message.finish())
 }
 
 /// Writes a successful answer. Events of streams have the same form.
@@ -84,7 +99,16 @@ pub fn write_answer(
     answer: Value,
 ) -> Result<Bytes, Untranslatable> {
     let answer = translate::answer_out(Dialect::json_rpc(version), operation, answer)?;
-    Ok(jsonrpc::result(id, &answer.to_string()))
+    let mut message = Vec::with_capacity(MESSAGE_BYTES);
+    append_result(&mut message, id, &answer);
+    Ok(message.into())
+}
+
+/// Appends a response with a result.
+pub(crate) fn append_result(out: &mut Vec<u8>, id: Id<'_>, result: &Value) {
+    let mut message = ObjectWriter::after(mem::take(out));
+    message.raw("jsonrpc", "\"2.0\"").raw("id", id.as_raw()).value("result", result);
+    *out = message.finish_text();
 }
 
 /// Writes an error. Without a readable id it is `null`, as JSON-RPC requires.
@@ -116,20 +140,21 @@ pub(crate) fn read_result(id: u64, body: &[u8], limits: Limits) -> Result<Value,
     };
     // The error about a request that the agent cannot read has no id.
     let is_error = matches!(outcome, ResponsePayload::Error(_));
-    if !answered.map_or(is_error, |answered| answered.as_raw() == id.to_string()) {
+    if !answered.map_or(is_error, |answered| answered.as_raw().parse() == Ok(id)) {
         return Err(Failure::invalid_answer("the response has the id of another request"));
     }
     match outcome {
-        ResponsePayload::Result(raw) => value(raw, limits).map_err(Failure::invalid_answer),
+        ResponsePayload::Result(raw) => value(raw).map_err(Failure::invalid_answer),
         ResponsePayload::Error(error) => {
-            let data = error.data.and_then(|raw| value(raw, limits).ok());
+            let data = error.data.and_then(|raw| value(raw).ok());
             Err(Failure::of_json_rpc(error.code, &error.message, data.as_ref()))
         }
     }
 }
 
-fn value(raw: &RawValue, limits: Limits) -> Result<Value, Failure> {
-    body::parse(raw.get().as_bytes(), limits)
+/// Parses a part of a message, which is within the limits.
+fn value(raw: &RawValue) -> Result<Value, Failure> {
+    body::parse_part(raw.get().as_bytes())
 }
 
 #[cfg(test)]

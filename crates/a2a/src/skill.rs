@@ -117,9 +117,12 @@ pub fn check_output_modes(
     request: &Request,
 ) -> Result<(), Failure> {
     let wanted = request.accepted_output_modes();
+    if wanted.is_empty() {
+        return Ok(());
+    }
     let produced = modes(agent, skill, |s| &s.output_modes, &agent.default_output_modes);
     let fits = |mode: &&str| accepts(&wanted, mode) || wanted.iter().any(|w| accepts(&[mode], w));
-    if wanted.is_empty() || produced.is_empty() || produced.iter().any(fits) {
+    if produced.is_empty() || produced.iter().any(fits) {
         return Ok(());
     }
     let message = format!(
@@ -137,29 +140,32 @@ fn modes<'a>(
     default: &'a [String],
 ) -> Vec<&'a str> {
     let of_skill = |skill| Some(own(skill)).filter(|modes| !modes.is_empty());
-    let modes: Vec<&String> = match skill {
-        Some(skill) => of_skill(skill).map_or(default, Vec::as_slice).iter().collect(),
-        None => agent.skills.iter().filter_map(of_skill).flatten().chain(default).collect(),
+    let Some(skill) = skill else {
+        let modes = agent.skills.iter().filter_map(of_skill).flatten().chain(default);
+        return modes.map(String::as_str).collect();
     };
-    modes.into_iter().map(String::as_str).collect()
+    of_skill(skill).map_or(default, Vec::as_slice).iter().map(String::as_str).collect()
 }
 
 /// Whether a list of media types with wildcards has this one. An empty list has all.
 fn accepts(modes: &[&str], media_type: &str) -> bool {
-    let essence =
-        |text: &str| text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let wanted = essence(media_type);
     let kind = wanted.split('/').next().unwrap_or_default();
     modes.is_empty()
         || modes.iter().any(|mode| {
             let mode = essence(mode);
             // Cards before 0.3 have `text` for any text.
-            mode == wanted
+            let of_kind = mode.strip_suffix("/*").unwrap_or(mode);
+            mode.eq_ignore_ascii_case(wanted)
                 || mode == "*/*"
                 || mode == "*"
-                || mode == kind
-                || mode.strip_suffix("/*") == Some(kind)
+                || of_kind.eq_ignore_ascii_case(kind)
         })
+}
+
+/// A media type without parameters.
+fn essence(text: &str) -> &str {
+    text.split(';').next().unwrap_or_default().trim()
 }
 
 #[cfg(test)]

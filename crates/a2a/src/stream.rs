@@ -143,18 +143,24 @@ fn failure_of(event: &Value) -> Option<Failure> {
     (is_status || is_legacy).then(|| Failure::of_rest(status, event, None))
 }
 
-/// Writes a server-sent event. The id is the one of the JSON-RPC request.
+/// Appends a server-sent event. The id is the one of the JSON-RPC request. After an error, nothing is
+/// appended.
 pub fn write_event(
+    out: &mut Vec<u8>,
     version: Version,
     rpc_id: Option<Id<'_>>,
     event: Value,
-) -> Result<Bytes, Untranslatable> {
-    let json = if let Some(id) = rpc_id {
-        rpc::write_answer(version, id, EVENTS, event)?
-    } else {
-        translate::event_out(Dialect::http_json(version), event)?.to_string().into()
-    };
-    Ok(framed(&json))
+) -> Result<(), Untranslatable> {
+    let dialect =
+        if rpc_id.is_some() { Dialect::json_rpc(version) } else { Dialect::http_json(version) };
+    let event = translate::event_out(dialect, event)?;
+    out.extend_from_slice(b"data: ");
+    match rpc_id {
+        Some(id) => rpc::append_result(out, id, &event),
+        None => serde_json::to_writer(&mut *out, &event).expect("a value always serializes"),
+    }
+    out.extend_from_slice(b"\n\n");
+    Ok(())
 }
 
 /// Writes an error as the last event.

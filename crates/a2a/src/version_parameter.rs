@@ -14,8 +14,8 @@ impl Version {
             let mut pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
             pairs.find(|(name, _)| is_parameter(name)).map(|(_, value)| value)
         };
-        let header = headers.get(VERSION_HEADER);
         // Invalid text has no version.
+        let header = headers.get(VERSION_HEADER);
         let header = header.map(|value| String::from_utf8_lossy(value.as_bytes()));
         let text = header.filter(|text| !text.trim().is_empty()).or_else(from_query);
         match text.as_deref().map(str::trim) {

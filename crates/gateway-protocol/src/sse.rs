@@ -12,6 +12,7 @@ pub struct TooLong;
 #[derive(Debug)]
 pub struct Events {
     limit_bytes: usize,
+    /// The start of a line that is not in one chunk.
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
@@ -66,16 +67,24 @@ impl Events {
                 chunk = &chunk[1..];
                 continue;
             }
-            let end = chunk.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let end = memchr::memchr2(b'\n', b'\r', chunk);
             let part = &chunk[..end.unwrap_or(chunk.len())];
             if self.line.len() + self.data.len() + part.len() > self.limit_bytes {
                 return Err(TooLong);
             }
-            self.line.extend_from_slice(part);
-            let Some(end) = end else { return Ok(()) };
+            let Some(end) = end else {
+                self.line.extend_from_slice(part);
+                return Ok(());
+            };
             self.after_return = chunk[end] == b'\r';
             chunk = &chunk[end + 1..];
-            self.end_line();
+            if self.line.is_empty() {
+                self.end_line(part);
+            } else {
+                let mut line = std::mem::take(&mut self.line);
+                line.extend_from_slice(part);
+                self.end_line(&line);
+            }
         }
         Ok(())
     }
@@ -85,9 +94,7 @@ impl Events {
         self.ready.pop_front()
     }
 
-    fn end_line(&mut self) {
-        let line = std::mem::take(&mut self.line);
-        let mut line = line.as_slice();
+    fn end_line(&mut self, mut line: &[u8]) {
         if std::mem::take(&mut self.is_first_line) {
             line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         }

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Number, Value, map::Entry};
 
 /// A JSON value without repeated member names.
 pub(crate) struct Strict(pub(crate) Value);
@@ -63,12 +63,16 @@ impl<'de> Visitor<'de> for StrictVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(name) = members.next_key::<String>()? {
-            if map.contains_key(&name) {
-                let name: String = name.chars().take(64).collect();
-                return Err(A::Error::custom(format!("`{name}` occurs twice in one object")));
+            match map.entry(name) {
+                Entry::Vacant(vacant) => {
+                    let Strict(value) = members.next_value()?;
+                    vacant.insert(value);
+                }
+                Entry::Occupied(known) => {
+                    let name: String = known.key().chars().take(64).collect();
+                    return Err(A::Error::custom(format!("`{name}` occurs twice in one object")));
+                }
             }
-            let Strict(value) = members.next_value()?;
-            map.insert(name, value);
         }
         Ok(Value::Object(map))
     }

@@ -136,14 +136,16 @@ impl AnswerForm {
         response
     }
 
-    /// An event of a stream.
-    pub(super) fn event(&self, event: Value) -> Result<Bytes, Failure> {
+    /// Appends an event of a stream. After an error, nothing is appended.
+    pub(super) fn write_event(&self, out: &mut Vec<u8>, event: Value) -> Result<(), Failure> {
         if self.is_grpc() {
             // The operations that stream have events of the same type.
-            return a2a::grpc::write_answer(Operation::SubscribeToTask, &event);
+            let event = a2a::grpc::write_answer(Operation::SubscribeToTask, &event)?;
+            out.extend_from_slice(&event);
+            return Ok(());
         }
-        let event = stream::write_event(self.version(), self.id(), event);
-        event.map_err(Untranslatable::into_answer_failure)
+        let written = stream::write_event(out, self.version(), self.id(), event);
+        written.map_err(Untranslatable::into_answer_failure)
     }
 
     /// The response to an operation that streams.

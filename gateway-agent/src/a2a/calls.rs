@@ -1,7 +1,13 @@
 //! Operations of agents: messages and tasks. They run to their end also without their clients, except
 //! for streams: these end once their task is known.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use a2a::{Failure, Operation, Request, extensions::Extensions, model::Event};
 use axum::response::Response;
@@ -9,7 +15,11 @@ use futures_util::stream;
 use gateway_policy::QuotaKey;
 use gateway_upstream::{AgentEvent, RequestContext};
 use serde_json::Value;
-use tokio::sync::{SetOnce, mpsc};
+use tokio::sync::{
+    SetOnce,
+    mpsc::{self, error::TryRecvError},
+};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::{
     A2a,
@@ -32,6 +42,8 @@ use crate::{
 /// Events of an agent that wait for their client, which gets them in one write. Only one of them is long:
 /// the sender takes all places for it.
 const EVENTS: usize = 8;
+/// The length of most events, in bytes.
+const EVENT_BYTES: usize = 1024;
 
 /// An operation of one agent.
 pub(super) struct AgentOperation {
@@ -59,7 +71,6 @@ impl AgentOperation {
         late: Option<Arc<SetOnce<Duration>>>,
     ) -> (Result<Value, Refusal>, CallRecord) {
         let Self { agent, request, extensions, caller, context, mut record, push, .. } = self;
-        let name = agent.to_string();
         let AgentName { name: requested, version } = agent;
         let ids = MessageIds::of(&request);
         let (is_streaming, stream) = (request.operation.is_streaming(), events.clone());
@@ -81,21 +92,21 @@ impl AgentOperation {
                 Ok(Value::Null)
             }
             (Some(task), _) => Ok(task),
-            (None, _) => Err(Refusal::of_operation(&name, &error)),
+            (None, _) => Err(Refusal::of_operation(&addressed.to_string(), &error)),
         };
         (result, record)
     }
 }
 
-/// Serves an operation to its client.
+/// Serves an operation to its client. The operation is boxed, because it moves through several futures.
 pub(super) async fn serve(
     a2a: &A2a,
     gateway: Arc<Gateway>,
-    call: AgentOperation,
+    call: Box<AgentOperation>,
     form: AnswerForm,
 ) -> Result<Response, Refusal> {
     if call.operation().is_streaming() {
-        return stream(a2a, gateway, call, form).await;
+        return Box::pin(stream(a2a, gateway, call, form)).await;
     }
     let (late, is_listed) = (Arc::new(SetOnce::new()), call.tasks.has_list());
     let running = a2a.running().run(answer(gateway, call, form, Arc::clone(&late)));
@@ -108,7 +119,7 @@ pub(super) async fn serve(
 
 async fn answer(
     gateway: Arc<Gateway>,
-    call: AgentOperation,
+    call: Box<AgentOperation>,
     form: AnswerForm,
     late: Arc<SetOnce<Duration>>,
 ) -> Result<Response, Refusal> {
@@ -127,7 +138,7 @@ async fn answer(
 async fn stream(
     a2a: &A2a,
     gateway: Arc<Gateway>,
-    call: AgentOperation,
+    call: Box<AgentOperation>,
     form: AnswerForm,
 ) -> Result<Response, Refusal> {
     let payer = call.caller.payer.clone();
@@ -156,7 +167,9 @@ pub(super) async fn open_stream<F: Future<Output = ()> + Send + 'static>(
     match steps.recv().await {
         Some(Step::Failed(refusal)) => Err(*refusal),
         Some(first) => {
-            let stream = ClientStream { first: Some(first), steps, gateway, _place: place };
+            let closing = closing(&gateway);
+            let first = Some(first);
+            let stream = ClientStream { first, steps, gateway, closing, _place: place };
             Ok(form.stream(stream::unfold(stream, async |mut stream| {
                 let step = stream.next().await?;
                 Some((step, stream))
@@ -168,7 +181,7 @@ pub(super) async fn open_stream<F: Future<Output = ()> + Send + 'static>(
 
 async fn run_stream(
     gateway: Arc<Gateway>,
-    call: AgentOperation,
+    call: Box<AgentOperation>,
     form: AnswerForm,
     client: mpsc::Sender<Step>,
 ) {
@@ -182,12 +195,34 @@ async fn run_stream(
         late: Arc::clone(&late),
     };
     let running = Box::pin(call.run(&gateway, Some(events), Some(late)));
-    let ((result, mut record), (client, bytes)) = tokio::join!(running, client.forward(received));
+    // The receiver of the events has no waker: their sender is polled before.
+    let ((result, mut record), (client, bytes)) =
+        tokio::join!(biased; running, client.forward(received));
     record.answered(bytes);
     if let Err(refusal) = result {
         // A client that has left misses the error.
         let _ = client.steps.send(Step::Failed(Box::new(refusal))).await;
     }
+}
+
+/// Takes the events that wait, up to [`EVENTS`]. Resolves with their number, 0 at the end. The same task
+/// polls their sender before. So it needs no waker, which would poll the whole task once more for each
+/// event.
+async fn take_events(
+    events: &mut mpsc::Receiver<AgentEvent>,
+    taken: &mut Vec<AgentEvent>,
+) -> usize {
+    let take = |_: &mut Context<'_>| {
+        while taken.len() < EVENTS {
+            match events.try_recv() {
+                Ok(event) => taken.push(event),
+                Err(TryRecvError::Empty) if taken.is_empty() => return Poll::Pending,
+                Err(_) => break,
+            }
+        }
+        Poll::Ready(taken.len())
+    };
+    poll_fn(take).await
 }
 
 /// The receiver of the events of an operation.
@@ -206,23 +241,26 @@ impl StreamClient {
     /// then the receiver is dropped, which ends the stream and does not cancel the task. Returns the
     /// size of the events.
     async fn forward(mut self, mut events: mpsc::Receiver<AgentEvent>) -> (Self, usize) {
-        let (mut bytes, mut is_late) = (0, false);
+        let (mut bytes, mut awaits_first) = (0, true);
         let mut received = Vec::with_capacity(EVENTS);
+        let steps = self.steps.clone();
+        let mut left = pin!(steps.closed());
         loop {
             let count = tokio::select! {
                 biased;
-                () = self.steps.closed(), if self.is_task_known => 0,
-                limit = self.late.wait(), if !is_late => {
-                    is_late = true;
+                () = &mut left, if self.is_task_known => 0,
+                limit = self.late.wait(), if awaits_first => {
+                    awaits_first = false;
                     let refusal = Refusal::late(*limit, self.tasks.has_list());
                     let _ = self.steps.send(Step::Failed(Box::new(refusal))).await;
                     continue;
                 }
-                count = events.recv_many(&mut received, EVENTS) => count,
+                count = take_events(&mut events, &mut received) => count,
             };
             if count == 0 {
                 break;
             }
+            awaits_first = false;
             let (written, failure) = self.written(&mut received);
             bytes += written.len();
             if !written.is_empty() {
@@ -240,17 +278,15 @@ impl StreamClient {
     /// The events in the form of the client, up to the first one that has no such form. The others can
     /// have the task.
     fn written(&mut self, received: &mut [AgentEvent]) -> (Vec<u8>, Option<Failure>) {
-        let (mut written, mut failure) = (Vec::new(), None);
+        let mut written = Vec::with_capacity(EVENT_BYTES * received.len());
+        let mut failure = None;
         for AgentEvent { event, .. } in received {
             let event = std::mem::take(event);
             self.tasks.saw(Operation::SubscribeToTask, &event);
-            let kind = Event::of(&event);
-            self.is_task_known |= matches!(kind, Some(Event::Task(_) | Event::Status { .. }));
+            self.is_task_known = self.is_task_known
+                || matches!(Event::of(&event), Some(Event::Task(_) | Event::Status { .. }));
             if failure.is_none() {
-                match self.form.event(event) {
-                    Ok(event) => written.extend_from_slice(&event),
-                    Err(error) => failure = Some(error),
-                }
+                failure = self.form.write_event(&mut written, event).err();
             }
         }
         (written, failure)
@@ -262,7 +298,13 @@ struct ClientStream {
     first: Option<Step>,
     steps: mpsc::Receiver<Step>,
     gateway: Arc<Gateway>,
+    /// Resolves when the gateway closes its streams.
+    closing: Pin<Box<WaitForCancellationFutureOwned>>,
     _place: Arc<EventStreamPlace>,
+}
+
+fn closing(gateway: &Gateway) -> Pin<Box<WaitForCancellationFutureOwned>> {
+    Box::pin(gateway.closing().clone().cancelled_owned())
 }
 
 impl ClientStream {
@@ -280,10 +322,11 @@ impl ClientStream {
                     }
                     return step;
                 }
-                () = self.gateway.closing().cancelled() => {
+                () = &mut self.closing => {
                     let Some(successor) = self.gateway.successor().cloned() else {
                         return Some(Step::Stopping);
                     };
+                    self.closing = closing(&successor);
                     self.gateway = successor;
                 }
             }

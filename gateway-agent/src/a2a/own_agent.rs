@@ -34,7 +34,7 @@ use super::{
 use crate::{
     audit::CallRecord,
     identity::authenticator::Authentication,
-    pipeline::{self, Directory, Error, Gateway, Invocation, Output, Target, TaskOwner, ToolCall},
+    pipeline::{self, Directory, Error, Gateway, Invocation, Output, Target, ToolCall},
     view::ServedTool,
 };
 
@@ -192,8 +192,8 @@ impl OwnOperation<'_> {
     }
 
     fn find(&self, id: &str) -> Result<Arc<OwnTask>, Failure> {
-        let owner = TaskOwner::of(&self.served.gateway, &self.served.caller.claim);
-        let found = owner.and_then(|owner| self.served.a2a.state.own_tasks.find(owner, id));
+        let Served { a2a, owner, .. } = self.served;
+        let found = owner.and_then(|owner| a2a.state.own_tasks.find(owner, id));
         found.ok_or_else(|| Failure::task_not_found(id))
     }
 
@@ -209,10 +209,9 @@ impl OwnOperation<'_> {
         let context = self.request.message().and_then(Message::context_id);
         let context = context.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
         let call = self.call(&tool)?;
-        let caller = &served.caller;
         let origin = TaskOrigin {
-            owner: TaskOwner::of(&served.gateway, &caller.claim),
-            payer: caller.payer.clone(),
+            owner: served.owner,
+            payer: served.caller.payer.clone(),
             tool: call.tool.clone(),
         };
         let task = OwnTask::new(origin, context);
@@ -323,8 +322,9 @@ async fn follow(task: Arc<OwnTask>, form: AnswerForm, client: mpsc::Sender<Step>
     };
     loop {
         for event in events {
-            let step = match form.event(event) {
-                Ok(event) => Step::Events(event),
+            let mut written = Vec::new();
+            let step = match form.write_event(&mut written, event) {
+                Ok(()) => Step::Events(written.into()),
                 Err(failure) => Step::Failed(Box::new(failure.into())),
             };
             if client.send(step).await.is_err() {

@@ -46,13 +46,8 @@ pub(super) struct TaskObserver {
 }
 
 impl TaskObserver {
-    pub(super) fn new(
-        index: &Arc<TaskIndex>,
-        (gateway, caller): (&Gateway, &Authentication),
-        agent: &AgentName,
-    ) -> Self {
-        let (index, owner) = (Arc::clone(index), TaskOwner::of(gateway, &caller.claim));
-        Self { index, owner, agent: agent.name.as_str().into(), config: None }
+    pub(super) fn new(index: &Arc<TaskIndex>, owner: Option<TaskOwner>, agent: &AgentName) -> Self {
+        Self { index: Arc::clone(index), owner, agent: agent.name.as_str().into(), config: None }
     }
 
     pub(super) fn with_config(self, config: Arc<PendingConfig>) -> Self {

@@ -17,12 +17,12 @@ use crate::{
 
 /// The purpose in the associated data of the seal.
 const PURPOSE: &str = "a2a-approval-1";
-/// The pointer of the member that answers with such a task have.
-const MARK: &str = "/task/metadata/registry~1approval";
+/// The member of the metadata of such a task.
+const MARK: &str = "registry/approval";
 
 /// Whether an answer or event is the task of a message that waits for an approval.
 pub(super) fn is_waiting(answer: &Value) -> bool {
-    answer.pointer(MARK).is_some()
+    answer["task"]["metadata"].get(MARK).is_some()
 }
 
 /// The ids of a message before it is sent.
@@ -79,7 +79,7 @@ impl MessageIds {
             "id": missing.id, "url": missing.url,
             "expiresAt": missing.expires_at.map(|end| end.to_string()),
         });
-        shown["metadata"] = json!({ "registry/approval": approval });
+        shown["metadata"] = json!({ MARK: approval });
         Some(json!({ "task": shown }))
     }
 }
@@ -92,8 +92,9 @@ impl WaitingTask {
         agent: &AgentName,
         request: &Request,
     ) -> Option<Self> {
+        let id = request.task_id()?;
         let owner = pipeline::sealed_for(gateway, PURPOSE, caller);
-        let content = gateway.sealer().open(&owner, request.task_id()?)?;
+        let content = gateway.sealer().open(&owner, id)?;
         let task = serde_json::from_slice::<Self>(&content).ok()?;
         (*task.agent == *agent.name.as_str()).then_some(task)
     }

@@ -10,7 +10,12 @@ mod push;
 mod route;
 mod tail;
 
-use std::{future::pending, sync::Arc};
+use std::{
+    future::{pending, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+};
 
 use a2a::{
     Failure, Operation, Request, TaskState,
@@ -19,13 +24,14 @@ use a2a::{
     skill::DataPart,
     task::limit_history,
 };
+use futures_util::{Stream, StreamExt as _, stream};
 use gateway_policy::{BufferReservation, Permit, ValidationMode};
 use gateway_protocol::content;
 use gateway_upstream::{AgentEvent, AgentRequest};
 use registry_core::Key;
 use serde_json::{Map, Value, value::to_raw_value};
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, watch},
     time::{Instant, sleep_until},
 };
 
@@ -88,10 +94,14 @@ impl<'a> Sending<'a> {
             context: request.message().and_then(Message::context_id),
             references: request.params.get("message").and_then(|sent| sent.get("referenceTaskIds")),
         };
-        let admission = Box::pin(self.admitted(&viewed, continues, record)).await?;
+        let admission = if self.moment.snapshot.governance.is_some() {
+            Box::pin(self.admitted(&viewed, continues, record)).await?
+        } else {
+            None
+        };
         drop(viewed);
-        let addresses: Vec<_> = self.gateway.upstreams().http_url(&agent).into_iter().collect();
-        let hidden = Hidden::new(&addresses, REPLACEMENT);
+        let address = self.gateway.upstreams().http_url(&agent);
+        let hidden = Hidden::new(address.as_slice(), REPLACEMENT);
         let exchange = Exchange {
             sending: *self,
             served,
@@ -103,7 +113,7 @@ impl<'a> Sending<'a> {
             hidden: &hidden,
             is_approved: admission.as_ref().is_some_and(SentAdmission::is_approved),
         };
-        let mut progress = Progress::default();
+        let mut progress = Progress::of(operation, admission.as_ref());
         let result = Box::pin(exchange.run(permit, request, &mut progress, record)).await;
         progress.settle(&exchange, admission, result.as_ref().err(), record);
         result.map(Output::Agent)
@@ -215,6 +225,23 @@ struct Renewed {
     inspection: CallInspection,
 }
 
+/// The changes of a value. Without a sender, there are no more.
+fn changes<T>(value: watch::Receiver<T>) -> impl Stream<Item = ()> {
+    stream::unfold(value, async |mut value| {
+        let changed = value.changed().await;
+        if changed.is_err() {
+            pending::<()>().await;
+        }
+        Some(((), value))
+    })
+}
+
+/// The next event of a sender that the same task polls before. So it needs no waker, which would poll
+/// the whole task once more for each event.
+async fn sent_event(events: &mut mpsc::Receiver<AgentEvent>) -> AgentEvent {
+    poll_fn(|_| events.try_recv().map_or(Poll::Pending, Poll::Ready)).await
+}
+
 /// Resolves when the receiver is dropped.
 async fn dropped(events: Option<&mpsc::Sender<AgentEvent>>) {
     match events {
@@ -286,7 +313,8 @@ impl<'a> Exchange<'a> {
         };
         let answer = if self.operation.is_streaming() {
             let events = agent_call.events.as_ref();
-            self.stream((permit, sent), events, progress, record).await.map(|()| Value::Null)
+            let streamed = self.stream((permit, sent), events, progress, record);
+            Box::pin(streamed).await.map(|()| Value::Null)
         } else {
             let answer = gateway.upstreams().send_to_agent(permit, sent).await;
             answer.map_err(|error| self.translated(error, &request))
@@ -318,6 +346,8 @@ impl<'a> Exchange<'a> {
         if catalog.borrow_and_update().revision() != moment.snapshot.catalog.revision() {
             catalog.mark_changed();
         }
+        let mut catalogs = pin!(changes(catalog));
+        let mut left = pin!(dropped(events));
         let (sender, mut receiver) = mpsc::channel(WAITING_EVENTS);
         let streamed =
             AgentRequest { request: &mut *request.request, events: Some(&sender), ..request };
@@ -337,17 +367,17 @@ impl<'a> Exchange<'a> {
                 tokio::select! {
                     biased;
                     // First, so that the next event has the current policies.
-                    Ok(()) = catalog.changed() => {
+                    Some(()) = catalogs.next() => {
                         renewed = Some(Box::new(self.renewed(record)?));
                         continue;
                     }
-                    () = dropped(events) => return Ok(()),
+                    () = &mut left => return Ok(()),
                     () = reached(tail.late_at()) => StreamInput::Timeout,
-                    event = receiver.recv() => event.map_or(StreamInput::End, StreamInput::Event),
                     outcome = &mut sent => {
                         ended = Some(outcome);
                         continue;
                     }
+                    event = sent_event(&mut receiver) => StreamInput::Event(event),
                 }
             };
             is_last = matches!(input, StreamInput::End);
@@ -356,11 +386,23 @@ impl<'a> Exchange<'a> {
             }
             let current = renewed.as_deref().map_or(*self, |renewed| self.with(renewed));
             let start = Instant::now();
-            let (next, finished) = Box::pin(current.finish_input(tail, input, record)).await?;
-            tail = next;
+            let finished = if current.is_checked() {
+                let checked = current.finish_input(tail, (input, start), record);
+                let (next, finished) = Box::pin(checked).await?;
+                tail = next;
+                finished
+            } else {
+                current.translate_input(&mut tail, (input, start))
+            };
             let Some(events) = events else { continue };
             for event in finished {
-                let mut reserved = Box::pin(events.reserve_many(places(&event, events)));
+                let count = places(&event, events);
+                let free = events.try_reserve_many(count).ok();
+                if let Some(place) = free.and_then(|mut free| free.next()) {
+                    place.send(event);
+                    continue;
+                }
+                let mut reserved = Box::pin(events.reserve_many(count));
                 let place = loop {
                     tokio::select! {
                         biased;
@@ -379,7 +421,9 @@ impl<'a> Exchange<'a> {
                 }
             }
             // The next text of the agent can wait for the inspection, or for a caller that does not read.
-            tail.pause(start.elapsed());
+            if tail.is_waiting() {
+                tail.pause(start.elapsed());
+            }
         }
         drop(sent);
         // The ids of all events are known now.
@@ -387,18 +431,35 @@ impl<'a> Exchange<'a> {
         ended.map_err(|error| self.translated(error, request.request))
     }
 
-    /// Adds an input to the events that wait. Returns those to send.
+    /// Adds an input to the events that wait, without checks. Returns those to send.
+    fn translate_input(
+        &self,
+        tail: &mut Tail,
+        (input, now): (StreamInput, Instant),
+    ) -> Vec<AgentEvent> {
+        let checks = TextChecks { hidden: self.hidden, inspection: None };
+        let released = tail.add(input, now, checks).events.into_iter().map(|waiting| {
+            let (AgentEvent { mut event, buffered }, texts) = waiting.into_parts();
+            let ids = self.without_address(&mut event);
+            self.ids.put_back(ids, self.operation, &mut event);
+            put_texts(texts, &mut event);
+            AgentEvent { event, buffered }
+        });
+        released.collect()
+    }
+
+    /// Adds an input to the events that wait, and checks those to send.
     async fn finish_input(
         &self,
         mut tail: Tail,
-        input: StreamInput,
+        (input, now): (StreamInput, Instant),
         record: &mut CallRecord,
     ) -> Result<(Tail, Vec<AgentEvent>), Error> {
         let bytes = match &input {
             StreamInput::Event(AgentEvent { event, .. }) => content::value_bytes(event),
             StreamInput::Timeout | StreamInput::End => 0,
         };
-        let (bytes, hidden, now) = (bytes + tail.bytes(), self.hidden.clone(), Instant::now());
+        let (bytes, hidden) = (bytes + tail.bytes(), self.hidden.clone());
         let add = move |inspection: Option<&Inspection>| {
             let checks = TextChecks { hidden: &hidden, inspection };
             let Released { events, found } = tail.add(input, now, checks);
@@ -453,14 +514,41 @@ impl<'a> Exchange<'a> {
         buffered: Option<&BufferReservation>,
         record: &mut CallRecord,
     ) -> Result<Value, Error> {
+        let ids = self.without_address(&mut answer);
+        if self.is_checked() {
+            answer = Box::pin(self.checked(answer, buffered, record)).await?;
+        }
+        self.ids.put_back(ids, self.operation, &mut answer);
+        Ok(answer)
+    }
+
+    /// Limits the history in an answer or event, and hides the agent's address in it. Returns its
+    /// ids, which are opaque, so that nothing replaces a part of them.
+    fn without_address(&self, answer: &mut Value) -> TakenIds {
+        limit_history(self.operation, answer, self.history_length);
+        let ids = TakenIds::of_answer(self.operation, answer);
+        self.hidden.replace_in(answer);
+        ids
+    }
+
+    /// Whether answers are validated or inspected.
+    fn is_checked(&self) -> bool {
+        let Self { served, sending, .. } = self;
+        let has_schema =
+            served.checks().output != ValidationMode::Ignore && served.output().is_some();
+        has_schema || sending.inspection.has_results()
+    }
+
+    /// Validates and inspects an answer or event without its ids.
+    async fn checked(
+        &self,
+        mut answer: Value,
+        buffered: Option<&BufferReservation>,
+        record: &mut CallRecord,
+    ) -> Result<Value, Error> {
         let Sending { gateway, call, inspection, .. } = self.sending;
-        let operation = self.operation;
-        limit_history(operation, &mut answer, self.history_length);
-        // Opaque, so that nothing replaces a part of them.
-        let ids = TakenIds::of_answer(operation, &mut answer);
-        self.hidden.replace_in(&mut answer);
-        if self.served.checks().output != ValidationMode::Ignore && !has_failed(operation, &answer)
-        {
+        let is_validated = self.served.checks().output != ValidationMode::Ignore;
+        if is_validated && !has_failed(self.operation, &answer) {
             let data: Vec<DataPart<'_>> = data_of_answer(&answer);
             validate::answer(gateway, self.served, (&data, &call.context), record).await?;
         }
@@ -471,8 +559,6 @@ impl<'a> Exchange<'a> {
             answer = checked.await?;
             answer = Box::pin(inspection.check_texts(inspecting, answer, record)).await?;
         }
-        ids.put_into_answer(operation, &mut answer);
-        self.ids.translate(operation, &mut answer);
         Ok(answer)
     }
 

@@ -35,7 +35,7 @@ proptest! {
         for (dialect, id) in dialects() {
             let mut text = KEEP_ALIVE.to_vec();
             for event in stream() {
-                text.extend(write_event(dialect.version, id, event).unwrap());
+                write_event(&mut text, dialect.version, id, event).unwrap();
             }
             let failure = Failure::task_not_found("t");
             text.extend(write_failure(dialect.version, id, &failure));

@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt};
 
 use bytes::Bytes;
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize,
     de::{MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
@@ -155,6 +155,13 @@ impl ObjectWriter {
     pub fn string(&mut self, name: &str, value: &str) -> &mut Self {
         self.raw(name, "");
         write_string(&mut self.text, value);
+        self
+    }
+
+    /// Adds a member with a JSON value or object that is not text. The name must not need escaping.
+    pub fn value(&mut self, name: &str, value: &impl Serialize) -> &mut Self {
+        self.raw(name, "");
+        serde_json::to_writer(&mut self.text, value).expect("a JSON value always serializes");
         self
     }
 

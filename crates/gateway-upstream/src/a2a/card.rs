@@ -13,7 +13,7 @@ use http::{
 use super::AgentLink;
 use crate::{
     error::{Error, ProtocolViolation},
-    http::{read_whole, status_error},
+    http::{Address, read_whole, status_error},
 };
 
 /// A card as received.

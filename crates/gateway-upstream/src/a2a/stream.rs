@@ -20,7 +20,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_T
 use hyper::body::Incoming;
 use tokio::{
     sync::{SetOnce, mpsc},
-    time::{Instant, timeout_at},
+    time::{Instant, sleep, timeout_at},
 };
 
 use super::{AgentLink, check::check_event, grpc, pending::TASK_ID_TIMEOUT};
@@ -148,8 +148,20 @@ impl<'a> EventStream<'a> {
         // Whether the task waits for its caller, so that the stream may end.
         let mut may_end = false;
         let mut task = requested.map(str::to_owned);
+        // One timer for all chunks after the first event: a later deadline only changes it.
+        let mut pause = pin!(sleep(sink.limit));
         loop {
-            let frame = sink.within_limit(next_frame(&mut self.body), || true).await;
+            let next = next_frame(&mut self.body);
+            let frame = if sink.has_events() {
+                pause.as_mut().reset(Instant::now() + sink.limit);
+                tokio::select! {
+                    biased;
+                    frame = next => Some(frame),
+                    () = &mut pause => None,
+                }
+            } else {
+                sink.within_limit(next, || true).await
+            };
             let frame = frame.ok_or(Error::Timeout { phase: Phase::Call, after_ms })??;
             let Some(frame) = frame else {
                 return if may_end { Ok(()) } else { Err(ProtocolViolation::Closed.into()) };
@@ -193,8 +205,10 @@ impl<'a> EventStream<'a> {
     fn reserve(&mut self, chunk: usize) -> Result<(), Error> {
         let Some(buffered) = self.buffered else { return Ok(()) };
         let needed = self.reader.held_bytes() + chunk;
-        buffered.reserve(needed.saturating_sub(self.reserved))?;
-        self.reserved = self.reserved.max(needed);
+        if needed > self.reserved {
+            buffered.reserve(needed - self.reserved)?;
+            self.reserved = needed;
+        }
         Ok(())
     }
 

@@ -73,7 +73,7 @@ impl Served<'_> {
 
     /// The caller of configurations. Webhooks of unknown callers would let anyone send requests.
     fn owner(&self) -> Result<TaskOwner, Failure> {
-        TaskOwner::of(&self.gateway, &self.caller.claim).ok_or_else(|| {
+        self.owner.ok_or_else(|| {
             let message = "push notifications need an identified caller";
             Failure::new(ErrorKind::Unauthenticated, message)
         })

@@ -31,7 +31,7 @@ use crate::{
     clock,
     identity::authenticator::Authentication,
     ingress,
-    pipeline::{Gateway, PushAddress, PushRole},
+    pipeline::{Gateway, PushAddress, PushRole, TaskOwner},
     random::random_text,
 };
 
@@ -144,7 +144,8 @@ impl Notified<'_> {
         let version = if registration.client.is_legacy { Version::V03 } else { Version::V1 };
         let span = gateway.tracer().begin(&context.trace);
         let name = agent.name.as_str();
-        let tasks = TaskObserver::new(&a2a.state.index, (gateway, &caller), &agent);
+        let owner = TaskOwner::of(gateway, &caller.claim);
+        let tasks = TaskObserver::new(&a2a.state.index, owner, &agent);
         let observer = tasks.clone();
         let call = AgentOperation {
             record: CallRecord::begin(EVENT, era(version), name, bytes, span),

@@ -61,9 +61,8 @@ pub(super) enum IdKind {
 #[derive(Debug)]
 pub(super) struct Seals {
     sealer: Arc<Sealer>,
+    /// The associated data of the ids of tasks.
     task: Vec<u8>,
-    context: Vec<u8>,
-    chosen_context: Vec<u8>,
 }
 
 /// An id: the agent's and the caller's.
@@ -144,13 +143,13 @@ impl OpenedRequest {
 
 impl Seals {
     pub(super) fn of(gateway: &Gateway, caller: &CallerIdentity) -> Self {
-        let owner = |purpose| task::owner(gateway, purpose, caller);
-        Self {
-            sealer: Arc::clone(gateway.sealer()),
-            task: owner(TASK),
-            context: owner(CONTEXT),
-            chosen_context: owner(CHOSEN_CONTEXT),
-        }
+        Self { sealer: Arc::clone(gateway.sealer()), task: task::owner(gateway, TASK, caller) }
+    }
+
+    /// The associated data of the same owner for another purpose.
+    fn owner(&self, purpose: &str) -> Vec<u8> {
+        // The owner follows its purpose.
+        [purpose.as_bytes(), &self.task[TASK.len()..]].concat()
     }
 
     /// The caller's id of a task.
@@ -172,7 +171,7 @@ impl Seals {
         let invalid = |problem: &str| {
             Box::new(Failure::invalid_params("/message/contextId", problem.to_owned()))
         };
-        if let Some(context) = self.sealer.open(&self.context, known) {
+        if let Some(context) = self.sealer.open(&self.owner(CONTEXT), known) {
             let context = serde_json::from_slice::<Context>(&context).ok();
             let context = context.filter(|context| *context.agent == *agent.as_str());
             return context
@@ -182,7 +181,7 @@ impl Seals {
         if known.len() > CHOSEN_BYTES {
             return Err(invalid("an id that the caller chooses has at most 256 bytes"));
         }
-        let sealed = self.sealer.seal_equally(&self.chosen_context, known.as_bytes());
+        let sealed = self.sealer.seal_equally(&self.owner(CHOSEN_CONTEXT), known.as_bytes());
         sealed.map(Into::into).map_err(|_| invalid("the gateway has no key for ids; omit it"))
     }
 
@@ -222,14 +221,18 @@ impl RequestIds {
 }
 
 impl AnswerIds<'_> {
-    /// Translates all ids in an answer or event.
-    pub(super) fn translate(&self, operation: Operation, answer: &mut Value) {
+    /// Puts the ids back into an answer or event whose texts may have changed, and translates all of
+    /// them.
+    pub(super) fn put_back(&self, taken: TakenIds, operation: Operation, answer: &mut Value) {
+        let mut taken = taken.0.into_iter();
         each_id(operation, answer, &mut |kind, id| {
+            put(&mut taken, id);
             let Some(own) = id.as_str().filter(|own| !own.is_empty()) else { return };
-            match kind {
-                IdKind::Task => *id = self.task(own).into(),
-                IdKind::Context => *id = self.context(own).into(),
-            }
+            let known = match kind {
+                IdKind::Task => self.task(own),
+                IdKind::Context => self.context(own),
+            };
+            *id = known.into();
         });
     }
 
@@ -244,10 +247,13 @@ impl AnswerIds<'_> {
 
     fn context(&self, own: &str) -> String {
         let seals = &self.ids.seals;
-        let chosen = || String::from_utf8(seals.sealer.open(&seals.chosen_context, own)?).ok();
+        let chosen = || {
+            let opened = seals.sealer.open(&seals.owner(CHOSEN_CONTEXT), own)?;
+            String::from_utf8(opened).ok()
+        };
         let new = || {
             let context = Context { agent: self.agent.name.as_str().into(), id: own.into() };
-            seals.seal(&seals.context, &context)
+            seals.seal(&seals.owner(CONTEXT), &context)
         };
         self.ids.known(IdKind::Context, own, || chosen().unwrap_or_else(new))
     }
@@ -366,12 +372,6 @@ impl TakenIds {
 
     fn take(&mut self, id: &mut Value) {
         self.0.push(id.is_string().then(|| id.take()));
-    }
-
-    /// Puts the ids back into an answer whose texts may have changed.
-    pub(super) fn put_into_answer(self, operation: Operation, answer: &mut Value) {
-        let mut taken = self.0.into_iter();
-        each_id(operation, answer, &mut |_, id| put(&mut taken, id));
     }
 
     pub(super) fn put_into_message(self, sent: &mut Value) {

@@ -103,7 +103,7 @@ pub(super) fn data_for<'a>(served: &ServedTool, request: &'a Request) -> Vec<Dat
 /// The data of an answer or event that results from a skill: that of a reply and of artifacts.
 pub(in super::super) fn data_of_answer(answer: &Value) -> Vec<DataPart<'_>> {
     let message = answer.get("message").and_then(Message::of);
-    let artifact = answer.pointer("/artifactUpdate/artifact").and_then(Message::of);
+    let artifact = answer["artifactUpdate"].get("artifact").and_then(Message::of);
     if let Some(message) = message {
         return data_parts(message, "/message");
     }

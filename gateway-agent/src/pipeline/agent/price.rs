@@ -29,6 +29,8 @@ use crate::audit::CallRecord;
 /// The outcome that the answers of an agent report.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
+    /// Whether the outcome can have a price. Otherwise, no answer is kept.
+    is_charged: bool,
     /// The agent's id of the task.
     task: Option<Box<str>>,
     /// The reply, or the task with its result. A status has no result.
@@ -37,8 +39,16 @@ pub(super) struct Progress {
 }
 
 impl Progress {
+    /// The progress of an operation. The outcome of a message has a price only with an admission.
+    pub(super) fn of(operation: Operation, admission: Option<&SentAdmission<'_>>) -> Self {
+        Self { is_charged: admission.is_some() || !operation.sends_message(), ..Self::default() }
+    }
+
     /// Reads an answer or event with the agent's ids.
     pub(super) fn observe(&mut self, operation: Operation, answer: &Value) {
+        if !self.is_charged {
+            return;
+        }
         if matches!(operation, Operation::GetTask | Operation::CancelTask) {
             self.observe_task(Task::of(answer), answer);
             return;
@@ -69,6 +79,9 @@ impl Progress {
         error: Option<&Error>,
         record: &mut CallRecord,
     ) {
+        if !self.is_charged {
+            return;
+        }
         let Sending { gateway, call, moment, .. } = exchange.sending;
         let (caller, principal) = (&call.caller.claim, &moment.principal);
         let key = self.task.as_deref().map(|id| task::key(gateway, caller, (exchange.agent, id)));

@@ -116,6 +116,11 @@ impl Tail {
         self.runs.iter().map(|run| run.text.len()).sum()
     }
 
+    /// Whether events wait.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.runs.iter().any(|run| !run.waiting.is_empty())
+    }
+
     /// When a text waits too long. `None`: no text waits for a time.
     pub(super) fn late_at(&self) -> Option<Instant> {
         self.runs.iter().filter_map(|run| run.late_at).min()
@@ -183,19 +188,24 @@ impl Tail {
         let known = self.runs.iter().position(|run| run.artifact == artifact);
         let known = known.map(|known| self.runs.remove(known));
         let mut run = known.unwrap_or_else(|| TextRun::of(artifact, now));
-        let mut event = WaitingEvent::new(event);
-        if !appends || first_end.is_some() {
-            // The event ends the known text, and its last parts begin another one.
-            run.push(event, 0..first_end.filter(|_| appends).unwrap_or_default(), now);
-            let mut ended = run.release(TextEnd::Final, checks, &mut released.found);
-            let Some(last) = ended.pop() else { return };
-            released.events.extend(ended);
-            (event, run) = (last, TextRun::of(artifact, now));
-        }
-        run.push(event, begin..count, now);
-        run.join_last();
         let end = if is_last { TextEnd::Final } else { TextEnd::Open };
-        released.events.extend(run.release(end, checks, &mut released.found));
+        let is_split = !appends || first_end.is_some();
+        if !is_split && run.passes(parts, end, checks) {
+            released.events.push(WaitingEvent::passed(event, count));
+        } else {
+            let mut event = WaitingEvent::new(event);
+            if is_split {
+                // The event ends the known text, and its last parts begin another one.
+                run.push(event, 0..first_end.filter(|_| appends).unwrap_or_default(), now);
+                let mut ended = run.release(TextEnd::Final, checks, &mut released.found);
+                let Some(last) = ended.pop() else { return };
+                released.events.extend(ended);
+                (event, run) = (last, TextRun::of(artifact, now));
+            }
+            run.push(event, begin..count, now);
+            run.join_last();
+            released.events.extend(run.release(end, checks, &mut released.found));
+        }
         self.runs.push(run);
         self.forget_oldest(checks, released);
         self.release_oldest(checks, released);
@@ -247,7 +257,7 @@ impl Tail {
 
     /// Keeps the ends of the texts in a task. Nothing waits.
     fn remember_task(&mut self, event: &Value, now: Instant, checks: TextChecks<'_>) {
-        let artifacts = event.pointer("/task/artifacts").and_then(Value::as_array);
+        let artifacts = event["task"].get("artifacts").and_then(Value::as_array);
         let artifacts = artifacts.map(Vec::as_slice).unwrap_or_default();
         for artifact in &artifacts[artifacts.len().saturating_sub(MAX_ARTIFACTS)..] {
             let text = end_of_text(artifact);
@@ -273,13 +283,32 @@ impl TextRun {
         }
     }
 
+    /// Adds the texts of parts as sent if nothing changes or waits: without an inspection, they have no
+    /// address and no beginning of one.
+    fn passes(&mut self, parts: &[Value], end: TextEnd, checks: TextChecks<'_>) -> bool {
+        if checks.inspection.is_some() || !self.waiting.is_empty() {
+            return false;
+        }
+        let known = self.text.len();
+        self.text.extend(parts.iter().filter_map(text_of));
+        let is_final =
+            end == TextEnd::Final || checks.hidden.open_start(&self.text) == self.text.len();
+        let is_sent = |address: &Range<usize>| address.end <= self.sent;
+        let passes = is_final && checks.hidden.find(&self.text).iter().all(is_sent);
+        if !passes {
+            self.text.truncate(known);
+        } else if self.text.len() > known {
+            self.keep_context(self.text.len(), checks);
+        }
+        passes
+    }
+
     /// Adds an event with the texts of adjacent parts.
     fn push(&mut self, mut event: WaitingEvent, parts: Range<usize>, now: Instant) {
         let start = self.text.len();
         for part in parts {
             // The part has no text until `put_texts`.
-            let text = text_at(&mut event.event.event, part).filter(|text| text.is_string());
-            let Some(Value::String(text)) = text.map(Value::take) else { continue };
+            let Some(text) = take_text(&mut event.event.event, part) else { continue };
             self.text += &text;
             event.ends.push((part, self.text.len()));
         }
@@ -376,8 +405,9 @@ impl TextRun {
             Some(_) => settled_bytes(sent, &[]),
             None => sent.floor_char_boundary(end.saturating_sub(ADDRESS_BYTES)),
         };
-        // Without the capacity of the sent text.
-        self.text = self.text.split_off(start);
+        drop(self.text.drain(..start));
+        // Without the capacity of a long text.
+        self.text.shrink_to(2 * self.text.len().max(ADDRESS_BYTES));
         self.sent = end - start;
         for at in self.waiting.iter_mut().flat_map(WaitingEvent::positions) {
             // A changed value can include the first parts of an event that waits.
@@ -448,6 +478,14 @@ impl WaitingEvent {
         Self { event, bytes, length: 0, end: 0, ends, texts, is_late: false }
     }
 
+    /// An event whose texts do not wait. They are not a part of it until `put_texts`, because they were
+    /// checked together with those of earlier events.
+    fn passed(mut event: AgentEvent, parts: usize) -> Self {
+        let take = |part| Some((part, take_text(&mut event.event, part)?));
+        let texts = (0..parts).filter_map(take).collect();
+        Self { event, bytes: 0, length: 0, end: 0, ends: Vec::new(), texts, is_late: false }
+    }
+
     /// The positions in the text of its run.
     fn positions(&mut self) -> impl Iterator<Item = &mut usize> {
         self.ends.iter_mut().map(|(_, end)| end).chain([&mut self.end])
@@ -480,7 +518,7 @@ impl WaitingEvent {
         if let Some((_, end)) = self.ends.last_mut() {
             *end = later.end;
         }
-        let last_chunk = later.event.event.pointer("/artifactUpdate/lastChunk").cloned();
+        let last_chunk = later.event.event["artifactUpdate"].get("lastChunk").cloned();
         if let Some(update) = self.event.event["artifactUpdate"].as_object_mut() {
             match last_chunk {
                 Some(last_chunk) => update.insert("lastChunk".to_owned(), last_chunk),
@@ -526,7 +564,13 @@ fn ends_text(part: &Value) -> bool {
 }
 
 fn text_at(event: &mut Value, part: usize) -> Option<&mut Value> {
-    event.pointer_mut(PARTS)?.get_mut(part)?.get_mut("text")
+    let artifact = event.get_mut("artifactUpdate")?.get_mut("artifact")?;
+    artifact.get_mut("parts")?.get_mut(part)?.get_mut("text")
+}
+
+fn take_text(event: &mut Value, part: usize) -> Option<String> {
+    let text = text_at(event, part).filter(|text| text.is_string())?;
+    if let Value::String(text) = text.take() { Some(text) } else { None }
 }
 
 /// The end of the text of an artifact, as long as the beginning of a value can be.

@@ -585,6 +585,49 @@ fn value_can_end_within_a_waiting_event() {
     assert_eq!(text(&sent(events)), format!("key: [redacted:credential]{words}"));
 }
 
+/// Whether an event passes. Then it must equal the event that is sent after a check.
+fn passes(context: &str, texts: [&str; 2], end: TextEnd) -> bool {
+    let hidden = Hidden::new(&["http://agent.corp.example:8080".to_owned()], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: None };
+    let run = || {
+        let text = context.repeat(40);
+        TextRun { sent: text.len(), text, ..TextRun::of(0, Instant::now()) }
+    };
+    let sent = || AgentEvent { event: chunk_of(&texts, append()), buffered: None };
+    let (mut passing, mut checked) = (run(), run());
+    let event = sent().event;
+    let parts = event["artifactUpdate"]["artifact"]["parts"].as_array().unwrap();
+    if !passing.passes(parts, end, checks) {
+        assert_eq!((passing.text, passing.sent), (run().text, run().sent));
+        return false;
+    }
+    checked.push(WaitingEvent::new(sent()), 0..2, Instant::now());
+    let mut released = checked.release(end, checks, &mut Inspected::default());
+    let (passed, passed_texts) = WaitingEvent::passed(sent(), 2).into_parts();
+    let (expected, expected_texts) = released.pop().unwrap().into_parts();
+    assert_eq!((passed.event, passed_texts), (expected.event, expected_texts));
+    assert_eq!((passing.text, passing.sent), (checked.text, checked.sent));
+    assert!(released.is_empty() && checked.waiting.is_empty());
+    true
+}
+
+#[test]
+fn passed_texts_equal_checked_texts() {
+    let texts = ["", "é ", "x", "see http://", "agent.", "corp.example", ":80", "80/", "%2f"];
+    for context in texts {
+        let mut count = 0;
+        for first in texts {
+            for last in texts {
+                let is_open = passes(context, [first, last], TextEnd::Open);
+                let is_final = passes(context, [first, last], TextEnd::Final);
+                assert!(is_final || !is_open);
+                count += usize::from(is_open);
+            }
+        }
+        assert!((20..81).contains(&count), "{count} with {context}");
+    }
+}
+
 #[test]
 fn address_that_spans_events_is_hidden() {
     let hidden = Hidden::new(&["http://agent.corp.example:8080".to_owned()], "agent.invalid");
