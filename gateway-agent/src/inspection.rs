@@ -56,8 +56,6 @@ pub(crate) struct Inspection {
     direction: Direction,
     /// The owner of placeholders: the caller.
     owner: QuotaKey,
-    /// Whether the exceptions of policies apply.
-    has_exceptions: bool,
 }
 
 /// The outcome of an inspection.
@@ -124,6 +122,8 @@ pub(crate) struct InspectionLog(Arc<Mutex<BTreeMap<AppliedAction, u64>>>);
 pub(crate) enum Form<'a> {
     /// Data at a place in a message: its JSON pointer.
     Part(&'a str),
+    /// The arguments of a tool. The exceptions of policies apply to them.
+    Arguments,
     /// A result or message of MCP. Its opaque members are not inspected: callers return them
     /// unchanged to the server.
     Message {
@@ -213,7 +213,6 @@ impl Inspections {
             rules: Arc::clone(rules),
             direction,
             owner: owner.clone(),
-            has_exceptions: false,
         })
     }
 
@@ -352,17 +351,11 @@ impl KnownTokens<'_> {
 }
 
 impl Inspection {
-    /// The inspection of the arguments of a tool. The exceptions of policies apply to them.
-    pub(crate) fn with_exceptions(&self) -> Self {
-        Self { has_exceptions: true, ..self.clone() }
-    }
-
     /// Inspects a JSON text.
     pub(crate) fn json(&self, json: &str, form: Form<'_>) -> Inspected {
-        let place = if let Form::Part(place) = form { place } else { "" };
         let opaque: &[&str] = if let Form::Message { opaque } = form { opaque } else { &[] };
         let find_binary: binary::Find = match form {
-            Form::Part(_) | Form::Message { .. } => binary::of_result,
+            Form::Part(_) | Form::Arguments | Form::Message { .. } => binary::of_result,
             Form::Answer => binary::of_answer,
         };
         let mut inspected = Inspected::default();
@@ -381,7 +374,7 @@ impl Inspection {
                 || matches!(form, Form::Answer) && is_agent_id(&finding.pointer)
         };
         let findings = found.list.iter().filter(is_read);
-        let replaced = self.apply(findings, (place, &fixed), &mut inspected);
+        let replaced = self.apply(findings, (form, &fixed), &mut inspected);
         self.check_truncated(found.is_truncated, &mut inspected);
         let Replaced { findings, first } = replaced;
         if inspected.violation.is_none()
@@ -400,7 +393,8 @@ impl Inspection {
     pub(crate) fn text(&self, text: &str, place: &str) -> Inspected {
         let mut inspected = Inspected::default();
         let Ok(found) = self.find(|inspector| Ok::<_, Infallible>(inspector.text(text)));
-        let replaced = self.apply(found.list.iter(), (place, &|_: &Finding| false), &mut inspected);
+        let form = Form::Part(place);
+        let replaced = self.apply(found.list.iter(), (form, &|_: &Finding| false), &mut inspected);
         self.check_truncated(found.is_truncated, &mut inspected);
         let Replaced { findings, first } = replaced;
         if inspected.violation.is_none()
@@ -438,7 +432,8 @@ impl Inspection {
             finding.inner.is_some() || !known.contains(&place)
         };
         let findings = found.list.iter().filter(is_new);
-        let replaced = self.apply(findings, (place, &|_: &Finding| false), &mut inspected);
+        let form = Form::Part(place);
+        let replaced = self.apply(findings, (form, &|_: &Finding| false), &mut inspected);
         self.check_truncated(found.is_truncated, &mut inspected);
         let Replaced { findings, first } = replaced;
         if inspected.violation.is_none()
@@ -488,8 +483,9 @@ impl Inspection {
                 findings.push(finding);
             }
         }
+        let form = Form::Part(place);
         let applied =
-            self.apply(findings.into_iter(), (place, &|_: &Finding| false), &mut inspected);
+            self.apply(findings.into_iter(), (form, &|_: &Finding| false), &mut inspected);
         self.check_truncated(found.is_truncated, &mut inspected);
         let Replaced { findings, first } = applied;
         let mut changed = None;
@@ -548,10 +544,12 @@ impl Inspection {
     fn apply<'f>(
         &self,
         findings: impl Iterator<Item = &'f Finding>,
-        (place, is_fixed): (&str, &dyn Fn(&Finding) -> bool),
+        (form, is_fixed): (Form<'_>, &dyn Fn(&Finding) -> bool),
         inspected: &mut Inspected,
     ) -> Replaced<'f> {
         let mut replaced = Replaced::default();
+        let place = if let Form::Part(place) = form { place } else { "" };
+        let has_exceptions = matches!(form, Form::Arguments);
         for finding in findings {
             let class = finding.class();
             let pointer = format!("{place}{}", finding.pointer);
@@ -561,7 +559,7 @@ impl Inspection {
                 self.without_values(parent.map_or(&*pointer, |(parent, _)| parent))
             };
             for mode in [Mode::Enforce, Mode::Audit] {
-                let argument = self.has_exceptions.then_some(&*pointer);
+                let argument = has_exceptions.then_some(&*pointer);
                 let Some(rule) = self.rules.rule(mode, self.direction, class, argument) else {
                     continue;
                 };
