@@ -283,7 +283,7 @@ impl CallRecord {
     /// A text of a client for logs.
     pub(crate) fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match &self.hiding {
-            Some(inspections) => inspections.logged(text).into(),
+            Some(inspections) => inspections.logged(text),
             None => text.into(),
         }
     }

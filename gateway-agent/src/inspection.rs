@@ -7,6 +7,7 @@ pub(crate) mod members;
 mod tokens;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap, HashSet},
     convert::Infallible,
     sync::{Arc, Mutex, PoisonError},
@@ -43,6 +44,8 @@ const FINDINGS: &str = "gateway_inspection_findings_total";
 #[derive(Debug)]
 pub(crate) struct Inspections {
     key: DigestKey,
+    /// The inspector of all classes.
+    all: Inspector,
     tokens: Tokens,
     /// The strictest rules of all calls of each server.
     servers: Mutex<BTreeMap<Name, Arc<InspectionRules>>>,
@@ -193,8 +196,9 @@ impl Default for Inspections {
         for half in key.chunks_exact_mut(16) {
             half.copy_from_slice(&random_bits().unwrap_or_default().to_le_bytes());
         }
-        let (tokens, servers) = (Tokens::default(), Mutex::default());
-        Self { key: DigestKey::new(&key), tokens, servers }
+        let key = DigestKey::new(&key);
+        let all = Inspector::new(Selection::of(DataClass::ALL), key.clone());
+        Self { key, all, tokens: Tokens::default(), servers: Mutex::default() }
     }
 }
 
@@ -240,20 +244,19 @@ impl Inspections {
 
     /// A text without values of any class.
     pub(crate) fn without_values(&self, text: &str) -> String {
-        redacted(text, &Inspector::new(Selection::of(DataClass::ALL), self.key.clone()))
+        redacted(text, &self.all).into_owned()
     }
 
     /// A JSON text without values of any class. `None`: names of members have values, or there are too
     /// many values.
     pub(crate) fn redacted_json(&self, json: &str) -> Option<String> {
-        let inspector = Inspector::new(Selection::of(DataClass::ALL), self.key.clone());
-        let found = inspector.json(json).ok().filter(|found| !found.is_truncated)?;
+        let found = self.all.json(json).ok().filter(|found| !found.is_truncated)?;
         rewrite_json(json, found.list.iter(), |overlap| redaction(overlap.class())).ok()
     }
 
     /// A name for logs without values of any class.
-    pub(crate) fn logged(&self, name: &str) -> String {
-        self.without_values(start_of(name))
+    pub(crate) fn logged<'t>(&self, name: &'t str) -> Cow<'t, str> {
+        redacted(start_of(name), &self.all)
     }
 
     /// Whether placeholders were issued, so that arguments can contain them.
@@ -671,7 +674,7 @@ impl Inspection {
 
     /// A name for logs without values of the inspected classes, also of those that are only logged.
     pub(crate) fn logged(&self, name: &str) -> String {
-        redacted(start_of(name), &self.inspector())
+        redacted(start_of(name), &self.inspector()).into_owned()
     }
 
     fn detected(&self, class: &'static str, pointer: String) -> Reason {
@@ -727,9 +730,12 @@ fn start_of(name: &str) -> &str {
     &name[..name.floor_char_boundary(LOGGED_BYTES)]
 }
 
-fn redacted(text: &str, inspector: &Inspector) -> String {
+fn redacted<'t>(text: &'t str, inspector: &Inspector) -> Cow<'t, str> {
     let found = inspector.text(text);
-    rewrite_text(text, found.list.iter(), |overlap| redaction(overlap.class()))
+    if found.is_empty() {
+        return text.into();
+    }
+    rewrite_text(text, found.list.iter(), |overlap| redaction(overlap.class())).into()
 }
 
 fn blocks_binary(rules: &InspectionRules) -> bool {

@@ -562,7 +562,7 @@ pub(super) fn record_unknown_target(
     if !moment.snapshot.governance.as_ref().is_some_and(|governance| governance.inspects()) {
         return;
     }
-    let without_values = |name: &str| gateway.inspections().logged(name);
+    let without_values = |name: &str| gateway.inspections().logged(name).into_owned();
     let name = match &call.target {
         Target::Tool(tool) => without_values(&tool.name),
         Target::Feature { subject: FeatureSubject::Prompt(name), .. } => without_values(name),
