@@ -13,7 +13,7 @@ mod tests;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use registry_core::{Key, entity::policy::Mode};
+use registry_core::entity::policy::Mode;
 use serde_json::{Map, Value};
 
 use self::group::PolicyGroup;
@@ -78,8 +78,7 @@ impl ApplicablePolicies {
         let arguments =
             if reads_arguments { arguments() } else { ArgumentType::Record(BTreeMap::new()) };
         let entities = CallEntities::new(caller, resource);
-        let allow =
-            |applicable: &ApplicablePolicy| format!("{}:allow", label(applicable.policy.key()));
+        let allow = |applicable: &ApplicablePolicy| format!("{}:allow", applicable.policy.label());
         let admitted = policies.iter().map(allow).collect::<Vec<_>>().join(" ").into();
         let inspection = InspectionRules::new(&policies, &resource.tools);
         let (kind, needs_approval) = (resource.kind, resource.needs_approval());
@@ -135,7 +134,7 @@ impl ApplicablePolicies {
             let key = applicable.policy.key();
             let reason =
                 |finding: &Finding| (finding.policy == *key).then(|| finding.reason.as_str());
-            let label = label(key);
+            let label = applicable.policy.label();
             match (denial.and_then(reason), audit.iter().find_map(reason)) {
                 (Some(reason), _) => format!("{label}:deny:{reason}"),
                 (None, Some(reason)) => format!("{label}:audit:{reason}"),
@@ -150,10 +149,6 @@ impl ApplicablePolicies {
         let policies = self.policies.iter().map(|applicable| &applicable.policy);
         policies.filter(move |policy| policy.mode() == mode)
     }
-}
-
-fn label(key: &Key) -> String {
-    format!("{}@{}", key.name, key.version)
 }
 
 fn finding(policy: &PolicyInForce, reason: Reason) -> Finding {

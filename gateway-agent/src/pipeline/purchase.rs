@@ -99,8 +99,9 @@ impl Order<'_> {
     ) -> Result<Purchase<'g>, Finding> {
         let enforced = self.charges(Mode::Enforce, None)?;
         let mut audited = Vec::new();
+        let has_audited = self.policies.budgets(Mode::Audit).next().is_some();
         let candidates = iter::once(None).chain(self.policies.pre_releases().map(Some));
-        for candidate in candidates.collect::<Vec<_>>() {
+        for candidate in candidates.filter(|_| has_audited).collect::<Vec<_>>() {
             match self.charges(Mode::Audit, candidate) {
                 Ok(Some(charges)) if !charges.budgets.is_empty() => {
                     audited.push(self.reserve_audited(spending, charges, audit).await);
@@ -111,7 +112,7 @@ impl Order<'_> {
         }
         let enforced = match enforced {
             Some(enforced) => {
-                record.set_price(enforced.policy.key(), enforced.price.reserved());
+                record.set_price(enforced.policy.label(), enforced.price.reserved());
                 record.set_budgets(enforced.budgets.iter().map(|charge| &charge.key));
                 Some(self.reserve_enforced(spending, enforced).await?)
             }
