@@ -14,6 +14,7 @@ use std::{
     time::Instant,
 };
 
+use arc_swap::ArcSwap;
 use gateway_policy::QuotaKey;
 use inspection::{
     Classes, DigestKey, Encoding, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Overlap,
@@ -47,8 +48,9 @@ pub(crate) struct Inspections {
     /// The inspector of all classes.
     all: Inspector,
     tokens: Tokens,
-    /// The strictest rules of all calls of each server.
-    servers: Mutex<BTreeMap<Name, Arc<InspectionRules>>>,
+    /// The strictest rules of all calls of each server. Replaced for each new rule. A lock would be shared
+    /// by the calls of all workers.
+    servers: ArcSwap<BTreeMap<Name, Arc<InspectionRules>>>,
 }
 
 /// The inspection of one side of a call.
@@ -198,7 +200,7 @@ impl Default for Inspections {
         }
         let key = DigestKey::new(&key);
         let all = Inspector::new(Selection::of(DataClass::ALL), key.clone());
-        Self { key, all, tokens: Tokens::default(), servers: Mutex::default() }
+        Self { key, all, tokens: Tokens::default(), servers: ArcSwap::default() }
     }
 }
 
@@ -222,24 +224,28 @@ impl Inspections {
 
     /// Adds the rules of a call to those of its server.
     pub(crate) fn called(&self, server: &Name, rules: &Arc<InspectionRules>) {
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        match servers.get_mut(server) {
+        let merged = |known: &Arc<InspectionRules>| {
             // Most servers have one set of rules.
-            Some(known) if Arc::ptr_eq(known, rules) => {}
-            Some(known) => {
-                if let Some(merged) = known.with(rules) {
-                    *known = Arc::new(merged);
+            if Arc::ptr_eq(known, rules) { None } else { known.with(rules).map(Arc::new) }
+        };
+        if self.servers.load().get(server).is_some_and(|known| merged(known).is_none()) {
+            return;
+        }
+        self.servers.rcu(|servers| {
+            let mut servers = BTreeMap::clone(servers);
+            match servers.get_mut(server) {
+                Some(known) => *known = merged(known).unwrap_or_else(|| Arc::clone(known)),
+                None => {
+                    servers.insert(server.clone(), Arc::clone(rules));
                 }
             }
-            None => {
-                servers.insert(server.clone(), Arc::clone(rules));
-            }
-        }
+            servers
+        });
     }
 
     /// The strictest rules of all calls of a server. `None`: none was inspected.
     pub(crate) fn of_calls(&self, server: &Name) -> Option<Arc<InspectionRules>> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner).get(server).cloned()
+        self.servers.load().get(server).cloned()
     }
 
     /// A text without values of any class.
