@@ -36,6 +36,8 @@ use crate::{
 pub struct ApplicablePolicies {
     policies: Vec<ApplicablePolicy>,
     entities: CallEntities,
+    /// The team that owns the caller.
+    team: Option<Box<str>>,
     kind: ResourceKind,
     /// Whether policies with `approval.when: destructive` demand an approval.
     needs_approval: bool,
@@ -81,10 +83,15 @@ impl ApplicablePolicies {
         let allow = |applicable: &ApplicablePolicy| format!("{}:allow", applicable.policy.label());
         let admitted = policies.iter().map(allow).collect::<Vec<_>>().join(" ").into();
         let inspection = InspectionRules::new(&policies, &resource.tools);
+        let team = match caller {
+            Caller::Agent(agent) => Some(agent.team.as_str().into()),
+            Caller::Unregistered | Caller::Unknown => None,
+        };
         let (kind, needs_approval) = (resource.kind, resource.needs_approval());
         Self {
             policies,
             entities,
+            team,
             kind,
             needs_approval,
             arguments,
@@ -93,6 +100,11 @@ impl ApplicablePolicies {
             inspection,
             admitted,
         }
+    }
+
+    /// The team that owns the calling agent. `None`: the caller is not registered.
+    pub fn team(&self) -> Option<&str> {
+        self.team.as_deref()
     }
 
     /// Whether conditions read arguments.

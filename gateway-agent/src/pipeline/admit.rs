@@ -7,8 +7,8 @@ use gateway_policy::{AuthMethod, CallerIdentity, CountedRate, Denial, QuotaKey, 
 use gateway_protocol::mcp::{Method, RawResult, ResultType};
 use gateway_upstream::ResendApproval;
 use policy::{
-    Action, AgentFacts, ApplicablePolicies, ApprovalRule, CallContext, Called, Caller, Finding,
-    InspectionRules, PartialDecision, Payer, Purpose, RateRule, Reason, ResourceKind,
+    Action, ApplicablePolicies, ApprovalRule, CallContext, Called, Finding, InspectionRules,
+    PartialDecision, Payer, Purpose, RateRule, Reason, ResourceKind,
 };
 use registry_core::{
     Amount, Key, Revision,
@@ -355,11 +355,9 @@ impl Governed {
             }
         }
         if self.concerns_spending() {
-            let governance = moment.snapshot.governance.as_ref();
-            let caller = governance.map(|governance| governance.caller(agent.as_ref()));
             let payer = Payer {
                 agent: agent.as_ref().map(|agent| agent.name.as_str()),
-                team: caller.as_deref().and_then(team),
+                team: self.policies.team(),
                 principal: verified_principal(call),
                 tool: self.target.name_in_counts(),
             };
@@ -410,9 +408,7 @@ impl Governed {
         let GovernedTarget::Tool(served) = &self.target else {
             return Err(Denial::NoSuchTool.into());
         };
-        let governance = inspecting.moment.snapshot.governance.as_ref();
-        let caller = governance.map(|governance| governance.caller(agent));
-        let team = caller.as_deref().and_then(team);
+        let team = self.policies.team();
         let order = ApprovalOrder { inspecting, served, agent, team, rules };
         let policies = rules.iter().map(|rule| rule.policy.key().clone()).collect();
         let found = order.find(data).await?;
@@ -605,14 +601,6 @@ pub(super) fn covering_policies(call: &Invocation) -> &[Key] {
     match &call.target {
         Target::Step(step) => &step.approved,
         Target::Tool(_) | Target::Feature { .. } | Target::Agent(_) => &[],
-    }
-}
-
-/// The team that owns the agent.
-fn team(caller: &Caller) -> Option<&str> {
-    match caller {
-        Caller::Agent(AgentFacts { team, .. }) => Some(team),
-        Caller::Unregistered | Caller::Unknown => None,
     }
 }
 
