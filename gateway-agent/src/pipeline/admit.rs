@@ -349,7 +349,10 @@ impl Governed {
             trace = self.count_trace(gateway, call, record, audit)?;
             let enforced = self.rates(Mode::Enforce, call, moment, agent.as_ref());
             let audited = self.rates(Mode::Audit, call, moment, agent.as_ref());
-            count_audited(gateway, audited, audit).await;
+            if !audited.is_empty() {
+                // Boxed, because few policies are in audit mode.
+                Box::pin(count_audited(gateway, audited, audit)).await;
+            }
             if !enforced.is_empty() {
                 admission.rates = Some(TakenRates::take(gateway, enforced).await?);
             }
@@ -558,9 +561,6 @@ impl Governed {
 
 /// Counts a call in the rates of policies in audit mode.
 async fn count_audited(gateway: &Gateway, audited: Vec<CountedRate<'_>>, audit: &mut Vec<Finding>) {
-    if audited.is_empty() {
-        return;
-    }
     match TakenRates::take(gateway, audited).await {
         Ok(mut taken) => taken.set_sent(),
         Err(finding) => audit.push(finding),

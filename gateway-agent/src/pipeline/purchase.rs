@@ -104,7 +104,9 @@ impl Order<'_> {
         for candidate in candidates.filter(|_| has_audited).collect::<Vec<_>>() {
             match self.charges(Mode::Audit, candidate) {
                 Ok(Some(charges)) if !charges.budgets.is_empty() => {
-                    audited.push(self.reserve_audited(spending, charges, audit).await);
+                    // Boxed like the other rare cases, so that the futures of most calls are small.
+                    let reserved = Box::pin(self.reserve_audited(spending, charges, audit)).await;
+                    audited.push(reserved);
                 }
                 Ok(_) => {}
                 Err(finding) => audit.push(finding),
@@ -173,7 +175,7 @@ impl Order<'_> {
         let reservation = if budgets.is_empty() {
             None
         } else if self.is_compensation {
-            spending.force(&budgets).await
+            Box::pin(spending.force(&budgets)).await
         } else {
             let reserved = spending.reserve(&budgets).await;
             Some(reserved.map_err(|uncovered| violation(&budgets, uncovered))?)

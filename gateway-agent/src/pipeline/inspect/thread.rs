@@ -58,7 +58,8 @@ impl<'a> InspectionThread<'a> {
             reserved.as_ref().map_or(Ok(()), |part| part.reserve(bytes.saturating_mul(2)))?;
             Ok(inspect())
         };
-        self.workers.run(payer, inspect).await
+        // Boxed, because few texts are long, and the futures of all calls contain this one.
+        Box::pin(self.workers.run(payer, inspect)).await
     }
 }
 
