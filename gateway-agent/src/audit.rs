@@ -106,7 +106,7 @@ pub struct CallRecord {
     /// The charges of all rounds. For a call in flight, the reserved price.
     charged: Option<Amount>,
     /// The charged budgets: `POLICY/BUDGET`, separated by spaces.
-    budgets: Option<Box<str>>,
+    budgets: Option<String>,
     /// The actions of inspections. Empty without an inspection.
     inspection: OnceLock<InspectionLog>,
     /// Hides values in texts of clients. `None`: no policy inspects data.
@@ -283,7 +283,7 @@ impl CallRecord {
     /// A text of a client for logs.
     pub(crate) fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match &self.hiding {
-            Some(inspections) => inspections.logged(text).into(),
+            Some(inspections) => inspections.logged(text),
             None => text.into(),
         }
     }
@@ -293,17 +293,24 @@ impl CallRecord {
         self.inspection.get_or_init(InspectionLog::default)
     }
 
-    /// Sets the price and its policy.
-    pub fn set_price(&mut self, policy: &Key, price: Amount) {
-        self.price_policy = Some(format!("{}@{}", policy.name, policy.version).into());
+    /// Sets the price and its policy: `NAME@VERSION`.
+    pub fn set_price(&mut self, policy: &str, price: Amount) {
+        self.price_policy = Some(policy.into());
         self.price = Some(price);
     }
 
     /// Sets the budgets that the price charges.
     pub fn set_budgets<'a>(&mut self, budgets: impl Iterator<Item = &'a BudgetKey>) {
-        let names = budgets.map(|key| format!("{}/{}", key.policy, key.budget));
-        let names = names.collect::<Vec<_>>().join(" ");
-        self.budgets = (!names.is_empty()).then(|| names.into());
+        let mut names = String::new();
+        for BudgetKey { policy, budget, .. } in budgets {
+            if !names.is_empty() {
+                names.push(' ');
+            }
+            names.push_str(policy);
+            names.push('/');
+            names.push_str(budget);
+        }
+        self.budgets = (!names.is_empty()).then_some(names);
     }
 
     /// Adds a charge; a negative one corrects an earlier charge.

@@ -95,7 +95,7 @@ impl Governance {
     }
 
     /// The caller as policies see it.
-    pub fn caller(&self, agent: Option<&Key>) -> Arc<Caller> {
+    fn caller(&self, agent: Option<&Key>) -> Arc<Caller> {
         let registered = || Arc::new(Caller::registered(&self.catalog, agent));
         let Some(key) = agent else { return registered() };
         let known = self.callers.read().unwrap_or_else(PoisonError::into_inner);

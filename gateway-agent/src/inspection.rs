@@ -7,12 +7,14 @@ pub(crate) mod members;
 mod tokens;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap, HashSet},
     convert::Infallible,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
+use arc_swap::ArcSwap;
 use gateway_policy::QuotaKey;
 use inspection::{
     Classes, DigestKey, Encoding, Finding, Findings, Inspector, InvalidJson, MAX_FINDINGS, Overlap,
@@ -43,9 +45,12 @@ const FINDINGS: &str = "gateway_inspection_findings_total";
 #[derive(Debug)]
 pub(crate) struct Inspections {
     key: DigestKey,
+    /// The inspector of all classes.
+    all: Inspector,
     tokens: Tokens,
-    /// The strictest rules of all calls of each server.
-    servers: Mutex<BTreeMap<Name, Arc<InspectionRules>>>,
+    /// The strictest rules of all calls of each server. Replaced for each new rule. A lock would be shared
+    /// by the calls of all workers.
+    servers: ArcSwap<BTreeMap<Name, Arc<InspectionRules>>>,
 }
 
 /// The inspection of one side of a call.
@@ -56,8 +61,6 @@ pub(crate) struct Inspection {
     direction: Direction,
     /// The owner of placeholders: the caller.
     owner: QuotaKey,
-    /// Whether the exceptions of policies apply.
-    has_exceptions: bool,
 }
 
 /// The outcome of an inspection.
@@ -124,6 +127,8 @@ pub(crate) struct InspectionLog(Arc<Mutex<BTreeMap<AppliedAction, u64>>>);
 pub(crate) enum Form<'a> {
     /// Data at a place in a message: its JSON pointer.
     Part(&'a str),
+    /// The arguments of a tool. The exceptions of policies apply to them.
+    Arguments,
     /// A result or message of MCP. Its opaque members are not inspected: callers return them
     /// unchanged to the server.
     Message {
@@ -193,8 +198,9 @@ impl Default for Inspections {
         for half in key.chunks_exact_mut(16) {
             half.copy_from_slice(&random_bits().unwrap_or_default().to_le_bytes());
         }
-        let (tokens, servers) = (Tokens::default(), Mutex::default());
-        Self { key: DigestKey::new(&key), tokens, servers }
+        let key = DigestKey::new(&key);
+        let all = Inspector::new(Selection::of(DataClass::ALL), key.clone());
+        Self { key, all, tokens: Tokens::default(), servers: ArcSwap::default() }
     }
 }
 
@@ -213,48 +219,50 @@ impl Inspections {
             rules: Arc::clone(rules),
             direction,
             owner: owner.clone(),
-            has_exceptions: false,
         })
     }
 
     /// Adds the rules of a call to those of its server.
     pub(crate) fn called(&self, server: &Name, rules: &Arc<InspectionRules>) {
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        match servers.get_mut(server) {
+        let merged = |known: &Arc<InspectionRules>| {
             // Most servers have one set of rules.
-            Some(known) if Arc::ptr_eq(known, rules) => {}
-            Some(known) => {
-                if let Some(merged) = known.with(rules) {
-                    *known = Arc::new(merged);
+            if Arc::ptr_eq(known, rules) { None } else { known.with(rules).map(Arc::new) }
+        };
+        if self.servers.load().get(server).is_some_and(|known| merged(known).is_none()) {
+            return;
+        }
+        self.servers.rcu(|servers| {
+            let mut servers = BTreeMap::clone(servers);
+            match servers.get_mut(server) {
+                Some(known) => *known = merged(known).unwrap_or_else(|| Arc::clone(known)),
+                None => {
+                    servers.insert(server.clone(), Arc::clone(rules));
                 }
             }
-            None => {
-                servers.insert(server.clone(), Arc::clone(rules));
-            }
-        }
+            servers
+        });
     }
 
     /// The strictest rules of all calls of a server. `None`: none was inspected.
     pub(crate) fn of_calls(&self, server: &Name) -> Option<Arc<InspectionRules>> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner).get(server).cloned()
+        self.servers.load().get(server).cloned()
     }
 
     /// A text without values of any class.
     pub(crate) fn without_values(&self, text: &str) -> String {
-        redacted(text, &Inspector::new(Selection::of(DataClass::ALL), self.key.clone()))
+        redacted(text, &self.all).into_owned()
     }
 
     /// A JSON text without values of any class. `None`: names of members have values, or there are too
     /// many values.
     pub(crate) fn redacted_json(&self, json: &str) -> Option<String> {
-        let inspector = Inspector::new(Selection::of(DataClass::ALL), self.key.clone());
-        let found = inspector.json(json).ok().filter(|found| !found.is_truncated)?;
+        let found = self.all.json(json).ok().filter(|found| !found.is_truncated)?;
         rewrite_json(json, found.list.iter(), |overlap| redaction(overlap.class())).ok()
     }
 
     /// A name for logs without values of any class.
-    pub(crate) fn logged(&self, name: &str) -> String {
-        self.without_values(start_of(name))
+    pub(crate) fn logged<'t>(&self, name: &'t str) -> Cow<'t, str> {
+        redacted(start_of(name), &self.all)
     }
 
     /// Whether placeholders were issued, so that arguments can contain them.
@@ -352,17 +360,11 @@ impl KnownTokens<'_> {
 }
 
 impl Inspection {
-    /// The inspection of the arguments of a tool. The exceptions of policies apply to them.
-    pub(crate) fn with_exceptions(&self) -> Self {
-        Self { has_exceptions: true, ..self.clone() }
-    }
-
     /// Inspects a JSON text.
     pub(crate) fn json(&self, json: &str, form: Form<'_>) -> Inspected {
-        let place = if let Form::Part(place) = form { place } else { "" };
         let opaque: &[&str] = if let Form::Message { opaque } = form { opaque } else { &[] };
         let find_binary: binary::Find = match form {
-            Form::Part(_) | Form::Message { .. } => binary::of_result,
+            Form::Part(_) | Form::Arguments | Form::Message { .. } => binary::of_result,
             Form::Answer => binary::of_answer,
         };
         let mut inspected = Inspected::default();
@@ -381,7 +383,7 @@ impl Inspection {
                 || matches!(form, Form::Answer) && is_agent_id(&finding.pointer)
         };
         let findings = found.list.iter().filter(is_read);
-        let replaced = self.apply(findings, (place, &fixed), &mut inspected);
+        let replaced = self.apply(findings, (form, &fixed), &mut inspected);
         self.check_truncated(found.is_truncated, &mut inspected);
         let Replaced { findings, first } = replaced;
         if inspected.violation.is_none()
@@ -400,7 +402,8 @@ impl Inspection {
     pub(crate) fn text(&self, text: &str, place: &str) -> Inspected {
         let mut inspected = Inspected::default();
         let Ok(found) = self.find(|inspector| Ok::<_, Infallible>(inspector.text(text)));
-        let replaced = self.apply(found.list.iter(), (place, &|_: &Finding| false), &mut inspected);
+        let form = Form::Part(place);
+        let replaced = self.apply(found.list.iter(), (form, &|_: &Finding| false), &mut inspected);
         self.check_truncated(found.is_truncated, &mut inspected);
         let Replaced { findings, first } = replaced;
         if inspected.violation.is_none()
@@ -438,7 +441,8 @@ impl Inspection {
             finding.inner.is_some() || !known.contains(&place)
         };
         let findings = found.list.iter().filter(is_new);
-        let replaced = self.apply(findings, (place, &|_: &Finding| false), &mut inspected);
+        let form = Form::Part(place);
+        let replaced = self.apply(findings, (form, &|_: &Finding| false), &mut inspected);
         self.check_truncated(found.is_truncated, &mut inspected);
         let Replaced { findings, first } = replaced;
         if inspected.violation.is_none()
@@ -488,8 +492,9 @@ impl Inspection {
                 findings.push(finding);
             }
         }
+        let form = Form::Part(place);
         let applied =
-            self.apply(findings.into_iter(), (place, &|_: &Finding| false), &mut inspected);
+            self.apply(findings.into_iter(), (form, &|_: &Finding| false), &mut inspected);
         self.check_truncated(found.is_truncated, &mut inspected);
         let Replaced { findings, first } = applied;
         let mut changed = None;
@@ -548,10 +553,12 @@ impl Inspection {
     fn apply<'f>(
         &self,
         findings: impl Iterator<Item = &'f Finding>,
-        (place, is_fixed): (&str, &dyn Fn(&Finding) -> bool),
+        (form, is_fixed): (Form<'_>, &dyn Fn(&Finding) -> bool),
         inspected: &mut Inspected,
     ) -> Replaced<'f> {
         let mut replaced = Replaced::default();
+        let place = if let Form::Part(place) = form { place } else { "" };
+        let has_exceptions = matches!(form, Form::Arguments);
         for finding in findings {
             let class = finding.class();
             let pointer = format!("{place}{}", finding.pointer);
@@ -561,7 +568,7 @@ impl Inspection {
                 self.without_values(parent.map_or(&*pointer, |(parent, _)| parent))
             };
             for mode in [Mode::Enforce, Mode::Audit] {
-                let argument = self.has_exceptions.then_some(&*pointer);
+                let argument = has_exceptions.then_some(&*pointer);
                 let Some(rule) = self.rules.rule(mode, self.direction, class, argument) else {
                     continue;
                 };
@@ -673,7 +680,7 @@ impl Inspection {
 
     /// A name for logs without values of the inspected classes, also of those that are only logged.
     pub(crate) fn logged(&self, name: &str) -> String {
-        redacted(start_of(name), &self.inspector())
+        redacted(start_of(name), &self.inspector()).into_owned()
     }
 
     fn detected(&self, class: &'static str, pointer: String) -> Reason {
@@ -729,9 +736,12 @@ fn start_of(name: &str) -> &str {
     &name[..name.floor_char_boundary(LOGGED_BYTES)]
 }
 
-fn redacted(text: &str, inspector: &Inspector) -> String {
+fn redacted<'t>(text: &'t str, inspector: &Inspector) -> Cow<'t, str> {
     let found = inspector.text(text);
-    rewrite_text(text, found.list.iter(), |overlap| redaction(overlap.class()))
+    if found.is_empty() {
+        return text.into();
+    }
+    rewrite_text(text, found.list.iter(), |overlap| redaction(overlap.class())).into()
 }
 
 fn blocks_binary(rules: &InspectionRules) -> bool {

@@ -26,7 +26,7 @@ pub use self::{
         authorize_composition, check_standing, format_age,
     },
     quota::{QuotaExceeded, QuotaGuard, QuotaKey, QuotaKind, Quotas},
-    rates::{CountedRate, RateExceeded, Rates, TakenRates},
+    rates::{CountedRate, RateExceeded, Rates},
     rules::{ToolSelector, ToolValidation, ValidationModes, ValidationRules},
     subject::SubjectToken,
     traces::{TraceTotals, Traces},

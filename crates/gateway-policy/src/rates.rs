@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -16,14 +16,21 @@ const BUCKETS: usize = 1_000_000;
 
 /// The buckets of all rates at one gateway.
 #[derive(Debug, Default)]
-pub struct Rates(Mutex<HashMap<Bucket, Instant>>);
+pub struct Rates(Mutex<Buckets>);
 
-/// The calls that share a rate. A new version of a policy with the same rate keeps its buckets.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Bucket {
-    policy: Name,
+#[derive(Debug, Default)]
+struct Buckets {
+    /// The rates by policy. A new version with the same rate keeps its buckets.
+    policies: HashMap<Name, Vec<RateBuckets>>,
+    /// The number of buckets.
+    count: usize,
+}
+
+#[derive(Debug)]
+struct RateBuckets {
     rate: Rate,
-    key: Box<str>,
+    /// The end of refilling, by the text that the calls of a bucket share.
+    full_at: HashMap<Box<str>, Instant>,
 }
 
 /// A rate that applies to a call.
@@ -32,12 +39,8 @@ pub struct CountedRate<'a> {
     /// The rate, with its policy.
     pub rule: RateRule<'a>,
     /// The text that the calls with the same rate share.
-    pub key: Box<str>,
+    pub key: String,
 }
-
-/// The rates that a call has taken.
-#[derive(Debug, Default)]
-pub struct TakenRates(Vec<Bucket>);
 
 /// A rate is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,40 +53,72 @@ pub struct RateExceeded {
 
 impl Rates {
     /// Takes the rates of a call.
-    pub fn take(
-        &self,
-        rates: &[CountedRate<'_>],
-        now: Instant,
-    ) -> Result<TakenRates, RateExceeded> {
-        let buckets: Vec<_> = rates.iter().map(Bucket::of).collect();
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut taken = Vec::with_capacity(buckets.len());
-        for (rate, bucket) in buckets.iter().enumerate() {
-            let next = next(&bucket.rate, known.get(bucket).copied(), now);
+    pub fn take(&self, rates: &[CountedRate<'_>], now: Instant) -> Result<(), RateExceeded> {
+        let mut taken = Vec::with_capacity(rates.len());
+        let mut known = self.lock();
+        for (rate, counted) in rates.iter().enumerate() {
+            let full_at = known.find(counted).copied();
+            let next = next(counted.rule.rate, full_at, now);
             taken.push(next.map_err(|retry_after| RateExceeded { rate, retry_after })?);
         }
-        if known.len() + buckets.len() > BUCKETS {
-            known.retain(|_, full_at| *full_at > now);
+        if known.count + rates.len() > BUCKETS {
+            known.forget_full(now);
         }
-        known.extend(buckets.iter().cloned().zip(taken));
-        Ok(TakenRates(buckets))
+        for (counted, full_at) in rates.iter().zip(taken) {
+            known.set(counted, full_at);
+        }
+        Ok(())
     }
 
     /// Returns the rates of a call that was not sent.
-    pub fn release(&self, taken: TakenRates) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for bucket in taken.0 {
-            let interval = interval(&bucket.rate);
-            if let (Some(full_at), Some(interval)) = (known.get_mut(&bucket), interval) {
+    pub fn release(&self, rates: &[CountedRate<'_>]) {
+        let mut known = self.lock();
+        for counted in rates {
+            let interval = interval(counted.rule.rate);
+            if let (Some(full_at), Some(interval)) = (known.find(counted), interval) {
                 *full_at = full_at.checked_sub(interval).unwrap_or(*full_at);
             }
         }
     }
+
+    fn lock(&self) -> MutexGuard<'_, Buckets> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-impl Bucket {
-    fn of(CountedRate { rule, key }: &CountedRate<'_>) -> Self {
-        Self { policy: rule.policy.key().name.clone(), rate: rule.rate.clone(), key: key.clone() }
+impl Buckets {
+    fn find(&mut self, CountedRate { rule, key }: &CountedRate<'_>) -> Option<&mut Instant> {
+        let rates = self.policies.get_mut(&rule.policy.key().name)?;
+        let buckets = rates.iter_mut().find(|buckets| buckets.rate == *rule.rate)?;
+        buckets.full_at.get_mut(key.as_str())
+    }
+
+    fn set(&mut self, counted: &CountedRate<'_>, full_at: Instant) {
+        if let Some(known) = self.find(counted) {
+            *known = full_at;
+            return;
+        }
+        let CountedRate { rule, key } = counted;
+        let rates = self.policies.entry(rule.policy.key().name.clone()).or_default();
+        let position = rates.iter().position(|buckets| buckets.rate == *rule.rate);
+        let position = position.unwrap_or_else(|| {
+            rates.push(RateBuckets { rate: rule.rate.clone(), full_at: HashMap::new() });
+            rates.len() - 1
+        });
+        rates[position].full_at.insert(key.as_str().into(), full_at);
+        self.count += 1;
+    }
+
+    /// Drops the full buckets.
+    fn forget_full(&mut self, now: Instant) {
+        self.policies.retain(|_, rates| {
+            rates.retain_mut(|buckets| {
+                buckets.full_at.retain(|_, full_at| *full_at > now);
+                !buckets.full_at.is_empty()
+            });
+            !rates.is_empty()
+        });
+        self.count = self.policies.values().flatten().map(|buckets| buckets.full_at.len()).sum();
     }
 }
 
@@ -118,14 +153,13 @@ mod tests {
         Arc::new(PolicyInForce::new(Arc::new(document)).unwrap())
     }
 
-    fn take(
-        rates: &Rates,
-        policy: &Arc<PolicyInForce>,
-        now: Instant,
-    ) -> Result<TakenRates, RateExceeded> {
+    fn counted<'a>(policy: &'a Arc<PolicyInForce>, key: &str) -> Vec<CountedRate<'a>> {
         let rules = policy.policy().rates.iter().map(|rate| RateRule { policy, rate });
-        let counted: Vec<_> = rules.map(|rule| CountedRate { rule, key: "a".into() }).collect();
-        rates.take(&counted, now)
+        rules.map(|rule| CountedRate { rule, key: key.to_owned() }).collect()
+    }
+
+    fn take(rates: &Rates, policy: &Arc<PolicyInForce>, now: Instant) -> Result<(), RateExceeded> {
+        rates.take(&counted(policy, "a"), now)
     }
 
     #[test]
@@ -163,10 +197,40 @@ mod tests {
     fn released_call_can_be_repeated() {
         let policy = policy(&json!([{ "limit": 1, "window": "PT1M" }]));
         let (rates, now) = (Rates::default(), Instant::now());
-        let taken = take(&rates, &policy, now).unwrap();
-        rates.release(taken);
+        take(&rates, &policy, now).unwrap();
+        rates.release(&counted(&policy, "a"));
         assert!(take(&rates, &policy, now).is_ok());
         assert!(take(&rates, &policy, now).is_err());
+    }
+
+    #[test]
+    fn other_keys_and_rates_have_their_own_buckets() {
+        let once = policy(&json!([{ "limit": 1, "window": "PT1M" }]));
+        let other = policy(&json!([{ "limit": 1, "window": "PT1H" }]));
+        let same = policy(&json!([{ "limit": 1, "window": "PT1M" }]));
+        let (rates, now) = (Rates::default(), Instant::now());
+        assert!(take(&rates, &once, now).is_ok());
+        assert!(take(&rates, &other, now).is_ok());
+        assert!(rates.take(&counted(&once, "b"), now).is_ok());
+        assert!(take(&rates, &same, now).is_err(), "a new version keeps the bucket");
+    }
+
+    #[test]
+    fn full_buckets_are_forgotten() {
+        let policies = [
+            policy(&json!([{ "limit": 1, "window": "PT1M" }])),
+            policy(&json!([{ "limit": 1, "window": "PT1H" }])),
+        ];
+        let (rates, now) = (Rates::default(), Instant::now());
+        for policy in &policies {
+            take(&rates, policy, now).unwrap();
+        }
+        rates.lock().forget_full(now + Duration::from_mins(2));
+        let known = rates.lock();
+        let is_kept = |policy: &Arc<PolicyInForce>| {
+            known.policies.values().flatten().any(|kept| kept.rate == policy.policy().rates[0])
+        };
+        assert_eq!((known.count, policies.each_ref().map(is_kept)), (1, [false, true]));
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod tests;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use registry_core::{Key, entity::policy::Mode};
+use registry_core::entity::policy::Mode;
 use serde_json::{Map, Value};
 
 use self::group::PolicyGroup;
@@ -36,6 +36,8 @@ use crate::{
 pub struct ApplicablePolicies {
     policies: Vec<ApplicablePolicy>,
     entities: CallEntities,
+    /// The team that owns the caller.
+    team: Option<Box<str>>,
     kind: ResourceKind,
     /// Whether policies with `approval.when: destructive` demand an approval.
     needs_approval: bool,
@@ -78,14 +80,18 @@ impl ApplicablePolicies {
         let arguments =
             if reads_arguments { arguments() } else { ArgumentType::Record(BTreeMap::new()) };
         let entities = CallEntities::new(caller, resource);
-        let allow =
-            |applicable: &ApplicablePolicy| format!("{}:allow", label(applicable.policy.key()));
+        let allow = |applicable: &ApplicablePolicy| format!("{}:allow", applicable.policy.label());
         let admitted = policies.iter().map(allow).collect::<Vec<_>>().join(" ").into();
         let inspection = InspectionRules::new(&policies, &resource.tools);
+        let team = match caller {
+            Caller::Agent(agent) => Some(agent.team.as_str().into()),
+            Caller::Unregistered | Caller::Unknown => None,
+        };
         let (kind, needs_approval) = (resource.kind, resource.needs_approval());
         Self {
             policies,
             entities,
+            team,
             kind,
             needs_approval,
             arguments,
@@ -94,6 +100,11 @@ impl ApplicablePolicies {
             inspection,
             admitted,
         }
+    }
+
+    /// The team that owns the calling agent. `None`: the caller is not registered.
+    pub fn team(&self) -> Option<&str> {
+        self.team.as_deref()
     }
 
     /// Whether conditions read arguments.
@@ -135,7 +146,7 @@ impl ApplicablePolicies {
             let key = applicable.policy.key();
             let reason =
                 |finding: &Finding| (finding.policy == *key).then(|| finding.reason.as_str());
-            let label = label(key);
+            let label = applicable.policy.label();
             match (denial.and_then(reason), audit.iter().find_map(reason)) {
                 (Some(reason), _) => format!("{label}:deny:{reason}"),
                 (None, Some(reason)) => format!("{label}:audit:{reason}"),
@@ -150,10 +161,6 @@ impl ApplicablePolicies {
         let policies = self.policies.iter().map(|applicable| &applicable.policy);
         policies.filter(move |policy| policy.mode() == mode)
     }
-}
-
-fn label(key: &Key) -> String {
-    format!("{}@{}", key.name, key.version)
 }
 
 fn finding(policy: &PolicyInForce, reason: Reason) -> Finding {

@@ -28,6 +28,7 @@ use crate::{
 #[derive(Debug)]
 pub struct PolicyInForce {
     document: Arc<Document>,
+    label: Box<str>,
     mode: Mode,
     conditions: Option<Result<Conditions, Vec<CedarProblem>>>,
     /// The defect of the conditions for each type of arguments seen so far.
@@ -47,7 +48,9 @@ impl PolicyInForce {
         let authorization = policy.authorization.as_ref();
         let conditions = authorization.map(|authorization| Conditions::parse(&authorization.cedar));
         let mode = policy.effective_mode();
-        Some(Self { document, mode, conditions, type_mismatches: Mutex::default() })
+        let Key { name, version, .. } = document.key();
+        let label = format!("{name}@{version}").into();
+        Some(Self { document, label, mode, conditions, type_mismatches: Mutex::default() })
     }
 
     /// The policy's document.
@@ -61,6 +64,11 @@ impl PolicyInForce {
     /// The name and version.
     pub fn key(&self) -> &Key {
         self.document.key()
+    }
+
+    /// The name and version in audit events: `NAME@VERSION`.
+    pub fn label(&self) -> &str {
+        &self.label
     }
 
     /// The digest of the document.

@@ -35,6 +35,8 @@ static SERVERS: LazyLock<LimitedLabels<ServerMeters>> =
 /// Metrics of all calls by era and outcome.
 static ALL: LazyLock<[[OnceLock<CallMeters>; CallOutcome::COUNT]; 2]> =
     LazyLock::new(Default::default);
+/// Calls without a violation.
+static ALLOWED: LazyLock<Counter> = LazyLock::new(|| policy_counter("allow", ""));
 
 /// Cached handles: a lookup by labels costs more than counting.
 struct CallMeters {
@@ -116,7 +118,14 @@ pub(super) fn count_finding(finding: &'static str) {
 
 /// Counts the verdict of a policy. The labels are fixed words.
 pub(super) fn count_policy(verdict: &'static str, reason: &'static str) {
-    counter!(POLICIES, "verdict" => verdict, "reason" => reason).increment(1);
+    match (verdict, reason) {
+        ("allow", "") => ALLOWED.increment(1),
+        _ => policy_counter(verdict, reason).increment(1),
+    }
+}
+
+fn policy_counter(verdict: &'static str, reason: &'static str) -> Counter {
+    counter!(POLICIES, "verdict" => verdict, "reason" => reason)
 }
 
 pub(super) fn count_violation(which: &'static str, check: &'static str) {

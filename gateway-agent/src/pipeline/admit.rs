@@ -1,20 +1,20 @@
 //! Selects the policies of one operation, and evaluates them.
 
-use std::{borrow::Cow, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use a2a::{Operation, extensions::Extensions};
 use gateway_policy::{AuthMethod, CallerIdentity, CountedRate, Denial, QuotaKey, Standing};
 use gateway_protocol::mcp::{Method, RawResult, ResultType};
 use gateway_upstream::ResendApproval;
 use policy::{
-    Action, AgentFacts, ApplicablePolicies, ApprovalRule, CallContext, Called, Caller, Finding,
-    InspectionRules, PartialDecision, Payer, Purpose, RateRule, Reason, ResourceKind,
+    Action, ApplicablePolicies, ApprovalRule, CallContext, Called, Finding, InspectionRules,
+    PartialDecision, Payer, Purpose, RateRule, Reason, ResourceKind,
 };
 use registry_core::{
     Amount, Key, Revision,
     entity::policy::{Mode, Rate, RateKey},
 };
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     Error, FeatureSubject, Gateway, Invocation, Target,
@@ -217,7 +217,7 @@ impl Governed {
     /// Evaluates the policies with the final arguments, inspects these, finds the approval, takes the
     /// rates, reserves the price, and consumes the approval.
     pub(super) async fn admit<'a>(
-        &self,
+        &'a self,
         inspecting: Inspecting<'a>,
         inspection: &CallInspection,
         mut data: OperationData<'_, '_>,
@@ -331,7 +331,7 @@ impl Governed {
 
     /// Takes the rates and reserves the price, or neither.
     async fn reserve<'a>(
-        &self,
+        &'a self,
         gateway: &'a Gateway,
         call: &Invocation,
         moment: &Moment,
@@ -349,20 +349,20 @@ impl Governed {
             trace = self.count_trace(gateway, call, record, audit)?;
             let enforced = self.rates(Mode::Enforce, call, moment, agent.as_ref());
             let audited = self.rates(Mode::Audit, call, moment, agent.as_ref());
-            count_audited(gateway, &audited, audit).await;
+            if !audited.is_empty() {
+                // Boxed, because few policies are in audit mode.
+                Box::pin(count_audited(gateway, audited, audit)).await;
+            }
             if !enforced.is_empty() {
-                admission.rates = Some(TakenRates::take(gateway, &enforced).await?);
+                admission.rates = Some(TakenRates::take(gateway, enforced).await?);
             }
         }
         if self.concerns_spending() {
-            let governance = moment.snapshot.governance.as_ref();
-            let caller = governance.map(|governance| governance.caller(agent.as_ref()));
-            let tool = self.target.name_in_counts();
             let payer = Payer {
                 agent: agent.as_ref().map(|agent| agent.name.as_str()),
-                team: caller.as_deref().and_then(team),
+                team: self.policies.team(),
                 principal: verified_principal(call),
-                tool: &tool,
+                tool: self.target.name_in_counts(),
             };
             let is_compensation = !self.purpose.is_limited();
             let order = Order { policies: &self.policies, payer, is_compensation };
@@ -411,9 +411,7 @@ impl Governed {
         let GovernedTarget::Tool(served) = &self.target else {
             return Err(Denial::NoSuchTool.into());
         };
-        let governance = inspecting.moment.snapshot.governance.as_ref();
-        let caller = governance.map(|governance| governance.caller(agent));
-        let team = caller.as_deref().and_then(team);
+        let team = self.policies.team();
         let order = ApprovalOrder { inspecting, served, agent, team, rules };
         let policies = rules.iter().map(|rule| rule.policy.key().clone()).collect();
         let found = order.find(data).await?;
@@ -547,24 +545,22 @@ impl Governed {
         call: &Invocation,
         moment: &Moment,
         agent: Option<&Key>,
-    ) -> Box<str> {
-        let agent: Option<Cow<'_, str>> = agent.map(|agent| agent.name.as_str().into());
+    ) -> String {
+        let agent = agent.map(|agent| agent.name.as_str());
         let part = |key: &RateKey| match key {
-            RateKey::Agent => agent.clone(),
+            RateKey::Agent => agent,
             RateKey::Tool => Some(self.target.name_in_counts()),
-            RateKey::Caller => agent.clone().or(principal(&moment.principal).map(Cow::from)),
-            RateKey::Principal => verified_principal(call).map(Cow::from),
+            RateKey::Caller => agent.or(principal(&moment.principal)),
+            RateKey::Principal => verified_principal(call),
         };
         let parts: Vec<_> = rate.per.iter().map(part).collect();
-        json!(parts).to_string().into()
+        // A list of texts always serializes.
+        serde_json::to_string(&parts).unwrap_or_default()
     }
 }
 
 /// Counts a call in the rates of policies in audit mode.
-async fn count_audited(gateway: &Gateway, audited: &[CountedRate<'_>], audit: &mut Vec<Finding>) {
-    if audited.is_empty() {
-        return;
-    }
+async fn count_audited(gateway: &Gateway, audited: Vec<CountedRate<'_>>, audit: &mut Vec<Finding>) {
     match TakenRates::take(gateway, audited).await {
         Ok(mut taken) => taken.set_sent(),
         Err(finding) => audit.push(finding),
@@ -579,14 +575,11 @@ impl GovernedTarget {
         }
     }
 
-    /// The name that rates and budgets per tool count. Aliases of one upstream tool share it.
-    fn name_in_counts(&self) -> Cow<'_, str> {
+    /// The name that rates and budgets per tool count.
+    fn name_in_counts(&self) -> &str {
         match self {
-            Self::Tool(served) => match served.upstream() {
-                Some((key, tool)) => format!("{}/{tool}", key.name).into(),
-                None => self.name().into(),
-            },
-            Self::Feature(_) => self.name().into(),
+            Self::Tool(served) => served.name_in_counts(),
+            Self::Feature(subject) => subject,
         }
     }
 }
@@ -608,14 +601,6 @@ pub(super) fn covering_policies(call: &Invocation) -> &[Key] {
     match &call.target {
         Target::Step(step) => &step.approved,
         Target::Tool(_) | Target::Feature { .. } | Target::Agent(_) => &[],
-    }
-}
-
-/// The team that owns the agent.
-fn team(caller: &Caller) -> Option<&str> {
-    match caller {
-        Caller::Agent(AgentFacts { team, .. }) => Some(team),
-        Caller::Unregistered | Caller::Unknown => None,
     }
 }
 

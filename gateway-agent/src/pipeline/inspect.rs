@@ -48,11 +48,11 @@ const BLOCKED: &str = "[blocked by a policy]";
 #[derive(Debug, Default)]
 pub(super) struct CallInspection {
     /// Of the data for the upstream.
-    arguments: Option<Inspection>,
+    arguments: Option<Arc<Inspection>>,
     /// Of the data for the caller. `None` also for a step: its composition needs the values.
-    results: Option<Inspection>,
+    results: Option<Arc<Inspection>>,
     /// Of the messages of errors, also in steps.
-    errors: Option<Inspection>,
+    errors: Option<Arc<Inspection>>,
     /// The rules of all of these.
     rules: Option<Arc<InspectionRules>>,
 }
@@ -65,11 +65,12 @@ pub(super) struct Inspecting<'a> {
     pub(super) moment: &'a Moment,
 }
 
-/// A part of the data for the upstream.
-#[derive(Debug, Clone, Copy)]
-enum ArgumentText<'a> {
-    Json(&'a RawValue),
-    Plain(&'a str),
+/// A part of the data for the upstream. All but the arguments have the pointer of their place.
+#[derive(Debug)]
+enum UpstreamData<'a> {
+    Arguments(&'a RawValue),
+    Json(&'a RawValue, String),
+    Text(&'a str, String),
 }
 
 impl CallInspection {
@@ -97,7 +98,8 @@ impl CallInspection {
             }
         };
         let of = |rules: Option<&Arc<InspectionRules>>, direction| {
-            gateway.inspections().of(rules?, direction, &moment.principal)
+            let inspection = gateway.inspections().of(rules?, direction, &moment.principal);
+            inspection.map(Arc::new)
         };
         let errors = of(merged.as_ref(), Direction::Results);
         let is_step = matches!(call.target, Target::Step(_));
@@ -162,44 +164,37 @@ impl CallInspection {
     ) -> Result<Option<Finding>, Error> {
         let Some(inspection) = &self.arguments else { return Ok(None) };
         let call = inspecting.call;
-        let mut texts = Vec::new();
-        let mut add = |inspection: &Inspection, place: &str, text| {
-            texts.push((inspection.clone(), place.to_owned(), text));
-        };
-        if let Some(arguments) = arguments {
-            add(&inspection.with_exceptions(), "", ArgumentText::Json(arguments));
-        }
-        if let Some(rest) = rest {
-            add(inspection, "", ArgumentText::Json(rest));
-        }
+        let mut parts = Vec::new();
+        parts.extend(arguments.map(UpstreamData::Arguments));
+        parts.extend(rest.map(|rest| UpstreamData::Json(rest, String::new())));
         // The state is that of the server, and opaque.
         for param in call.params.iter().filter(|param| &*param.name != "requestState") {
-            add(inspection, &format!("/{}", param.name), ArgumentText::Json(&param.value));
+            parts.push(UpstreamData::Json(&param.value, format!("/{}", param.name)));
         }
         for param in &call.context.meta {
-            let place = pointer_join("/_meta", &param.name);
-            add(inspection, &place, ArgumentText::Json(&param.value));
+            parts.push(UpstreamData::Json(&param.value, pointer_join("/_meta", &param.name)));
         }
+        let mut add = |text, place: &str| parts.push(UpstreamData::Text(text, place.to_owned()));
         let TraceContext { state, baggage, .. } = &call.context.trace;
         for (text, place) in [(state, "/_meta/tracestate"), (baggage, "/_meta/baggage")] {
             if let Some(text) = text {
-                add(inspection, place, ArgumentText::Plain(text));
+                add(text, place);
             }
         }
         if let Target::Agent(sent) = &call.target {
             for uri in sent.extensions.iter() {
-                add(inspection, "/A2A-Extensions", ArgumentText::Plain(uri));
+                add(uri, "/A2A-Extensions");
             }
         }
         if let Target::Feature { subject, .. } = &call.target {
             match subject {
-                FeatureSubject::Prompt(name) => add(inspection, "/name", ArgumentText::Plain(name)),
-                FeatureSubject::Resource(uri) => add(inspection, "/uri", ArgumentText::Plain(uri)),
+                FeatureSubject::Prompt(name) => add(name, "/name"),
+                FeatureSubject::Resource(uri) => add(uri, "/uri"),
                 FeatureSubject::Task(..) => {}
             }
         }
-        for (inspection, place, text) in texts {
-            let found = inspecting.arguments(inspection, place, text).await?;
+        for data in parts {
+            let found = inspecting.inspect(inspection, data).await?;
             log.add(&found.actions);
             for finding in found.audit {
                 if !audit.iter().any(|known| known.policy == finding.policy) {
@@ -324,7 +319,7 @@ impl CallInspection {
         let inspection = self.results.clone();
         // Without an inspection, only addresses are replaced, as in other answers.
         let bytes = if inspection.is_some() { bytes } else { 0 };
-        let inspect = move || inspect(inspection.as_ref());
+        let inspect = move || inspect(inspection.as_deref());
         let (value, found) = inspecting.thread().run(bytes, inspect).await.map_err(exceeded)?;
         inspecting.record(found, record)?;
         Ok(value)
@@ -397,7 +392,7 @@ impl CallInspection {
     async fn check_failed(
         &self,
         inspecting: Inspecting<'_>,
-        inspection: Inspection,
+        inspection: Arc<Inspection>,
         mut failed: Box<CompositionError>,
         record: &mut CallRecord,
     ) -> Error {
@@ -473,22 +468,31 @@ impl<'a> Inspecting<'a> {
     }
 
     /// Inspects a part of the data for the upstream.
-    async fn arguments(
+    async fn inspect(
         self,
-        inspection: Inspection,
-        place: String,
-        text: ArgumentText<'_>,
+        inspection: &Arc<Inspection>,
+        data: UpstreamData<'_>,
     ) -> Result<Inspected, Error> {
-        match text {
-            ArgumentText::Json(json) => {
-                let inspect = move |json: &str| inspection.json(json, Form::Part(&place));
-                self.text(json.get().to_owned(), inspect).await
+        let thread = self.thread();
+        let inspected = match data {
+            UpstreamData::Arguments(json) => {
+                let inspect =
+                    |inspection: &Inspection, json: &str| inspection.json(json, Form::Arguments);
+                thread.inspect(inspection, json.get(), inspect).await
             }
-            ArgumentText::Plain(text) => {
-                let inspect = move |text: &str| inspection.text(text, &place);
-                self.text(text.to_owned(), inspect).await
+            UpstreamData::Json(json, place) => {
+                let inspect = move |inspection: &Inspection, json: &str| {
+                    inspection.json(json, Form::Part(&place))
+                };
+                thread.inspect(inspection, json.get(), inspect).await
             }
-        }
+            UpstreamData::Text(text, place) => {
+                let inspect =
+                    move |inspection: &Inspection, text: &str| inspection.text(text, &place);
+                thread.inspect(inspection, text, inspect).await
+            }
+        };
+        inspected.map_err(exceeded)
     }
 
     /// Whether arguments can have placeholders of values.
@@ -558,7 +562,7 @@ pub(super) fn record_unknown_target(
     if !moment.snapshot.governance.as_ref().is_some_and(|governance| governance.inspects()) {
         return;
     }
-    let without_values = |name: &str| gateway.inspections().logged(name);
+    let without_values = |name: &str| gateway.inspections().logged(name).into_owned();
     let name = match &call.target {
         Target::Tool(tool) => without_values(&tool.name),
         Target::Feature { subject: FeatureSubject::Prompt(name), .. } => without_values(name),

@@ -99,11 +99,14 @@ impl Order<'_> {
     ) -> Result<Purchase<'g>, Finding> {
         let enforced = self.charges(Mode::Enforce, None)?;
         let mut audited = Vec::new();
+        let has_audited = self.policies.budgets(Mode::Audit).next().is_some();
         let candidates = iter::once(None).chain(self.policies.pre_releases().map(Some));
-        for candidate in candidates.collect::<Vec<_>>() {
+        for candidate in candidates.filter(|_| has_audited).collect::<Vec<_>>() {
             match self.charges(Mode::Audit, candidate) {
                 Ok(Some(charges)) if !charges.budgets.is_empty() => {
-                    audited.push(self.reserve_audited(spending, charges, audit).await);
+                    // Boxed like the other rare cases, so that the futures of most calls are small.
+                    let reserved = Box::pin(self.reserve_audited(spending, charges, audit)).await;
+                    audited.push(reserved);
                 }
                 Ok(_) => {}
                 Err(finding) => audit.push(finding),
@@ -111,7 +114,7 @@ impl Order<'_> {
         }
         let enforced = match enforced {
             Some(enforced) => {
-                record.set_price(enforced.policy.key(), enforced.price.reserved());
+                record.set_price(enforced.policy.label(), enforced.price.reserved());
                 record.set_budgets(enforced.budgets.iter().map(|charge| &charge.key));
                 Some(self.reserve_enforced(spending, enforced).await?)
             }
@@ -172,7 +175,7 @@ impl Order<'_> {
         let reservation = if budgets.is_empty() {
             None
         } else if self.is_compensation {
-            spending.force(&budgets).await
+            Box::pin(spending.force(&budgets)).await
         } else {
             let reserved = spending.reserve(&budgets).await;
             Some(reserved.map_err(|uncovered| violation(&budgets, uncovered))?)

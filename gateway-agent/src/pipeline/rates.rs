@@ -1,10 +1,7 @@
 //! The rates that a call takes: token buckets of this gateway, and calls from the fleet rates of the
 //! ledger.
 
-use std::{
-    mem,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use gateway_policy::{CountedRate, Rates};
 use ledger::spender::Reservation;
@@ -18,7 +15,7 @@ use crate::spending::RateCharge;
 #[derive(Debug)]
 pub(super) struct TakenRates<'a> {
     rates: &'a Rates,
-    buckets: gateway_policy::TakenRates,
+    counted: Vec<CountedRate<'a>>,
     /// `None`: no fleet rate applies, or this gateway counts alone.
     fleet: Option<Reservation>,
     is_sent: bool,
@@ -31,15 +28,15 @@ impl<'a> TakenRates<'a> {
     /// answer.
     pub(super) async fn take(
         gateway: &'a Gateway,
-        counted: &[CountedRate<'_>],
+        counted: Vec<CountedRate<'a>>,
     ) -> Result<Self, Finding> {
         let rates = gateway.rates();
-        let buckets = rates.take(counted, Instant::now());
-        let buckets = buckets
+        rates
+            .take(&counted, Instant::now())
             .map_err(|exceeded| violation(&counted[exceeded.rate].rule, exceeded.retry_after))?;
-        let mut taken = Self { rates, buckets, fleet: None, is_sent: false };
+        let mut taken = Self { rates, counted, fleet: None, is_sent: false };
         let (mut shared, mut charges) = (Vec::new(), Vec::<RateCharge>::new());
-        for CountedRate { rule, key } in counted {
+        for CountedRate { rule, key } in &taken.counted {
             if rule.rate.reach == Reach::Gateway {
                 continue;
             }
@@ -76,7 +73,7 @@ impl<'a> TakenRates<'a> {
 impl Drop for TakenRates<'_> {
     fn drop(&mut self) {
         if !self.is_sent {
-            self.rates.release(mem::take(&mut self.buckets));
+            self.rates.release(&self.counted);
         }
     }
 }

@@ -58,6 +58,8 @@ pub struct ServedTool {
     /// The only serial of its validity, if the next snapshot can change it.
     only_at: Option<u64>,
     list_position: ListPosition,
+    /// `SERVER/TOOL` of an upstream tool.
+    name_in_counts: OnceLock<Box<str>>,
     /// The latest snapshot serial that the tool was current for.
     current_at: AtomicU64,
     input: OnceLock<Box<InputSchema>>,
@@ -145,6 +147,7 @@ impl ServedTool {
             is_undeployed: false,
             only_at: None,
             list_position: ListPosition::default(),
+            name_in_counts: OnceLock::new(),
             current_at: AtomicU64::new(snapshot.serial),
             input: OnceLock::new(),
             output: OnceLock::new(),
@@ -242,6 +245,12 @@ impl ServedTool {
     /// The server and the tool's name there, or the agent and the skill's id.
     pub fn upstream(&self) -> Option<(&Key, &Arc<str>)> {
         self.binding().map(|binding| (&binding.server, &binding.tool))
+    }
+
+    /// The name that rates and budgets per tool count. Aliases of one upstream tool share it.
+    pub fn name_in_counts(&self) -> &str {
+        let Some((server, tool)) = self.upstream() else { return self.name().as_str() };
+        self.name_in_counts.get_or_init(|| format!("{}/{tool}", server.name).into())
     }
 
     /// The upstream method.

@@ -173,9 +173,12 @@ fn promised(name: &str) -> Option<Secret> {
 
 /// Whether a name contains a part of each name that promises a secret.
 fn may_promise(name: &str) -> bool {
-    const PARTS: [&[u8; 3]; 7] = [b"pas", b"pwd", b"sec", b"tok", b"key", b"ken", b"ntr"];
-    let has = |part: &[u8]| PARTS.iter().any(|known| part.eq_ignore_ascii_case(*known));
-    name.as_bytes().windows(3).any(has)
+    let is_part = |part: &[u8]| {
+        let [a, b, c] = part else { return false };
+        let lower = [a, b, c].map(u8::to_ascii_lowercase);
+        matches!(&lower, b"pas" | b"pwd" | b"sec" | b"tok" | b"key" | b"ken" | b"ntr")
+    };
+    name.as_bytes().windows(3).any(is_part)
 }
 
 fn words(name: &str) -> Vec<&str> {
@@ -350,6 +353,11 @@ mod tests {
             ("public_key", None),
         ] {
             assert_eq!(promised(name), expected, "{name}");
+            assert!(expected.is_none() || may_promise(name), "{name}");
         }
+        for name in PASSWORDS.iter().chain(&TOKENS).chain(&SECRETS).chain(&["api_KEY"]) {
+            assert!(may_promise(name) && may_promise(&name.to_uppercase()), "{name}");
+        }
+        assert!(!may_promise("payload") && !may_promise("pa"));
     }
 }

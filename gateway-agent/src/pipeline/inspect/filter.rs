@@ -19,9 +19,9 @@ const MAX_MESSAGE_BYTES: usize = 256 * 1024;
 #[derive(Debug)]
 pub(super) struct Filter {
     /// Of the client's answers.
-    pub(super) arguments: Option<Inspection>,
+    pub(super) arguments: Option<Arc<Inspection>>,
     /// Of notifications and questions.
-    pub(super) results: Option<Inspection>,
+    pub(super) results: Option<Arc<Inspection>>,
     pub(super) log: InspectionLog,
     /// `None`: the operation is a composition, or the filter is that of all calls already.
     pub(super) server: Option<CalledServer>,
@@ -81,16 +81,16 @@ impl MessageFilter for Filter {
             "notifications/tasks" | "notifications/tasks/status" => &["/taskId"],
             _ => &[],
         };
-        self.inspected(self.results.as_ref(), params, opaque).ok()
+        self.inspected(self.results.as_deref(), params, opaque).ok()
     }
 
     fn question(&self, params: &RawValue) -> Result<Box<RawValue>, RpcError> {
-        self.inspected(self.results.as_ref(), params, &[])
+        self.inspected(self.results.as_deref(), params, &[])
     }
 
     fn answer(&self, answer: ClientAnswer) -> ClientAnswer {
         match answer {
-            Ok(answer) => self.inspected(self.arguments.as_ref(), &answer, &[]),
+            Ok(answer) => self.inspected(self.arguments.as_deref(), &answer, &[]),
             Err(error) => Err(self.error(error)),
         }
     }
@@ -98,7 +98,8 @@ impl MessageFilter for Filter {
     fn unattributed(self: Arc<Self>) -> Arc<dyn MessageFilter> {
         let of_all = self.server.as_ref().and_then(|server| {
             let rules = server.inspections.of_calls(&server.name)?;
-            let of = |direction| server.inspections.of(&rules, direction, &server.owner);
+            let of =
+                |direction| server.inspections.of(&rules, direction, &server.owner).map(Arc::new);
             let (arguments, results) = (of(Direction::Arguments), of(Direction::Results));
             Some(Self { arguments, results, log: self.log.clone(), server: None })
         });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gateway_policy::{BufferReservation, QuotaExceeded, QuotaKey};
 use gateway_upstream::RequestContext;
 
-use crate::{pipeline::Gateway, workers::Workers};
+use crate::{inspection::Inspection, pipeline::Gateway, workers::Workers};
 
 /// Maximum size of a text that is inspected on the thread of the connection, in bytes: about 1 ms.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
@@ -28,6 +28,20 @@ impl<'a> InspectionThread<'a> {
         Self { workers: gateway.workers(), buffered }
     }
 
+    /// Inspects a text. A worker receives a copy of it.
+    pub(crate) async fn inspect<T: Send + 'static>(
+        self,
+        inspection: &Arc<Inspection>,
+        text: &str,
+        inspect: impl FnOnce(&Inspection, &str) -> T + Send + 'static,
+    ) -> Result<T, QuotaExceeded> {
+        if text.len() <= MAX_INLINE_BYTES {
+            return Ok(inspect(inspection, text));
+        }
+        let (inspection, text) = (Arc::clone(inspection), text.to_owned());
+        self.run(text.len(), move || inspect(&inspection, &text)).await
+    }
+
     /// Inspects texts of this size. The memory for a copy and a changed text is reserved while a worker
     /// runs.
     pub(crate) async fn run<T: Send + 'static>(
@@ -44,7 +58,8 @@ impl<'a> InspectionThread<'a> {
             reserved.as_ref().map_or(Ok(()), |part| part.reserve(bytes.saturating_mul(2)))?;
             Ok(inspect())
         };
-        self.workers.run(payer, inspect).await
+        // Boxed, because few texts are long, and the futures of all calls contain this one.
+        Box::pin(self.workers.run(payer, inspect)).await
     }
 }
 
