@@ -1,6 +1,6 @@
 //! Forms a group: validates each queued batch against the catalog and the earlier commits of the group.
 //!
-//! Pure computation on a snapshot of the catalog, so it can run on the blocking pool.
+//! Pure computation on a snapshot of the catalog.
 
 use std::{
     any::Any,

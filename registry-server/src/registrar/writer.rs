@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashSet, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -9,7 +10,9 @@ use std::{
 use registry_core::{ChainHash, SealedCommit, Timestamp};
 use retry_backoff::{full_jitter, jittered_by};
 use tokio::{
+    runtime::{Handle, RuntimeFlavor},
     sync::{mpsc, watch},
+    task::block_in_place,
     time::sleep,
 };
 use tokio_util::sync::CancellationToken;
@@ -157,7 +160,7 @@ impl Writer {
     }
 
     async fn attempt(&mut self, queue: &mut VecDeque<Waiting>, lock: Option<HeadLock>) -> Attempt {
-        let Some(group) = self.form(queue).await else { return Attempt::Done };
+        let Some(group) = self.form(queue) else { return Attempt::Done };
         if group.commits.is_empty() {
             return self.answer_confirmed(queue, group.base, group.members).await;
         }
@@ -237,26 +240,37 @@ impl Writer {
         }
     }
 
-    /// Forms a group on the blocking pool, because validation is CPU-bound.
-    async fn form(&self, queue: &mut VecDeque<Waiting>) -> Option<Group> {
+    /// Forms a group on this thread, because waking another one and waiting for it takes longer than the validation
+    /// of a single registration. Validation is CPU-bound, so another thread continues the other tasks.
+    fn form(&self, queue: &mut VecDeque<Waiting>) -> Option<Group> {
         let catalog = self.hub.catalog();
         let now = self.now();
         let budget = Budget { commits: self.config.write_group, bytes: GROUP_BYTES };
         let mut waiting = std::mem::take(queue);
-        let forming = tokio::task::spawn_blocking(move || {
+        let forming = || {
             let group = Group::form(&catalog, &mut waiting, budget, now);
             (group, waiting)
-        });
-        match forming.await {
+        };
+        match in_place(|| catch_unwind(AssertUnwindSafe(forming))) {
             Ok((group, rest)) => {
                 *queue = rest;
                 Some(group)
             }
-            Err(panic) => {
-                tracing::error!(error = %panic, "panic while forming a group of writes; none was stored");
+            // The hook of panics has logged the message.
+            Err(_) => {
+                tracing::error!("panic while forming a group of writes; none was stored");
                 None
             }
         }
+    }
+}
+
+/// Runs CPU-bound work on this thread. A runtime with a single thread has no other for its tasks meanwhile.
+fn in_place<T>(work: impl FnOnce() -> T) -> T {
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        work()
+    } else {
+        block_in_place(work)
     }
 }
 
