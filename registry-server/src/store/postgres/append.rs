@@ -7,7 +7,7 @@ use sqlx::{
     query::Query,
 };
 
-use super::PostgresStore;
+use super::{PostgresStore, errors};
 use crate::store::{
     CommitEvent,
     backend::{AppendFailure, AppendResult},
@@ -35,12 +35,6 @@ pub(super) async fn begin_with_head(
 }
 
 impl PostgresStore {
-    /// Connections with a reusable plan, except for lifecycle changes: the best plan for these depends on the number
-    /// of entities, which may have grown since the plan was made.
-    fn appender(&self, batch: &Batch<'_>) -> &PgPool {
-        if batch.lifecycles.is_empty() { &self.append_pool } else { &self.pool }
-    }
-
     /// Waits for the lock on the head row, which is granted in order of arrival.
     pub(in crate::store) async fn lock_head(&self) -> Result<HeadTransaction, sqlx::Error> {
         begin_with_head(&self.pool).await.map(HeadTransaction)
@@ -62,17 +56,27 @@ impl PostgresStore {
         let append = bind_settings(append, &batch.settings);
         let append = bind_requests(append, batch);
         let append = bind_events(append, batch.events());
-        let is_appended = match lock {
-            None => {
-                append.execute(self.appender(batch)).await.map_err(failed)?.rows_affected() == 1
-            }
+        let done = match lock {
             Some(HeadTransaction(mut transaction)) => {
                 let done = append.execute(&mut *transaction).await.map_err(failed)?;
                 transaction.commit().await.map_err(failed)?;
-                done.rows_affected() == 1
+                done
+            }
+            // The best plan for lifecycle changes depends on the number of entities, which may have grown since a
+            // reusable plan was made.
+            None if !batch.lifecycles.is_empty() => {
+                append.execute(&self.pool).await.map_err(failed)?
+            }
+            None => {
+                let mut connection = self.take_append_connection().await.map_err(failed)?;
+                let done = append.execute(&mut connection).await;
+                if done.as_ref().err().is_none_or(errors::is_used_request_id) {
+                    self.keep_append_connection(connection);
+                }
+                done.map_err(failed)?
             }
         };
-        if is_appended {
+        if done.rows_affected() == 1 {
             return Ok(AppendResult::Stored);
         }
         let head: HeadRow =
