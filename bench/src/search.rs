@@ -18,7 +18,7 @@ use crate::{
 
 const ENTITIES: usize = 100_000;
 const TOOLS: usize = 99_000;
-const CLIENTS: usize = 4;
+const CLIENTS: usize = 8;
 
 const VERBS: [&str; 20] = [
     "create", "list", "find", "update", "delete", "export", "import", "approve", "cancel",

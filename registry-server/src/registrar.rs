@@ -328,7 +328,7 @@ impl Registrar {
             Ok(Err(error)) => return Err(Error::Database(error)),
         };
         let (mut served, mut database) = (self.hub.watch(), self.database.clone());
-        self.hub.request_refresh();
+        self.hub.request_refresh(Some(head));
         let failure = async {
             tokio::select! {
                 biased;

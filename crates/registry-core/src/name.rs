@@ -1,6 +1,6 @@
 //! Validated names of entities.
 
-use std::{fmt, sync::Arc};
+use std::{cmp::Ordering, fmt, sync::Arc};
 
 use serde::Serialize;
 
@@ -12,8 +12,21 @@ const LONGEST_WITH_NAMESPACE: usize = 200;
 
 /// An entity's name: 1 to 128 of `[A-Za-z0-9_.-]`, but not `.` or `..`. Names of servers and agents
 /// may have a `namespace/` prefix, and then at most 200 characters.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Name(Arc<str>);
+
+/// The order of the texts. Most compared names of a catalog share their text, which is then not read.
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+    }
+}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// A text is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

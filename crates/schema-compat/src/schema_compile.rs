@@ -3,6 +3,7 @@
 //! The caller resolves references to named schemas; nothing is fetched. Patterns run on a
 //! linear-time engine with a size limit.
 
+mod basic;
 mod identity;
 mod instance;
 mod metered;
@@ -16,6 +17,7 @@ use jsonschema::{Draft, PatternOptions, ValidationOptions};
 use referencing::SPECIFICATIONS;
 use serde_json::{Map, Value, json};
 
+pub use basic::is_basic;
 pub use identity::uri_at;
 pub use identity::{ROOT, resources, same_id, uris_at_host};
 pub use instance::{Instance, Problem, Unreadable};

@@ -54,7 +54,7 @@ impl Catalogs {
         if *head.borrow() >= wanted {
             return Ok(());
         }
-        self.hub.request_refresh();
+        self.hub.request_refresh(Some(wanted));
         match timeout(REVISION_WAIT, head.wait_for(|head| *head >= wanted)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) | Err(_) => {

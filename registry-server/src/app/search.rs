@@ -12,7 +12,7 @@ use std::{
 use registry_core::{Catalog, PointInTime, Revision};
 use registry_search::{Cursor, Hit, Index, Query, Total};
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     task::{JoinError, spawn_blocking},
     time::{sleep, timeout},
 };
@@ -26,6 +26,9 @@ use crate::{feed::Hub, metrics};
 
 /// The longest wait for the index to reach the revision of the catalog.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The delay between a commit and its indexing, unless a search waits. Commits in quick succession are indexed
+/// together, and while the database works on the next one.
+const DELAY: Duration = Duration::from_millis(20);
 /// The delay after which a failed build of the index is retried.
 const AGAIN: Duration = Duration::from_secs(30);
 /// The number of indexes that are cached for further pages.
@@ -36,6 +39,8 @@ pub struct Searcher {
     latest: watch::Receiver<Option<Arc<Index>>>,
     /// Whether the last attempt to build it failed.
     failed: watch::Receiver<bool>,
+    /// Ends the delay of indexing.
+    wanted: Arc<Notify>,
     /// The indexes of searches with further pages, the most recently used first.
     paged: Mutex<VecDeque<Arc<Index>>>,
 }
@@ -71,8 +76,10 @@ impl Searcher {
         let (failing, failed) = watch::channel(false);
         let head = hub.watch();
         let work = Work { build: Index::build, advance: Index::advance };
-        tokio::spawn(follow(move || hub.catalog(), head, work, (sender, failing)));
-        Self { latest, failed, paged: Mutex::default() }
+        let wanted = Arc::new(Notify::new());
+        let results = (sender, failing);
+        tokio::spawn(follow(move || hub.catalog(), head, work, results, wanted.clone()));
+        Self { latest, failed, wanted, paged: Mutex::default() }
     }
 
     /// Searches the catalog at a point in history.
@@ -146,6 +153,9 @@ impl Searcher {
         let is_there = |index: &Option<Arc<Index>>| {
             index.as_ref().is_some_and(|index| index.revision() >= revision)
         };
+        if !is_there(&latest.borrow()) {
+            self.wanted.notify_one();
+        }
         // The response contains the revision of the index.
         let _ = timeout(PATIENCE, latest.wait_for(is_there)).await;
         let index = latest.borrow().clone();
@@ -209,6 +219,7 @@ async fn follow(
     mut head: watch::Receiver<Revision>,
     work: Work,
     (sender, failing): (watch::Sender<Option<Arc<Index>>>, watch::Sender<bool>),
+    wanted: Arc<Notify>,
 ) {
     loop {
         head.mark_unchanged();
@@ -224,6 +235,11 @@ async fn follow(
         tokio::select! {
             changed = head.changed() => if changed.is_err() { return },
             () = sleep(AGAIN), if is_failing => {}
+            () = sender.closed() => return,
+        }
+        tokio::select! {
+            () = sleep(DELAY) => {}
+            () = wanted.notified() => {}
             () = sender.closed() => return,
         }
     }
@@ -294,7 +310,7 @@ mod tests {
         let (failing, failed) = watch::channel(false);
         let work = Work { build: Index::build, advance: |_, _| panic!("a defect") };
         let served = move || catalog.borrow().clone();
-        tokio::spawn(follow(served, head, work, (sender, failing)));
+        tokio::spawn(follow(served, head, work, (sender, failing), Arc::default()));
         let at = |wanted| {
             move |index: &Option<Arc<Index>>| {
                 index.as_ref().is_some_and(|index| index.revision() == wanted)
@@ -321,8 +337,10 @@ mod tests {
         let (sender, latest) = watch::channel(None);
         let (failing, failed) = watch::channel(false);
         let work = Work { build, advance: Index::advance };
-        tokio::spawn(follow(move || catalog.clone(), head, work, (sender, failing)));
-        let mut searcher = Searcher { latest, failed, paged: Mutex::default() };
+        let wanted = Arc::new(Notify::new());
+        let results = (sender, failing);
+        tokio::spawn(follow(move || catalog.clone(), head, work, results, wanted.clone()));
+        let mut searcher = Searcher { latest, failed, wanted, paged: Mutex::default() };
         let failed = timeout(AGAIN, searcher.failed.wait_for(|failed| *failed)).await;
         assert!(failed.is_ok_and(|failed| failed.is_ok()), "it is not reported");
         assert!(searcher.problem().is_some());

@@ -1,6 +1,9 @@
 //! The current catalog for readers, and the recent commits and the head for followers.
 
-use std::sync::{Arc, Mutex as SyncMutex, PoisonError, RwLock};
+use std::sync::{
+    Arc, Mutex as SyncMutex, PoisonError, RwLock,
+    atomic::{AtomicU64, Ordering},
+};
 
 use arc_swap::ArcSwap;
 use registry_core::{Catalog, ChainHash, Record, Revision, SealedCommit, Timestamp};
@@ -26,6 +29,8 @@ pub struct Hub {
     recent: RwLock<RecentCommits>,
     head: watch::Sender<Revision>,
     refresh: Notify,
+    /// Latest revision of the requests to read the log since the last one was taken.
+    requested: AtomicU64,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
     retain_revisions: u64,
     signer: StateSigner,
@@ -60,6 +65,7 @@ impl Hub {
             recent: RwLock::new(recent),
             head,
             refresh: Notify::new(),
+            requested: AtomicU64::new(0),
             snapshot: Mutex::new(None),
             retain_revisions: config.retain_revisions,
             signer,
@@ -159,14 +165,23 @@ impl Hub {
         &self.signer
     }
 
-    /// Asks the writer to read commits of other servers.
-    pub(crate) fn request_refresh(&self) {
+    /// Asks the writer to read commits of other servers up to a revision. `None`: up to an unknown one.
+    pub(crate) fn request_refresh(&self, until: Option<Revision>) {
+        self.requested.fetch_max(until.map_or(u64::MAX, |until| until.0), Ordering::AcqRel);
         self.refresh.notify_one();
     }
 
-    /// Waits for a call of [`Hub::request_refresh`]. A call before the wait counts.
+    /// Waits for a request to read a revision that this server does not serve. A request before the wait counts.
+    ///
+    /// The database also notifies of the commits of this server, which the writer serves before it waits.
     pub(crate) async fn refresh_requested(&self) {
-        self.refresh.notified().await;
+        loop {
+            self.refresh.notified().await;
+            let until = Revision(self.requested.swap(0, Ordering::AcqRel));
+            if until > self.catalog.load().revision() {
+                return;
+            }
+        }
     }
 
     /// Watches the head revision.
@@ -221,5 +236,45 @@ impl Hub {
         let snapshot = Arc::new(Snapshot::take(now).await);
         *cached = Some(snapshot.clone());
         snapshot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use aws_lc_rs::signature::Ed25519KeyPair;
+    use clap::{Args as _, Command, FromArgMatches as _};
+    use registry_core::RegistryId;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::clock::SystemClock;
+
+    fn hub(revision: Revision) -> Hub {
+        let flags = FeedConfig::augment_args(Command::new("test")).get_matches_from(["test"]);
+        let config = FeedConfig::from_arg_matches(&flags).unwrap();
+        let pair = Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
+        let registry = RegistryId::new("r");
+        let chain = ChainHash::genesis(&registry);
+        let catalog = Catalog::empty(registry).at(revision, chain);
+        Hub::new(catalog, &config, StateSigner::Key(Arc::new(pair), Arc::new(SystemClock)))
+    }
+
+    /// Without this, each commit of this server would cause a read of the log, because the database notifies of it.
+    #[tokio::test(start_paused = true)]
+    async fn refresh_is_requested_only_for_unserved_revisions() {
+        let hub = hub(Revision(2));
+        for (requests, is_requested) in [
+            (&[Some(1), Some(2)][..], false),
+            (&[Some(3)], true),
+            (&[Some(3), Some(1)], true),
+            (&[None, Some(2)], true),
+            (&[Some(2)], false),
+        ] {
+            requests.iter().for_each(|until| hub.request_refresh(until.map(Revision)));
+            let waited = timeout(Duration::from_secs(1), hub.refresh_requested()).await;
+            assert_eq!(waited.is_ok(), is_requested, "{requests:?}");
+        }
     }
 }

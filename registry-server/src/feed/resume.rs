@@ -45,7 +45,7 @@ pub(super) async fn resume_point(feed: &Feed, hello: &Hello) -> Result<ResumePoi
 async fn wait_for(feed: &Feed, revision: Revision) -> Result<(), Error> {
     let mut head = feed.hub.watch();
     if *head.borrow() < revision {
-        feed.hub.request_refresh();
+        feed.hub.request_refresh(Some(revision));
         let reached = timeout(CATCH_UP_TIMEOUT, head.wait_for(|head| *head >= revision)).await;
         if !matches!(reached, Ok(Ok(_))) {
             let server = feed.hub.catalog().revision();

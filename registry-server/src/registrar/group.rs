@@ -1,6 +1,6 @@
 //! Forms a group: validates each queued batch against the catalog and the earlier commits of the group.
 //!
-//! Pure computation on a snapshot of the catalog, so it can run on the blocking pool.
+//! Pure computation on a snapshot of the catalog.
 
 use std::{
     any::Any,
@@ -27,7 +27,7 @@ use super::{
 pub(super) struct Group {
     /// Required head of the log.
     pub(super) base: Position,
-    /// Catalog with all commits of the group.
+    /// Catalog with all commits of the group, without the tree of its content digest.
     pub(super) catalog: Catalog,
     /// Commits of members that change something.
     pub(super) commits: Vec<SealedCommit>,
@@ -83,7 +83,7 @@ impl Group {
         budget: Budget,
         now: Timestamp,
     ) -> Self {
-        let catalog = stored.clone();
+        let catalog = stored.without_content();
         let base = (catalog.revision(), catalog.chain());
         let mut group =
             Self { base, catalog, commits: Vec::new(), events: Vec::new(), members: Vec::new() };
@@ -118,7 +118,7 @@ impl Group {
             self.commits.truncate(commits);
             self.events.truncate(events);
             // The panic may have left the catalog partially changed.
-            self.catalog = stored.clone();
+            self.catalog = stored.without_content();
             let replay = self.commits.iter().try_for_each(|commit| self.catalog.apply(commit));
             debug_assert!(replay.is_ok(), "these commits were applied before");
             let detail = "validation of the batch panicked; see the server log";

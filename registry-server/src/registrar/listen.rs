@@ -20,7 +20,7 @@ pub(super) fn spawn(store: Store, hub: Arc<Hub>) -> JoinHandle<()> {
         loop {
             if let Ok(listener) = store.listener().await {
                 // Other servers may have committed while no listener was connected.
-                hub.request_refresh();
+                hub.request_refresh(None);
                 listen(listener, &hub).await;
             }
             sleep(jittered_by(RETRY_DELAY, 0.1)).await;
@@ -38,6 +38,9 @@ async fn listen(mut listener: Listener, hub: &Hub) {
                 "lost the notification connection to the database; polling for commits until it is restored"
             );
         }
-        hub.request_refresh();
+        hub.request_refresh(match wake {
+            Wake::Commit(revision) => Some(revision),
+            Wake::Lost(_) | Wake::Reconnected => None,
+        });
     }
 }

@@ -2,14 +2,17 @@
 
 use std::{
     collections::{HashSet, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use registry_core::{ChainHash, SealedCommit, Timestamp};
+use registry_core::{Catalog, ChainHash, SealedCommit, Timestamp};
 use retry_backoff::{full_jitter, jittered_by};
 use tokio::{
+    runtime::{Handle, RuntimeFlavor},
     sync::{mpsc, watch},
+    task::{block_in_place, spawn_blocking},
     time::sleep,
 };
 use tokio_util::sync::CancellationToken;
@@ -31,6 +34,8 @@ use crate::{
 const GROUP_BYTES: usize = 32 << 20;
 /// Interval between attempts to reach a lost database.
 const DATABASE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Changes of one group above which the content digest is computed on another thread.
+const MANY_CHANGES: usize = 64;
 /// Conflicts of one group before the writer locks the head row.
 const CONFLICTS_BEFORE_LOCK: u32 = 3;
 /// Maximum delay before the next attempt after a conflict. It does not grow, because the server with the
@@ -157,30 +162,37 @@ impl Writer {
     }
 
     async fn attempt(&mut self, queue: &mut VecDeque<Waiting>, lock: Option<HeadLock>) -> Attempt {
-        let Some(group) = self.form(queue).await else { return Attempt::Done };
-        if group.commits.is_empty() {
-            return self.answer_confirmed(queue, group.base, group.members).await;
+        let stored = self.hub.catalog();
+        let Some(Group { base, catalog, commits, events, members }) = self.form(&stored, queue)
+        else {
+            return Attempt::Done;
+        };
+        if commits.is_empty() {
+            return self.answer_confirmed(queue, base, members).await;
         }
         let began = Instant::now();
-        let outcome =
-            self.log.append(Source::Local(&group.events), lock, group.base.0, &group.commits).await;
-        metrics::appended(began.elapsed(), outcome.label(), group.commits.len());
+        let changes: usize = commits.iter().map(|commit| commit.commit().changes.len()).sum();
+        let appending = self.log.append(Source::Local(&events), lock, base.0, &commits);
+        // The signature of the state needs the digest of its content, which is computed while the database works.
+        let (outcome, catalog) =
+            tokio::join!(biased; appending, with_content_digest(catalog, stored, changes));
+        metrics::appended(began.elapsed(), outcome.label(), commits.len());
         match outcome {
             AppendOutcome::Stored => {
                 self.unknown_outcomes.clear();
                 self.set_database(Database::Writable);
-                self.publish(group.catalog, group.commits);
-                self.answer_each(group.members).await;
+                self.publish(catalog, commits);
+                self.answer_each(members).await;
                 Attempt::Done
             }
             AppendOutcome::Conflict => {
-                put_back(queue, group.members);
+                put_back(queue, members);
                 self.catch_up().await;
                 Attempt::Retry
             }
             AppendOutcome::RequestIdTaken(request) => {
                 let is_repeated = |m: &Member| m.waiting.request().as_ref() == Some(&request);
-                let (repeated, others) = group.members.into_iter().partition(is_repeated);
+                let (repeated, others) = members.into_iter().partition(is_repeated);
                 put_back(queue, others);
                 self.catch_up().await;
                 let expired = self.answer_repeats(repeated).await;
@@ -190,11 +202,11 @@ impl Writer {
             }
             AppendOutcome::Failed(error, cause) => {
                 if let Error::OutcomeUnknown = error {
-                    self.unknown_outcomes.extend(group.commits.iter().map(SealedCommit::chain));
+                    self.unknown_outcomes.extend(commits.iter().map(SealedCommit::chain));
                 }
                 self.note_failure(cause.clone());
                 let (settled, pending): (Vec<_>, Vec<_>) =
-                    group.members.into_iter().partition(Member::is_settled);
+                    members.into_iter().partition(Member::is_settled);
                 for member in pending {
                     member.waiting.fail(error.clone());
                 }
@@ -203,7 +215,7 @@ impl Writer {
                     fail(settled, &cause);
                     return Attempt::Done;
                 }
-                self.answer_confirmed(queue, group.base, settled).await
+                self.answer_confirmed(queue, base, settled).await
             }
         }
     }
@@ -237,27 +249,50 @@ impl Writer {
         }
     }
 
-    /// Forms a group on the blocking pool, because validation is CPU-bound.
-    async fn form(&self, queue: &mut VecDeque<Waiting>) -> Option<Group> {
-        let catalog = self.hub.catalog();
+    /// Forms a group on this thread, because waking another one and waiting for it takes longer than the validation
+    /// of a single registration. Validation is CPU-bound, so another thread continues the other tasks.
+    fn form(&self, stored: &Catalog, queue: &mut VecDeque<Waiting>) -> Option<Group> {
         let now = self.now();
         let budget = Budget { commits: self.config.write_group, bytes: GROUP_BYTES };
         let mut waiting = std::mem::take(queue);
-        let forming = tokio::task::spawn_blocking(move || {
-            let group = Group::form(&catalog, &mut waiting, budget, now);
+        let forming = || {
+            let group = Group::form(stored, &mut waiting, budget, now);
             (group, waiting)
-        });
-        match forming.await {
+        };
+        match in_place(|| catch_unwind(AssertUnwindSafe(forming))) {
             Ok((group, rest)) => {
                 *queue = rest;
                 Some(group)
             }
-            Err(panic) => {
-                tracing::error!(error = %panic, "panic while forming a group of writes; none was stored");
+            // The hook of panics has logged the message.
+            Err(_) => {
+                tracing::error!("panic while forming a group of writes; none was stored");
                 None
             }
         }
     }
+}
+
+/// Runs CPU-bound work on this thread. A runtime with a single thread has no other for its tasks meanwhile.
+fn in_place<T>(work: impl FnOnce() -> T) -> T {
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        work()
+    } else {
+        block_in_place(work)
+    }
+}
+
+/// Computes the content digest of a catalog from that of the stored one.
+async fn with_content_digest(catalog: Catalog, stored: Arc<Catalog>, changes: usize) -> Catalog {
+    let work = move || {
+        let catalog = catalog.with_content_since(&stored);
+        catalog.content_digest();
+        catalog
+    };
+    if changes <= MANY_CHANGES {
+        return work();
+    }
+    spawn_blocking(work).await.unwrap_or_else(|failed| resume_unwind(failed.into_panic()))
 }
 
 /// Fails members because of a database failure.

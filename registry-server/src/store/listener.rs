@@ -1,11 +1,12 @@
-//! Notifications of commits by other servers.
+//! Notifications of commits, including those of this server.
 //!
-//! A notification has no content: the reader checks the log. An idle connection is tested, because a lost peer
+//! A notification has only a revision: the reader checks the log. An idle connection is tested, because a lost peer
 //! looks like an idle one.
 
 use std::{fmt, future::pending, time::Duration};
 
-use sqlx::postgres::PgListener;
+use registry_core::Revision;
+use sqlx::postgres::{PgListener, PgNotification};
 use tokio::time::timeout;
 
 use super::{
@@ -31,8 +32,8 @@ enum Source {
 /// Result of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
-    /// A server appended commits.
-    Commit,
+    /// A server appended commits up to this revision.
+    Commit(Revision),
     /// The connection was lost; the next wait reconnects.
     Lost(Loss),
     /// The connection was restored. Notifications may have been missed.
@@ -90,10 +91,11 @@ impl Listener {
 async fn notification(listener: &mut PgListener) -> Wake {
     loop {
         match timeout(IDLE_TIME, listener.try_recv()).await {
-            Ok(Ok(Some(_))) => {
+            Ok(Ok(Some(first))) => {
                 // One read of the log covers all notifications.
-                while listener.next_buffered().is_some() {}
-                return Wake::Commit;
+                let others = std::iter::from_fn(|| listener.next_buffered());
+                let newest = others.map(|other| revision(&other)).fold(revision(&first), Ord::max);
+                return Wake::Commit(newest);
             }
             Ok(_) => return Wake::Lost(Loss::Closed),
             Err(_idle) => {}
@@ -104,6 +106,11 @@ async fn notification(listener: &mut PgListener) -> Wake {
             Err(_) => return Wake::Lost(Loss::Silent),
         }
     }
+}
+
+/// The revision of a notification. An unknown text counts as the latest revision, so that the log is read.
+fn revision(notification: &PgNotification) -> Revision {
+    Revision(notification.payload().parse().unwrap_or(u64::MAX))
 }
 
 impl fmt::Debug for Listener {

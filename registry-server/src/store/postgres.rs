@@ -8,7 +8,11 @@ mod hosts;
 
 pub(super) use append::HeadTransaction;
 
-use std::{fmt, io, sync::Arc, time::Duration};
+use std::{
+    fmt, io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use registry_core::RegistryId;
 use sqlx::{
@@ -34,7 +38,8 @@ const IDLE_TIME: Duration = Duration::from_secs(1);
 /// the pool until TCP gives up.
 const TEST_TIMEOUT: Duration = Duration::from_secs(1);
 const CONNECTIONS: u32 = 6;
-/// Connections for appends. The server has one append at a time, and retries it while a lost connection times out.
+/// New connections for appends. The server has one append at a time, and retries it while a lost connection times
+/// out.
 const APPEND_CONNECTIONS: u32 = 2;
 /// Connections for transactions of the ledger, so that reports do not occupy those of readers.
 const LEDGER_CONNECTIONS: u32 = 8;
@@ -50,6 +55,8 @@ pub(super) struct PostgresStore {
     hosts: Arc<Hosts>,
     pool: PgPool,
     append_pool: PgPool,
+    /// Connection of the last append, and the time of its use.
+    append_connection: Arc<Mutex<Option<(PgConnection, Instant)>>>,
     ledger_pool: PgPool,
     _primary_task: Arc<AbortOnDropHandle<()>>,
 }
@@ -88,8 +95,15 @@ impl PostgresStore {
             Arc::new(AbortOnDropHandle::new(tokio::spawn(following)))
         };
         let name = name.into();
-        let store =
-            Self { name, hosts, pool, append_pool, ledger_pool, _primary_task: primary_task };
+        let store = Self {
+            name,
+            hosts,
+            pool,
+            append_pool,
+            append_connection: Arc::default(),
+            ledger_pool,
+            _primary_task: primary_task,
+        };
         Ok((store, registry))
     }
 
@@ -123,7 +137,34 @@ impl PostgresStore {
         self.pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
     }
 
+    /// Takes a connection for an append. Appends share one that is not in the pool, because a pool tests each
+    /// returned connection with two round trips.
+    async fn take_append_connection(&self) -> Result<PgConnection, sqlx::Error> {
+        let last = self.last_append_connection().take();
+        if let Some((mut connection, used_at)) = last {
+            if used_at.elapsed() <= IDLE_TIME || test(&mut connection).await.is_ok() {
+                return Ok(connection);
+            }
+            self.hosts.request_selection();
+        }
+        Ok(self.append_pool.acquire().await?.detach())
+    }
+
+    /// Keeps a connection for the next append.
+    fn keep_append_connection(&self, connection: PgConnection) {
+        *self.last_append_connection() = Some((connection, Instant::now()));
+    }
+
+    fn last_append_connection(&self) -> MutexGuard<'_, Option<(PgConnection, Instant)>> {
+        self.append_connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) async fn close(&self) {
+        let last = self.last_append_connection().take();
+        if let Some((connection, _)) = last {
+            // A failed close is harmless, because everything is committed.
+            let _ = connection.close().await;
+        }
         self.append_pool.close().await;
         self.ledger_pool.close().await;
         self.pool.close().await;

@@ -75,11 +75,11 @@ async fn appends_of_registrations_reuse_their_plan() {
     // The trigger runs in the session of the append.
     fixture
         .execute(
-            "CREATE TABLE plans (custom bigint);
+            "CREATE TABLE plans (custom bigint, has_arrays boolean);
              CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
              $$ BEGIN
-                 INSERT INTO plans SELECT custom_plans FROM pg_prepared_statements
-                 WHERE statement LIKE '%WITH moved%';
+                 INSERT INTO plans SELECT custom_plans, statement LIKE '%unnest%'
+                 FROM pg_prepared_statements WHERE statement LIKE '%WITH moved%';
                  RETURN new;
              END $$;
              CREATE TRIGGER note BEFORE INSERT ON commits FOR EACH ROW EXECUTE FUNCTION note()",
@@ -89,7 +89,8 @@ async fn appends_of_registrations_reuse_their_plan() {
     for name in ["A", "B", "C"] {
         log.append(&store, Draft::new().register(name, "1.0.0")).await;
     }
-    assert_eq!(fixture.number("SELECT count(*) FROM plans WHERE custom = 0").await, 3);
+    let reused = "SELECT count(*) FROM plans WHERE custom = 0 AND NOT has_arrays";
+    assert_eq!(fixture.number(reused).await, 3);
     log.append(&store, Draft::new().deprecate("A", "1.0.0", "use B")).await;
     assert_eq!(fixture.number("SELECT max(custom) FROM plans").await, 1);
 }

@@ -33,7 +33,7 @@ where
             let mut entry = rest.next();
             while let Some((_, value)) = entry {
                 found(value);
-                entry = rest.next_if(|(at, _)| *at == key);
+                entry = rest.next_if(|(at, _)| Key::cmp(at, key).is_eq());
             }
         }
     }
@@ -63,7 +63,7 @@ where
             }
         }
         let rest = self.rest.insert((self.from)(key).peekable());
-        rest.peek().is_some_and(|(at, _)| *at == key)
+        rest.peek().is_some_and(|(at, _)| Key::cmp(at, key).is_eq())
     }
 }
 

@@ -78,7 +78,9 @@ impl Catalog {
     pub(super) fn put(&mut self, record: Arc<Record>) {
         let key = record.document.key().clone();
         for edge in record.document.edges() {
-            self.dependents.insert((edge.clone(), key.clone()));
+            // Keys that share the text of their name are compared without reading it.
+            let known = self.records.get_key_value(edge).map_or(edge, |(known, _)| known);
+            self.dependents.insert((known.clone(), key.clone()));
         }
         let is_counted = self.content.get().is_some();
         let after = is_counted.then(|| entity_line(&record));

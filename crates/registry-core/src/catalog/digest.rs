@@ -3,6 +3,9 @@
 //! One covers the whole state at its revision. The other covers the content alone and is updated
 //! incrementally.
 
+use std::sync::OnceLock;
+
+use imbl::ordmap::DiffItem;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -38,15 +41,48 @@ impl Catalog {
     /// change them. It is the root of the tree in `content.rs`. The first call visits all entities;
     /// afterwards the cost is proportional to the changes.
     pub fn content_digest(&self) -> Digest {
-        let content = self.content.get_or_init(|| {
+        Digest::from_bytes(self.content().digest())
+    }
+
+    fn content(&self) -> &Content {
+        self.content.get_or_init(|| {
             let mut content = Content::default();
             self.records.values().for_each(|record| content.insert(&entity_line(record)));
             self.settings
                 .iter()
                 .for_each(|(target, set)| content.insert(&setting_line(target, set)));
             content
-        });
-        Digest::from_bytes(content.digest())
+        })
+    }
+
+    /// The catalog without the tree of its content digest, so that commits are applied faster.
+    #[must_use]
+    pub fn without_content(&self) -> Self {
+        Self { content: OnceLock::new(), ..self.clone() }
+    }
+
+    /// Derives the tree of the content digest from that of an earlier catalog, at a cost proportional to the
+    /// changes.
+    #[must_use]
+    pub fn with_content_since(self, earlier: &Self) -> Self {
+        let mut content = earlier.content().clone();
+        for difference in earlier.records.diff(&self.records) {
+            if let DiffItem::Remove(_, old) | DiffItem::Update { old: (_, old), .. } = &difference {
+                content.remove(&entity_line(old));
+            }
+            if let DiffItem::Add(_, new) | DiffItem::Update { new: (_, new), .. } = &difference {
+                content.insert(&entity_line(new));
+            }
+        }
+        for (target, new) in self.settings.changes_since(&earlier.settings) {
+            if let Some(old) = earlier.settings.get(target) {
+                content.remove(&setting_line(target, old));
+            }
+            if let Some(new) = new {
+                content.insert(&setting_line(target, new));
+            }
+        }
+        Self { content: OnceLock::from(content), ..self }
     }
 }
 

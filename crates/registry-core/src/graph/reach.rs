@@ -87,7 +87,7 @@ pub struct Reach<'a> {
     direction: Direction,
     deepest: Option<usize>,
     nodes: Vec<Reached<'a>>,
-    /// The identities of the nodes.
+    /// The identities of the first nodes: of all, or only of a single root whose neighbors have no neighbors.
     seen: HashSet<usize>,
 }
 
@@ -111,23 +111,39 @@ impl<'a> Reach<'a> {
             if level.is_empty() || deepest.is_some_and(|deepest| depth > deepest) {
                 break;
             }
-            let mut found = Vec::new();
+            let first = nodes.len();
             for at in level.clone() {
                 let Reached { key, record, .. } = nodes[at];
-                let mut next = neighbors((key, record));
-                seen.reserve(next.len());
-                next.retain(|(_, record)| seen.insert(identity(record)));
+                let next = neighbors((key, record));
+                if next.is_empty() {
+                    continue;
+                }
                 let via = Some(at);
-                found.extend(next.iter().map(|&(key, record)| Reached { key, record, depth, via }));
+                let next =
+                    next.into_iter().map(|(key, record)| Reached { key, record, depth, via });
+                if nodes.len() == 1 {
+                    // The neighbors of one entity differ from each other.
+                    nodes.extend(next.filter(|node| !Arc::ptr_eq(node.record, record)));
+                } else {
+                    seen.extend(nodes[seen.len()..].iter().map(|node| identity(node.record)));
+                    nodes.extend(next.filter(|node| seen.insert(identity(node.record))));
+                }
             }
             // The neighbors of one entity are ordered already.
             if level.len() > 1 {
-                found.sort_unstable_by_key(|node: &Reached<'a>| node.key);
+                nodes[first..].sort_unstable_by_key(|node: &Reached<'a>| node.key);
             }
-            level = nodes.len()..nodes.len() + found.len();
-            nodes.append(&mut found);
+            level = first..nodes.len();
         }
         Self { catalog, direction, deepest, nodes, seen }
+    }
+
+    /// Whether the traversal found an entity.
+    fn contains(&self, (key, record): Entry<'a>) -> bool {
+        // The other nodes are the neighbors of a single root, by key.
+        let others = &self.nodes[self.seen.len()..];
+        self.seen.contains(&identity(record))
+            || others.binary_search_by_key(&key, |node| node.key).is_ok()
     }
 
     /// The entities found.
@@ -180,7 +196,7 @@ impl<'a> Reach<'a> {
         for at in 0.. {
             let Some(&entity) = between.entities.get(at) else { break };
             for earlier in predecessors(entity) {
-                if self.seen.contains(&identity(earlier.1)) {
+                if self.contains(earlier) {
                     edges.push((between.place(earlier), at));
                 }
             }

@@ -43,6 +43,10 @@ proptest! {
             prop_assert_eq!(folded.digest(), snapshot.digest());
             // One is updated incrementally, the other is computed from scratch.
             prop_assert_eq!(folded.content_digest(), snapshot.content_digest());
+            for earlier in &snapshots[..r] {
+                let derived = snapshot.without_content().with_content_since(earlier);
+                prop_assert_eq!(derived.content_digest(), snapshot.content_digest());
+            }
             prop_assert_eq!(snapshot.revision().0, r as u64);
         }
         for pair in snapshots.windows(2) {

@@ -212,6 +212,36 @@ fn part(choices: &mut Choices<'_>, depth: usize) -> Value {
     Value::Object(map)
 }
 
+/// A schema, half of the time with one random value.
+pub(crate) fn misfit(choices: &mut Choices<'_>) -> Value {
+    let mut schema = part(choices, 2);
+    if choices.one_in(2) {
+        spoil(&mut schema, choices);
+    }
+    schema
+}
+
+fn spoil(value: &mut Value, choices: &mut Choices<'_>) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            let names: Vec<String> = map.keys().cloned().collect();
+            let name = choices.choose(&names);
+            if choices.one_in(2)
+                && let Some(member) = map.get_mut(&name)
+            {
+                spoil(member, choices);
+            } else {
+                map.insert(name, instance(choices, 2));
+            }
+        }
+        Value::Array(list) if !list.is_empty() => {
+            let at = choices.below(list.len());
+            spoil(&mut list[at], choices);
+        }
+        other => *other = instance(choices, 1),
+    }
+}
+
 fn parts(choices: &mut Choices<'_>, depth: usize) -> Value {
     (0..=choices.below(3)).map(|_| part(choices, depth)).collect()
 }

@@ -150,6 +150,21 @@ fn impact_counts_paths() {
 }
 
 #[test]
+fn impact_counts_paths_of_dependents_without_dependents() {
+    let input = json!({ "inputSchema": { "$ref": "#In:1.0.0" } });
+    let uses = |name| with(&source_tool(name, "files"), input.clone());
+    let hub = [
+        schema("In", &json!({ "type": "object" })),
+        uses("write"),
+        uses("read"),
+        server("files", &["read", "write"]),
+    ];
+    let found = impact_of(&catalog(&hub), "schema/In@1.0.0", &HypotheticalChange::Retire);
+    assert_eq!(lines(&found), ["Breaks read → In", "Breaks write → In"]);
+    assert_eq!(found.affected.iter().map(|affected| affected.paths).collect::<Vec<_>>(), [1, 1]);
+}
+
+#[test]
 fn removed_skill_breaks_its_users() {
     let catalog = catalog(&registry());
     let skill = json!([{ "id": "rest", "name": "Rest", "description": "rests", "tags": [] }]);

@@ -8,7 +8,7 @@ use std::{
 use schema_compat::{
     json_schema::each_object,
     name::SchemaName,
-    schema_compile::{InvalidSchema, compile, problems_if_referred_to, uris_at_host},
+    schema_compile::{InvalidSchema, compile, is_basic, problems_if_referred_to, uris_at_host},
 };
 use serde_json::{Value, json};
 
@@ -18,27 +18,29 @@ use crate::{
     tool_schema::bundle::GATEWAY_HOST,
 };
 
-/// The problems of a list of schemas. Equal schemas, which are frequent in generated files, are
-/// compiled once.
+/// The problems of a list of schemas. Basic schemas, which are the most frequent, are not compiled.
+/// Other equal schemas, which are frequent in generated files, are compiled once.
 pub(super) struct Problems {
     different: Vec<Vec<InvalidSchema>>,
-    /// For each schema, the index of its distinct value.
-    which: Vec<usize>,
+    /// For each schema, the index of its distinct value. `None`: it has no problems.
+    which: Vec<Option<usize>>,
 }
 
 impl Problems {
     pub(super) fn new<'a>(schemas: Vec<&'a Value>) -> Self {
         let (mut different, mut places) = (Vec::new(), HashMap::new());
         let state = RandomState::new();
-        let hashed = parallel::map(schemas, |schema| Hashed(state.hash_one(schema), schema));
-        let place = |hashed: Hashed<'a>| {
+        let hashed = parallel::map(schemas, |schema| {
+            (!is_basic(schema)).then(|| Hashed(state.hash_one(schema), schema))
+        });
+        let mut place = |hashed: Hashed<'a>| {
             let schema = hashed.1;
             *places.entry(hashed).or_insert_with(|| {
                 different.push(schema);
                 different.len() - 1
             })
         };
-        let which = hashed.into_iter().map(place).collect();
+        let which = hashed.into_iter().map(|hashed| hashed.map(&mut place)).collect();
         // For WebAssembly, the library compiles the meta-schema again with each schema.
         let different = if cfg!(target_family = "wasm") {
             problems_together(&different)
@@ -49,7 +51,10 @@ impl Problems {
     }
 
     pub(super) fn get(&self, index: usize) -> &[InvalidSchema] {
-        &self.different[self.which[index]]
+        match self.which[index] {
+            Some(at) => &self.different[at],
+            None => &[],
+        }
     }
 }
 
