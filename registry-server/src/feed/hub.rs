@@ -272,7 +272,9 @@ mod tests {
             (&[None, Some(2)], true),
             (&[Some(2)], false),
         ] {
-            requests.iter().for_each(|until| hub.request_refresh(until.map(Revision)));
+            for until in requests {
+                hub.request_refresh(until.map(Revision));
+            }
             let waited = timeout(Duration::from_secs(1), hub.refresh_requested()).await;
             assert_eq!(waited.is_ok(), is_requested, "{requests:?}");
         }

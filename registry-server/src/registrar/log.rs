@@ -79,9 +79,13 @@ impl Log {
             let result = match source {
                 Source::Local(events) => {
                     let lock = lock.take();
-                    self.timed(self.store.append_locked(lock, base, commits, events)).await
+                    let append = Box::pin(self.store.append_locked(lock, base, commits, events));
+                    self.timed(append).await
                 }
-                Source::Upstream => self.timed(self.store.append_copy(base, commits)).await,
+                Source::Upstream => {
+                    let append = Box::pin(self.store.append_copy(base, commits));
+                    self.timed(append).await
+                }
             };
             let error = match (result, lost) {
                 (Ok(()), _) => return AppendOutcome::Stored,

@@ -259,17 +259,13 @@ impl Writer {
             let group = Group::form(stored, &mut waiting, budget, now);
             (group, waiting)
         };
-        match in_place(|| catch_unwind(AssertUnwindSafe(forming))) {
-            Ok((group, rest)) => {
-                *queue = rest;
-                Some(group)
-            }
+        let Ok((group, rest)) = in_place(|| catch_unwind(AssertUnwindSafe(forming))) else {
             // The hook of panics has logged the message.
-            Err(_) => {
-                tracing::error!("panic while forming a group of writes; none was stored");
-                None
-            }
-        }
+            tracing::error!("panic while forming a group of writes; none was stored");
+            return None;
+        };
+        *queue = rest;
+        Some(group)
     }
 }
 
