@@ -54,7 +54,9 @@ use tokio_util::{
 
 pub use self::{
     breaker::CircuitOpen,
-    client_channel::{ClientAnswer, ClientChannel, ClientRequest, InterimMessage, MessageFilter},
+    client_channel::{
+        ClientAnswer, ClientChannel, ClientRequest, InterimMessage, InterimMessages, MessageFilter,
+    },
     concurrency::{LimitReached, Load},
     data_agent::{
         AgentConnection, AgentDescription, AgentEndpoint, AgentSession, DataAgentTransport,

@@ -14,10 +14,10 @@ use gateway_protocol::{
     jsonrpc::{self, Id, Object, ObjectWriter},
     mcp::{Capabilities, LOG_LEVELS, Method, RpcError},
 };
-use gateway_upstream::{ClientRequest, InterimMessage};
+use gateway_upstream::{ClientRequest, InterimMessage, InterimMessages};
 use http_body_util::BodyExt as _;
 use serde_json::value::RawValue;
-use tokio::{sync::mpsc, time::timeout};
+use tokio::time::timeout;
 
 use super::{
     Endpoint,
@@ -47,7 +47,7 @@ pub(super) type RenderResponse = Box<dyn FnOnce(Id<'_>) -> SizedResponse + Send>
 /// A running request and its messages to the client.
 pub(super) struct PendingCall {
     pub(super) running: PendingResult,
-    pub(super) meanwhile: mpsc::Receiver<InterimMessage>,
+    pub(super) meanwhile: InterimMessages,
 }
 
 /// How messages and questions reach the client.
@@ -228,13 +228,13 @@ impl Exchange {
             let said = if self.finished.is_none() {
                 tokio::select! {
                     biased;
-                    Some(said) = pending.meanwhile.recv() => said,
+                    said = pending.meanwhile.recv() => said,
                     finished = &mut pending.running => {
                         self.finished = Some(finished);
                         continue;
                     }
                 }
-            } else if let Ok(said) = pending.meanwhile.try_recv() {
+            } else if let Some(said) = pending.meanwhile.try_recv() {
                 said
             } else if let Some(cancelled) = self.cancel_question() {
                 return Step::Message(cancelled);
