@@ -84,7 +84,7 @@ pub struct CallRecord {
     revision: Revision,
     caller: Option<Caller>,
     freshness: Option<Freshness>,
-    tool: Box<str>,
+    tool: Arc<str>,
     /// The composition that this step belongs to.
     composition: Option<Key>,
     /// The purpose of a step.
@@ -132,10 +132,11 @@ impl CallRecord {
     pub fn begin(
         event: &'static str,
         era: Era,
-        tool: &str,
+        tool: impl Into<Arc<str>>,
         request_bytes: usize,
         span: Span,
     ) -> Self {
+        let tool = tool.into();
         Self {
             event,
             request_id: None,
@@ -147,7 +148,7 @@ impl CallRecord {
             revision: Revision::default(),
             caller: None,
             freshness: None,
-            tool: kept(tool).into(),
+            tool: if tool.len() > KEPT_BYTES { kept(&tool).into() } else { tool },
             composition: None,
             purpose: None,
             served: None,

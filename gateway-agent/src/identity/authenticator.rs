@@ -348,7 +348,8 @@ impl Authenticator {
         else {
             return Err("unknown API key".to_owned());
         };
-        let claims = verifier.verify(token, UnknownKey::Refetch).await;
+        // Boxed, to keep the future of each request small.
+        let claims = Box::pin(verifier.verify(token, UnknownKey::Refetch)).await;
         let claims = claims.map_err(|why| format!("jwt: {why}"))?;
         Ok(credential::of_claims(&self.authentication, jwt, &claims))
     }

@@ -68,7 +68,7 @@ pub(super) struct ResponseContext {
     pub(super) claim: Arc<CallerIdentity>,
     pub(super) method: Method,
     /// The tool, prompt, resource or task.
-    pub(super) subject: Box<str>,
+    pub(super) subject: Arc<str>,
     /// The body of a request that can be held for input; otherwise empty.
     pub(super) body: Bytes,
     /// The quota key for a request without a connection, and for its events.
@@ -124,7 +124,8 @@ impl Exchange {
     /// Waits for the response, or for the first message before it.
     pub(super) async fn respond(mut self) -> SizedResponse {
         if let Some(session) = self.response_context.session.clone() {
-            return self.respond_in_session(&session).await;
+            // Boxed, to keep the future of each request small.
+            return Box::pin(self.respond_in_session(&session)).await;
         }
         match self.next().await {
             Step::SizedResponse(answer) => answer,

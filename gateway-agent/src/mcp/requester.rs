@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::{
     Rejection,
     era::LEGACY,
-    exchange::{PendingResult, RenderResponse, ResponseContext},
+    exchange::{PendingResult, ResponseContext},
     incoming::{Incoming, META_CAPABILITIES},
     inputs,
     session::{self, Session},
@@ -38,7 +38,7 @@ pub(super) fn response_context(
     incoming: &Incoming<'_>,
     requester: &Requester,
     context: &RequestContext,
-    (method, subject): (Method, &str),
+    (method, subject): (Method, Arc<str>),
 ) -> ResponseContext {
     let buffered = incoming.parts.extensions.get::<Arc<BufferReservation>>();
     let level = context.log_level.as_deref().map(|raw| raw.get().trim_matches('"'));
@@ -51,7 +51,7 @@ pub(super) fn response_context(
         capabilities: context.capabilities.clone(),
         claim: requester.caller.claim.clone(),
         method,
-        subject: subject.into(),
+        subject,
         body: inputs::held_body(incoming, requester, context),
         principal: buffered.and_then(|buffered| buffered.quota_key().clone()),
         task: None,
@@ -104,9 +104,9 @@ pub(super) fn require_extension(
 /// connection.
 pub(super) fn cancellable(
     running: Option<session::RunningRequest>,
-    request: impl Future<Output = RenderResponse> + Send + 'static,
+    request: PendingResult,
 ) -> PendingResult {
-    let Some(running) = running else { return Box::pin(request) };
+    let Some(running) = running else { return request };
     Box::pin(async move {
         tokio::select! {
             finished = request => finished,
