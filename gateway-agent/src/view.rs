@@ -500,9 +500,9 @@ pub struct AddressedAgent {
 
 impl ToolLookup<'_> {
     /// The version that an agent declares.
-    pub fn declared(&self, agent: &Key, name: &Name) -> Option<Arc<ServedTool>> {
+    pub fn declared(&self, agent: &Key, name: &str) -> Option<Arc<ServedTool>> {
         let view = self.views.view(self.snapshot, &Audience::Agent(agent.clone()));
-        view.find(name).cloned()
+        view.served_tools.get(name).cloned()
     }
 
     /// The newest version with a target.
