@@ -142,7 +142,7 @@ impl Upstreams {
 
     /// Sends a caller's request. Dropping the future cancels the request at the upstream too.
     pub async fn send(&self, permit: Permit, request: Request<'_>) -> Result<RawResult, Error> {
-        self.running_target(&permit)?.send(permit, request).await
+        self.running_target(&permit)?.send(&permit, &request).await
     }
 
     /// Sends a caller's operation to an agent. Returns its result; null after the last event of a
