@@ -12,7 +12,7 @@ mod verdicts;
 use std::{
     borrow::Cow,
     sync::{Arc, OnceLock},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use gateway_policy::{CallOutcome, Denial, PolicyFinding};
@@ -79,7 +79,6 @@ pub struct CallRecord {
     client_trace: Option<RequestTrace>,
     /// The id of the caller's task.
     task_id: Option<Box<str>>,
-    started: Instant,
     era: Era,
     revision: Revision,
     caller: Option<Caller>,
@@ -143,7 +142,6 @@ impl CallRecord {
             span,
             client_trace: None,
             task_id: None,
-            started: Instant::now(),
             era,
             revision: Revision::default(),
             caller: None,
@@ -562,7 +560,7 @@ fn name_of(server: &Key) -> Cow<'_, str> {
 
 impl Drop for CallRecord {
     fn drop(&mut self) {
-        let took = self.started.elapsed();
+        let took = self.span.age();
         let seconds = took.as_secs_f64();
         // Steps are counted by tool and server only.
         if self.composition.is_none() {

@@ -215,6 +215,11 @@ struct UpstreamSpan {
 }
 
 impl Span {
+    /// The time since the start.
+    pub(crate) fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     /// The context for child spans.
     pub fn context(&self) -> Parent {
         self.context
@@ -271,7 +276,7 @@ impl Span {
             };
             self.tracer.keep(record);
         }
-        let times = (self.started, self.started.elapsed());
+        let times = (self.started, self.age());
         self.tracer.keep(self.record((self.context, self.parent), times, &summary));
     }
 
