@@ -57,7 +57,7 @@ pub(super) struct ResponseContext {
     pub(super) listens: bool,
     /// The session (before 2026-07-28).
     pub(super) session: Option<Arc<Session>>,
-    /// Whether the client accepts events with an id and without data (2025-11-25).
+    /// Whether the client of the session accepts events with an id and without data (2025-11-25).
     pub(super) reads_empty_events: bool,
     /// The progress token: a JSON string or number.
     pub(super) progress: Option<Box<RawValue>>,

@@ -45,7 +45,7 @@ pub(super) fn response_context(
     ResponseContext {
         listens: requester.era == Era::Modern || requester.session.is_some(),
         session: requester.session.clone(),
-        reads_empty_events: incoming.names_version(LEGACY[0]),
+        reads_empty_events: requester.session.is_some() && incoming.names_version(LEGACY[0]),
         progress: incoming.meta(PROGRESS).map(ToOwned::to_owned),
         log_level: level.and_then(|level| LOG_LEVELS.iter().position(|known| *known == level)),
         capabilities: context.capabilities.clone(),
