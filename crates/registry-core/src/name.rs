@@ -79,6 +79,11 @@ impl InvalidName {
 impl Name {
     /// Parses the name of an entity of this kind.
     pub fn parse(kind: Kind, text: &str) -> Result<Self, InvalidName> {
+        // Most names are valid and have no namespace. One pass decides that.
+        if text.len() <= LONGEST && !matches!(text, "" | "." | "..") && text.chars().all(is_allowed)
+        {
+            return Ok(Self(text.into()));
+        }
         let (length, slashes) = (text.chars().count(), text.matches('/').count());
         let has_namespace = kind.has_namespaces() && slashes > 0;
         let most = if has_namespace { LONGEST_WITH_NAMESPACE } else { LONGEST };
