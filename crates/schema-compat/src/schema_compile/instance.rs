@@ -480,7 +480,8 @@ impl Scanner<'_, '_> {
             _ => self.scalar(at, end),
         }
         let token = &self.into.text[at..end];
-        let has_surrogates = token.contains("\\ud") || token.contains("\\uD");
+        let has_surrogates =
+            token.contains('\\') && (token.contains("\\ud") || token.contains("\\uD"));
         if has_surrogates && serde_json::from_str::<String>(token).is_err() {
             self.note(Problem::Surrogate);
         }
