@@ -208,7 +208,7 @@ impl Received<'_> {
         };
         let w3c = trace.as_ref().and_then(RequestTrace::w3c);
         let span = self.gateway.tracer().begin_in(w3c, &invocation.context.trace);
-        let mut record = CallRecord::begin(METHOD, Era::Modern, &tool, self.bytes, span)
+        let mut record = CallRecord::begin(METHOD, Era::Modern, &*tool, self.bytes, span)
             .of_request(&self.parts.headers);
         if let Some(trace) = trace {
             record = record.of_client_trace(trace);

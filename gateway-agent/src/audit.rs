@@ -12,7 +12,7 @@ mod verdicts;
 use std::{
     borrow::Cow,
     sync::{Arc, OnceLock},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use gateway_policy::{CallOutcome, Denial, PolicyFinding};
@@ -79,12 +79,11 @@ pub struct CallRecord {
     client_trace: Option<RequestTrace>,
     /// The id of the caller's task.
     task_id: Option<Box<str>>,
-    started: Instant,
     era: Era,
     revision: Revision,
     caller: Option<Caller>,
     freshness: Option<Freshness>,
-    tool: Box<str>,
+    tool: Arc<str>,
     /// The composition that this step belongs to.
     composition: Option<Key>,
     /// The purpose of a step.
@@ -132,22 +131,22 @@ impl CallRecord {
     pub fn begin(
         event: &'static str,
         era: Era,
-        tool: &str,
+        tool: impl Into<Arc<str>>,
         request_bytes: usize,
         span: Span,
     ) -> Self {
+        let tool = tool.into();
         Self {
             event,
             request_id: None,
             span,
             client_trace: None,
             task_id: None,
-            started: Instant::now(),
             era,
             revision: Revision::default(),
             caller: None,
             freshness: None,
-            tool: kept(tool).into(),
+            tool: if tool.len() > KEPT_BYTES { kept(&tool).into() } else { tool },
             composition: None,
             purpose: None,
             served: None,
@@ -568,7 +567,7 @@ fn name_of(server: &Key) -> Cow<'_, str> {
 
 impl Drop for CallRecord {
     fn drop(&mut self) {
-        let took = self.started.elapsed();
+        let took = self.span.age();
         let seconds = took.as_secs_f64();
         // Steps are counted by tool and server only.
         if self.composition.is_none() {

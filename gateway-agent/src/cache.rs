@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use arc_swap::ArcSwapOption;
 use registry_core::{Catalog, RegistryId, Revision, SealedCommit};
 use tokio::sync::watch;
 
@@ -37,7 +38,8 @@ struct Shared {
     persisted: watch::Sender<Revision>,
     disk: watch::Sender<DiskState>,
     pending: Mutex<Pending>,
-    confirmed: Mutex<Option<Confirmed>>,
+    /// Read by each call. A lock would be shared by the calls of all workers.
+    confirmed: ArcSwapOption<Confirmed>,
 }
 
 /// The state of the copy on disk.
@@ -112,7 +114,7 @@ impl Cache {
         let (catalog, _) = watch::channel(Arc::new(catalog));
         let (persisted, _) = watch::channel(Revision(0));
         let (disk, _) = watch::channel(DiskState::None);
-        let (pending, confirmed) = (Mutex::default(), Mutex::default());
+        let (pending, confirmed) = (Mutex::default(), ArcSwapOption::empty());
         Self { shared: Arc::new(Shared { catalog, persisted, disk, pending, confirmed }) }
     }
 
@@ -134,8 +136,8 @@ impl Cache {
         cache.set_disk_state(DiskState::Ok);
         if cache.has_catalog() {
             cache.shared.persisted.send_replace(cache.current().revision());
-            *lock(&cache.shared.confirmed) =
-                age.map(|before| Confirmed { at: Instant::now(), before });
+            let confirmed = age.map(|before| Confirmed { at: Instant::now(), before });
+            cache.shared.confirmed.store(confirmed.map(Arc::new));
         }
         let writer = Writer::new(cache.clone(), disk);
         Ok((cache, writer))
@@ -184,23 +186,26 @@ impl Cache {
     /// Records that the catalog was the registry's latest `before` ago, unless a later time is
     /// known.
     pub fn confirm(&self, before: Duration) {
-        let mut confirmed = lock(&self.shared.confirmed);
-        if confirmed.is_none_or(|confirmed| before < confirmed.age()) {
-            *confirmed = Some(Confirmed { at: Instant::now(), before });
-        }
+        self.shared.confirmed.rcu(|known| match known {
+            Some(known) if known.age() <= before => Some(Arc::clone(known)),
+            _ => Some(Arc::new(Confirmed { at: Instant::now(), before })),
+        });
+    }
+
+    fn confirmed(&self) -> Option<Confirmed> {
+        self.shared.confirmed.load().as_deref().copied()
     }
 
     /// Time since the registry last confirmed the catalog. Survives restarts as the modification
     /// time of the files.
     pub fn age(&self) -> Option<Duration> {
-        let confirmed = *lock(&self.shared.confirmed);
-        confirmed.map(Confirmed::age)
+        self.confirmed().map(Confirmed::age)
     }
 
     /// When the state on disk was last confirmed. `None` while changes are not on disk.
     fn confirmed_on_disk(&self) -> Option<Confirmed> {
         // Read first: a later confirmation can cover a state that is not on disk.
-        let confirmed = *lock(&self.shared.confirmed);
+        let confirmed = self.confirmed();
         let pending = lock(&self.shared.pending);
         confirmed.filter(|_| pending.is_empty() && !pending.is_writing)
     }
@@ -224,7 +229,7 @@ impl Cache {
         let taken =
             std::mem::replace(&mut *pending, Pending { is_writing: true, ..Pending::default() });
         let commits = (!taken.needs_rewrite).then_some(taken.commits);
-        let confirmed = *lock(&self.shared.confirmed);
+        let confirmed = self.confirmed();
         Some(Batch { catalog: self.current(), confirmed, commits })
     }
 

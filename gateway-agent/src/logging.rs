@@ -5,7 +5,10 @@
 
 mod output;
 
-use std::fmt::{self, Debug, Write as _};
+use std::{
+    cell::Cell,
+    fmt::{self, Debug, Write as _},
+};
 
 use tracing::field::{Field, Visit};
 use tracing_subscriber::{
@@ -17,6 +20,13 @@ pub use self::output::{FlushGuard, LogOutput};
 
 /// The field with the text of an event.
 const MESSAGE: &str = "message";
+/// Maximum capacity of a kept line, in bytes.
+const KEPT_BYTES: usize = 16 * 1024;
+
+thread_local! {
+    /// The buffer of the last line, because each call logs one.
+    static LINE: Cell<String> = const { Cell::new(String::new()) };
+}
 
 /// Writes fields as `name=value`, with quoted texts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,10 +34,17 @@ pub struct PlainFields;
 
 impl<'w> FormatFields<'w> for PlainFields {
     fn format_fields<R: RecordFields>(&self, mut writer: Writer<'w>, fields: R) -> fmt::Result {
-        let mut visitor = Visitor { line: String::with_capacity(1_024), outcome: Ok(()) };
+        // Destructors of a thread can log after its buffer was dropped.
+        let line = LINE.try_with(Cell::take).unwrap_or_default();
+        let mut visitor = Visitor { line, outcome: Ok(()) };
         fields.record(&mut visitor);
-        visitor.outcome?;
-        writer.write_str(&visitor.line)
+        let Visitor { mut line, outcome } = visitor;
+        let written = outcome.and_then(|()| writer.write_str(&line));
+        if line.capacity() <= KEPT_BYTES {
+            line.clear();
+            let _ = LINE.try_with(|kept| kept.set(line));
+        }
+        written
     }
 }
 

@@ -136,20 +136,17 @@ impl Tracer {
     /// Starts the span of a request. Without a parent it belongs to `trace`, else to a new trace.
     pub fn begin_in(self: &Arc<Self>, trace: Option<TraceId>, caller: &TraceContext) -> Span {
         let parent = caller.parent.as_deref().and_then(Parent::parse);
-        let span = self.new_span();
+        let number = self.next_number();
+        let span = self.id(number, 0).into();
         let context = match (parent, trace) {
             (Some(parent), _) => parent.with_span(span),
-            (None, Some(trace)) => Parent::new(trace, span, self.samples(trace)),
-            (None, None) => self.new_trace(span),
+            (None, trace) => {
+                let trace = trace.unwrap_or_else(|| self.trace_id(number));
+                Parent::new(trace, span, self.samples(trace))
+            }
         };
         let (started, parent) = (Instant::now(), parent.map(|parent| parent.span));
         Span { tracer: Arc::clone(self), context, parent, started, onward: None }
-    }
-
-    fn new_trace(&self, span: SpanId) -> Parent {
-        let (high, low) = (self.new_id(), self.new_id());
-        let trace = TraceId::from(NonZeroU128::from(low) | u128::from(high.get()) << 64);
-        Parent::new(trace, span, self.samples(trace))
     }
 
     /// Whether a trace that starts here is exported. The lower half of its id decides.
@@ -158,17 +155,20 @@ impl Tracer {
         self.export.as_ref().is_some_and(|export| export.samples(low))
     }
 
-    fn new_span(&self) -> SpanId {
-        self.new_id().into()
+    /// The number of a span. All workers share the count, so that a span takes one number for all its
+    /// ids.
+    fn next_number(&self) -> u64 {
+        self.count.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn new_id(&self) -> NonZeroU64 {
-        loop {
-            let id = self.keys.hash_one(self.count.fetch_add(1, Ordering::Relaxed));
-            if let Some(id) = NonZeroU64::new(id) {
-                return id;
-            }
-        }
+    /// The id of a span, or a half of the id of the trace that it starts.
+    fn id(&self, number: u64, part: u8) -> NonZeroU64 {
+        NonZeroU64::new(self.keys.hash_one((number, part))).unwrap_or(NonZeroU64::MIN)
+    }
+
+    fn trace_id(&self, number: u64) -> TraceId {
+        let (high, low) = (self.id(number, 1), self.id(number, 2));
+        TraceId::from(NonZeroU128::from(low) | u128::from(high.get()) << 64)
     }
 
     fn wants(&self, context: Parent) -> bool {
@@ -215,6 +215,11 @@ struct UpstreamSpan {
 }
 
 impl Span {
+    /// The time since the start.
+    pub(crate) fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     /// The context for child spans.
     pub fn context(&self) -> Parent {
         self.context
@@ -228,7 +233,7 @@ impl Span {
     /// Starts the child span of an upstream request. Returns the trace context for the upstream:
     /// the child span as parent, and the caller's state and baggage within limits.
     pub fn onward(&mut self, caller: &TraceContext) -> TraceContext {
-        let id = self.tracer.new_span();
+        let id = self.tracer.id(self.tracer.next_number(), 0).into();
         self.onward = Some(UpstreamSpan { id, started: Instant::now(), took: None });
         self.passed_on(self.context.with_span(id), caller)
     }
@@ -271,7 +276,7 @@ impl Span {
             };
             self.tracer.keep(record);
         }
-        let times = (self.started, self.started.elapsed());
+        let times = (self.started, self.age());
         self.tracer.keep(self.record((self.context, self.parent), times, &summary));
     }
 

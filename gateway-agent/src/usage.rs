@@ -1,6 +1,7 @@
 //! Counts calls by caller, tool and verdict, and reports the sums to the registry.
 
 use std::{
+    borrow::Cow,
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -8,12 +9,10 @@ use std::{
 
 use ledger::{
     Epoch, LedgerError,
-    usage::{
-        UNKNOWN, USAGE_NAME_BYTES, UsageBuffer, UsageCaller, UsageKey, UsageReport, UsageTotals,
-    },
+    usage::{UNKNOWN, USAGE_NAME_BYTES, UsageBuffer, UsageNames, UsageReport, UsageTotals},
 };
 use metrics::counter;
-use registry_core::{Amount, Catalog};
+use registry_core::{Amount, Catalog, Name};
 use registry_follow::UsageClient;
 use tokio_util::sync::CancellationToken;
 
@@ -37,7 +36,12 @@ pub struct Usage {
 #[derive(Debug)]
 pub(crate) struct CallMeter {
     usage: Arc<Usage>,
-    caller: UsageCaller,
+    /// The registered agent that calls.
+    agent: Option<Name>,
+    /// The team that owns the agent.
+    team: Option<Box<str>>,
+    /// The owner of the verified credential.
+    principal: Option<Box<str>>,
     /// The method of an operation that is no call of a tool.
     method: Option<&'static str>,
 }
@@ -53,8 +57,9 @@ impl Usage {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, key: UsageKey, totals: &UsageTotals) {
-        if !self.buffer().count(key, totals, self.clock.boot()) {
+    fn count(&self, names: UsageNames<'_>, totals: &UsageTotals) {
+        let now = self.clock.boot();
+        if !self.buffer().count(names, totals, now) {
             counter!(OTHER).increment(totals.calls);
         }
     }
@@ -114,31 +119,36 @@ impl CallMeter {
     ) -> Self {
         let agent = caller.and_then(Caller::agent);
         let record = agent.and_then(|agent| catalog.find(agent));
-        let caller = UsageCaller {
-            agent: name(agent.map(|agent| agent.name.as_str())),
-            team: name(record.map(|record| catalog.owner_of(record))),
-            principal: name(caller.and_then(Caller::log_name)),
-        };
-        Self { usage: Arc::clone(usage), caller, method }
+        Self {
+            usage: Arc::clone(usage),
+            agent: agent.map(|agent| agent.name.clone()),
+            team: record.map(|record| catalog.owner_of(record).into()),
+            principal: caller.and_then(Caller::log_name).map(Into::into),
+            method,
+        }
     }
 
     /// Counts the call. `tool` is the name of a registered tool or skill.
-    pub(crate) fn count(self, tool: Option<&str>, verdict: &str, totals: &UsageTotals) {
-        let Self { usage, caller, method } = self;
-        let key = UsageKey { caller, tool: name(tool), verdict: name(Some(verdict)) };
-        let Some(method) = method else { return usage.count(key, totals) };
+    pub(crate) fn count(&self, tool: Option<&str>, verdict: &str, totals: &UsageTotals) {
+        let Self { usage, agent, team, principal, method } = self;
+        let agent = agent.as_ref().map(Name::as_str);
+        let names = [agent, team.as_deref(), principal.as_deref(), tool, Some(verdict)].map(name);
+        let [agent, team, principal, tool, verdict] = &names;
+        let names = UsageNames { agent, team, principal, tool, verdict };
+        let Some(method) = method else { return usage.count(names, totals) };
         let UsageTotals { cost, .. } = *totals;
         if cost != Amount::ZERO {
             // The result of a task corrects the price of its call.
-            usage.count(key.clone(), &UsageTotals { cost, ..UsageTotals::default() });
+            usage.count(names, &UsageTotals { cost, ..UsageTotals::default() });
         }
-        let key = UsageKey { tool: format!("({method})").into(), ..key };
-        usage.count(key, &UsageTotals { cost: Amount::ZERO, ..*totals });
+        let tool = &*format!("({method})");
+        let totals = UsageTotals { cost: Amount::ZERO, ..*totals };
+        usage.count(UsageNames { tool, ..names }, &totals);
     }
 }
 
 /// A name that the registry accepts: one line of limited length.
-fn name(text: Option<&str>) -> Arc<str> {
+fn name(text: Option<&str>) -> Cow<'_, str> {
     let text = text.filter(|text| !text.is_empty()).unwrap_or(UNKNOWN);
     let text = &text[..text.floor_char_boundary(USAGE_NAME_BYTES)];
     if text.contains(char::is_control) {

@@ -86,6 +86,8 @@ pub struct Snapshot {
     pub definitions: Arc<Definitions>,
     /// The policies. `None`: none is in force.
     pub governance: Option<Arc<Governance>>,
+    /// The sources, after these values.
+    sources: Sources,
     serial: u64,
     registered: RegisteredTools,
     agent_urls: OnceLock<AgentUrls>,
@@ -93,15 +95,13 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The first snapshot. `own`: the policy of the gateway itself.
-    fn first(
-        catalog: Arc<Catalog>,
-        definitions: Arc<Definitions>,
-        own: Option<&Arc<Document>>,
-    ) -> Self {
+    fn first(mut sources: Sources, own: Option<&Arc<Document>>) -> Self {
+        let (catalog, definitions) = sources.read();
         Self {
             governance: Governance::new(&catalog, own, None),
             catalog,
             definitions,
+            sources,
             serial: 1,
             registered: RegisteredTools::default(),
             agent_urls: OnceLock::new(),
@@ -119,6 +119,28 @@ impl Snapshot {
             return Cow::Borrowed(claim);
         }
         self.agent_urls.get_or_init(|| AgentUrls::new(&self.catalog)).named(claim)
+    }
+}
+
+/// The sources of snapshots.
+#[derive(Debug, Clone)]
+struct Sources {
+    catalog: watch::Receiver<Arc<Catalog>>,
+    definitions: watch::Receiver<Arc<Definitions>>,
+}
+
+impl Sources {
+    /// Reads the current values.
+    fn read(&mut self) -> (Arc<Catalog>, Arc<Definitions>) {
+        let catalog = self.catalog.borrow_and_update().clone();
+        (catalog, self.definitions.borrow_and_update().clone())
+    }
+
+    /// Whether both sources are open and have sent no value since [`Self::read`]. It takes no lock, which
+    /// all calls would share.
+    fn are_unchanged(&self) -> bool {
+        matches!(self.catalog.has_changed(), Ok(false))
+            && matches!(self.definitions.has_changed(), Ok(false))
     }
 }
 
@@ -241,8 +263,7 @@ fn is_listed(served: &ServedTool, hidden: &HashSet<Name>) -> bool {
 /// The views of all audiences.
 #[derive(Debug)]
 pub struct Views {
-    catalog: watch::Receiver<Arc<Catalog>>,
-    definitions: watch::Receiver<Arc<Definitions>>,
+    sources: Sources,
     current: ArcSwap<Snapshot>,
     cells: RwLock<HashMap<Audience, Arc<ViewCell>>>,
     tool_cache: ToolCache,
@@ -260,11 +281,12 @@ impl Views {
         definitions: watch::Receiver<Arc<Definitions>>,
         contracts: Arc<Contracts>,
     ) -> Self {
-        let first = Snapshot::first(catalog.borrow().clone(), definitions.borrow().clone(), None);
+        let sources = Sources { catalog, definitions };
+        let first = Snapshot::first(sources.clone(), None);
         let (cells, tool_cache) = (RwLock::default(), ToolCache::new(contracts));
         let current = ArcSwap::from_pointee(first);
         let (has_skills, own_policy) = (false, None);
-        Self { catalog, definitions, current, cells, tool_cache, has_skills, own_policy }
+        Self { sources, current, cells, tool_cache, has_skills, own_policy }
     }
 
     /// Sets whether views contain the skills of agents that an agent declares, as tools.
@@ -274,15 +296,13 @@ impl Views {
 
     /// Adds a policy of the gateway itself to those of the catalog.
     pub fn with_policy(self, policy: Option<Arc<Document>>) -> Self {
-        let (catalog, definitions) =
-            (self.catalog.borrow().clone(), self.definitions.borrow().clone());
-        let first = Snapshot::first(catalog, definitions, policy.as_ref());
+        let first = Snapshot::first(self.sources.clone(), policy.as_ref());
         Self { current: ArcSwap::from_pointee(first), own_policy: policy, ..self }
     }
 
     /// Subscribes to changes of both sources.
     pub fn subscribe(&self) -> (watch::Receiver<Arc<Catalog>>, watch::Receiver<Arc<Definitions>>) {
-        (self.catalog.clone(), self.definitions.clone())
+        (self.sources.catalog.clone(), self.sources.definitions.clone())
     }
 
     /// The current snapshot.
@@ -296,8 +316,10 @@ impl Views {
     }
 
     fn is_latest(&self, snapshot: &Snapshot) -> bool {
-        Arc::ptr_eq(&self.catalog.borrow(), &snapshot.catalog)
-            && Arc::ptr_eq(&self.definitions.borrow(), &snapshot.definitions)
+        let Sources { catalog, definitions } = &self.sources;
+        snapshot.sources.are_unchanged()
+            || Arc::ptr_eq(&catalog.borrow(), &snapshot.catalog)
+                && Arc::ptr_eq(&definitions.borrow(), &snapshot.definitions)
     }
 
     fn refresh(&self) -> Arc<Snapshot> {
@@ -307,7 +329,8 @@ impl Views {
         if self.is_latest(&current) {
             return current;
         }
-        let catalog = self.catalog.borrow().clone();
+        let mut sources = self.sources.clone();
+        let (catalog, definitions) = sources.read();
         let governance = if Arc::ptr_eq(&catalog, &current.catalog) {
             current.governance.clone()
         } else {
@@ -317,7 +340,8 @@ impl Views {
         let next = Arc::new(Snapshot {
             governance,
             catalog,
-            definitions: self.definitions.borrow().clone(),
+            definitions,
+            sources,
             serial: current.serial + 1,
             registered: RegisteredTools::default(),
             agent_urls: OnceLock::new(),
@@ -476,9 +500,9 @@ pub struct AddressedAgent {
 
 impl ToolLookup<'_> {
     /// The version that an agent declares.
-    pub fn declared(&self, agent: &Key, name: &Name) -> Option<Arc<ServedTool>> {
+    pub fn declared(&self, agent: &Key, name: &str) -> Option<Arc<ServedTool>> {
         let view = self.views.view(self.snapshot, &Audience::Agent(agent.clone()));
-        view.find(name).cloned()
+        view.served_tools.get(name).cloned()
     }
 
     /// The newest version with a target.

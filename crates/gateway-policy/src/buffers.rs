@@ -4,13 +4,12 @@
 //! Every chunk counts from the moment it arrives until the answer has left the gateway or its
 //! connection is closed.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicUsize, Ordering},
 };
+
+use foldhash::HashMap;
 
 use crate::quota::{QuotaExceeded, QuotaKey, QuotaKind};
 

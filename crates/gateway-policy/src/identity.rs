@@ -102,7 +102,7 @@ impl CallerIdentity {
     /// quota.
     pub fn quota_key(&self) -> Option<Arc<str>> {
         let agent = |name: &str, version: Option<&str>| {
-            Some(format!("agent {name}@{}", version.unwrap_or_default()).into())
+            Some(["agent ", name, "@", version.unwrap_or_default()].concat().into())
         };
         match self {
             Self::Anonymous | Self::Malformed => None,
@@ -111,7 +111,7 @@ impl CallerIdentity {
                 agent(name, version.as_deref())
             }
             Self::Verified { agent: None, principal, .. } => {
-                (!principal.is_empty()).then(|| format!("principal {principal}").into())
+                (!principal.is_empty()).then(|| ["principal ", principal].concat().into())
             }
         }
     }

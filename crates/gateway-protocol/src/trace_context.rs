@@ -8,7 +8,7 @@
 mod tests;
 
 use std::{
-    fmt::{self, Write as _},
+    fmt,
     num::{NonZeroU64, NonZeroU128},
     str::FromStr,
 };
@@ -106,9 +106,15 @@ impl Parent {
 
     /// The `traceparent`.
     pub fn to_text(self) -> Box<str> {
-        let mut text = String::with_capacity(PARENT_BYTES);
-        write!(text, "{self}").expect("writing to a String succeeds");
-        text.into()
+        as_text(&self.text()).into()
+    }
+
+    fn text(self) -> [u8; PARENT_BYTES] {
+        let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
+        write_hex(&mut text[3..35], &self.trace.0.get().to_be_bytes());
+        write_hex(&mut text[36..52], &self.span.0.get().to_be_bytes());
+        write_hex(&mut text[53..], &[self.flags]);
+        text
     }
 
     /// Whether the caller records the trace.
@@ -123,9 +129,23 @@ fn hex(text: &str, digits: usize) -> Option<&str> {
     (text.len() == digits && text.bytes().all(is_digit)).then_some(text)
 }
 
+/// Writes two lower-case digits for each byte. Every call has three ids as texts, and formatting takes
+/// several times as long.
+fn write_hex(digits: &mut [u8], bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 0xf)];
+    }
+}
+
+fn as_text(digits: &[u8]) -> &str {
+    std::str::from_utf8(digits).expect("digits are ASCII")
+}
+
 impl fmt::Display for Parent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "00-{}-{}-{:02x}", self.trace, self.span, self.flags)
+        f.write_str(as_text(&self.text()))
     }
 }
 
@@ -138,13 +158,17 @@ impl TraceId {
 
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+        let mut digits = [0; 32];
+        write_hex(&mut digits, &self.0.get().to_be_bytes());
+        f.write_str(as_text(&digits))
     }
 }
 
 impl fmt::Display for SpanId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        let mut digits = [0; 16];
+        write_hex(&mut digits, &self.0.get().to_be_bytes());
+        f.write_str(as_text(&digits))
     }
 }
 

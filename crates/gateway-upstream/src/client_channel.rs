@@ -2,11 +2,14 @@
 //!
 //! The channel is bounded: a caller that does not read blocks only its own request.
 
+mod queue;
+
 use std::{
     fmt,
+    future::poll_fn,
     pin::Pin,
     sync::{
-        Arc, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicU32, Ordering},
     },
     task::{Context, Poll, ready},
@@ -18,13 +21,11 @@ use gateway_protocol::{
     mcp::RpcError,
 };
 use serde_json::value::RawValue;
-use tokio::sync::{SetOnce, mpsc, oneshot, watch};
+use tokio::sync::{SetOnce, oneshot, watch};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use self::queue::MessageQueue;
 use super::in_flight::InFlight;
-
-/// Maximum queued messages.
-const QUEUE: usize = 16;
 
 /// A message to the caller of a running request.
 #[derive(Debug)]
@@ -80,10 +81,7 @@ pub trait MessageFilter: fmt::Debug + Send + Sync {
 /// The channel to the caller of a request.
 #[derive(Debug, Clone)]
 pub struct ClientChannel {
-    caller: mpsc::Sender<InterimMessage>,
     state: Arc<ChannelState>,
-    /// The number of questions that wait for an answer.
-    waiting: watch::Sender<u32>,
     forwarded: Forwarded,
     /// From the innermost request to the outermost one.
     filters: Vec<Arc<dyn MessageFilter>>,
@@ -91,13 +89,54 @@ pub struct ClientChannel {
     in_flight: Option<Weak<InFlight>>,
 }
 
-/// The state that the copies of a channel share.
+/// The messages to the caller of a running request. Dropping it closes the channel.
+#[derive(Debug)]
+pub struct InterimMessages(Arc<ChannelState>);
+
+impl InterimMessages {
+    /// Waits for the next message, also if there will be none. Cancel-safe.
+    pub async fn recv(&mut self) -> InterimMessage {
+        poll_fn(|context| self.0.messages.poll_pop(context)).await
+    }
+
+    /// The next message, if there is one.
+    pub fn try_recv(&mut self) -> Option<InterimMessage> {
+        self.0.messages.pop()
+    }
+}
+
+impl Drop for InterimMessages {
+    fn drop(&mut self) {
+        self.0.messages.close();
+    }
+}
+
+/// The state that the copies of a channel share. It is one allocation, because every call has one and
+/// most calls send no message.
 #[derive(Debug, Default)]
 struct ChannelState {
+    /// The state of the composition's call, whose queue and number of waiting questions its steps use.
+    composition: Option<Arc<ChannelState>>,
+    messages: MessageQueue,
+    /// The number of questions that wait for an answer.
+    waiting: OnceLock<watch::Sender<u32>>,
     /// The number of questions so far.
     questions: AtomicU32,
     /// The exceeded quota that ends the request.
     exceeded: SetOnce<QuotaExceeded>,
+}
+
+impl ChannelState {
+    /// The queue of the call that the caller sent.
+    fn messages(&self) -> &MessageQueue {
+        &self.composition.as_deref().unwrap_or(self).messages
+    }
+
+    /// The number of questions of the call that the caller sent.
+    fn waiting(&self) -> &watch::Sender<u32> {
+        let call = self.composition.as_deref().unwrap_or(self);
+        call.waiting.get_or_init(watch::Sender::default)
+    }
 }
 
 /// The notifications that are forwarded.
@@ -111,17 +150,14 @@ enum Forwarded {
 
 impl ClientChannel {
     /// Creates a channel and its receiver.
-    pub fn open() -> (Self, mpsc::Receiver<InterimMessage>) {
-        let (sender, receiver) = mpsc::channel(QUEUE);
-        let channel = Self {
-            caller: sender,
-            state: Arc::default(),
-            waiting: watch::Sender::default(),
-            forwarded: Forwarded::Everything,
-            filters: Vec::new(),
-            in_flight: None,
-        };
-        (channel, receiver)
+    pub fn open() -> (Self, InterimMessages) {
+        let state = Arc::<ChannelState>::default();
+        let messages = InterimMessages(Arc::clone(&state));
+        (Self::of(state, Forwarded::Everything), messages)
+    }
+
+    fn of(state: Arc<ChannelState>, forwarded: Forwarded) -> Self {
+        Self { state, forwarded, filters: Vec::new(), in_flight: None }
     }
 
     /// The channel for a tool with a projection: of the notifications, only progress numbers pass.
@@ -133,14 +169,10 @@ impl ClientChannel {
     /// The channel for a step of a composition, whose caller sees the progress of the composition:
     /// only questions pass.
     pub fn for_questions(&self) -> Self {
-        Self {
-            caller: self.caller.clone(),
-            state: Arc::default(),
-            waiting: self.waiting.clone(),
-            forwarded: Forwarded::Nothing,
-            filters: self.filters.clone(),
-            in_flight: None,
-        }
+        let call = self.state.composition.as_ref().unwrap_or(&self.state);
+        let state = ChannelState { composition: Some(Arc::clone(call)), ..ChannelState::default() };
+        let filters = self.filters.clone();
+        Self { filters, ..Self::of(Arc::new(state), Forwarded::Nothing) }
     }
 
     /// The channel whose messages pass a filter, and then those of the enclosing requests.
@@ -199,34 +231,33 @@ impl ClientChannel {
     /// Sends a notification and waits for room in the queue.
     pub(crate) async fn notify(&self, method: &str, params: Option<&RawValue>) {
         if let Some(message) = self.forward(method, params) {
-            // The caller may have disconnected.
-            let _ = self.caller.send(message).await;
+            self.state.messages().push(message).await;
         }
     }
 
     /// Sends a notification without waiting. It is dropped if the queue is full.
     pub fn try_notify(&self, method: &str, params: Option<&RawValue>) {
         if let Some(message) = self.forward(method, params) {
-            let _ = self.caller.try_send(message);
+            let _ = self.state.messages().try_push(message);
         }
     }
 
     /// The number of questions that wait for an answer.
     pub fn waiting(&self) -> watch::Receiver<u32> {
-        self.waiting.subscribe()
+        self.state.waiting().subscribe()
     }
 
     /// Sends a question. The answer may never arrive. A question beyond the quota is rejected.
     pub fn ask(&self, method: &str, params: Option<&RawValue>) -> PendingAnswer {
         let (answer, receiver) = oneshot::channel();
-        self.waiting.send_modify(|waiting| *waiting += 1);
+        self.state.waiting().send_modify(|waiting| *waiting += 1);
         let in_flight = self.in_flight.as_ref().and_then(Weak::upgrade);
         // Answers to the question of a result are parameters of the next request.
         let is_answer_sent = self.in_flight.is_some();
         let filters = if is_answer_sent { self.filters.clone() } else { Vec::new() };
         let ended = in_flight.as_ref().map(|in_flight| in_flight.ended().cancelled_owned());
-        let (waiting, ended) = (self.waiting.clone(), ended.map(Box::pin));
-        let pending = PendingAnswer { receiver, waiting, filters, ended };
+        let (state, ended) = (Arc::clone(&self.state), ended.map(Box::pin));
+        let pending = PendingAnswer { receiver, state, filters, ended };
         if in_flight.is_none() && is_answer_sent {
             // The request has ended. Dropping the sender ends the wait.
             return pending;
@@ -249,7 +280,7 @@ impl ClientChannel {
             return pending;
         }
         self.state.questions.fetch_add(1, Ordering::Relaxed);
-        let _ = self.caller.try_send(InterimMessage::Question(request));
+        let _ = self.state.messages().try_push(InterimMessage::Question(request));
         pending
     }
 }
@@ -259,7 +290,7 @@ impl ClientChannel {
 #[derive(Debug)]
 pub struct PendingAnswer {
     receiver: oneshot::Receiver<ClientAnswer>,
-    waiting: watch::Sender<u32>,
+    state: Arc<ChannelState>,
     /// From the innermost request to the outermost one.
     filters: Vec<Arc<dyn MessageFilter>>,
     /// Resolves at the end of the request.
@@ -287,7 +318,7 @@ impl Future for PendingAnswer {
 
 impl Drop for PendingAnswer {
     fn drop(&mut self) {
-        self.waiting.send_modify(|waiting| *waiting -= 1);
+        self.state.waiting().send_modify(|waiting| *waiting -= 1);
     }
 }
 

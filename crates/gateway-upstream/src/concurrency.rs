@@ -75,15 +75,9 @@ pub enum LimitReached {
     },
 }
 
-/// The permit of one request. Dropping it frees the place. It is boxed, because the future of each
-/// request holds it.
+/// The permit of one request. Dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct ConcurrencyPermit<'a> {
-    _permits: Box<Permits<'a>>,
-}
-
-#[derive(Debug)]
-struct Permits<'a> {
     // Dropped first, so that the next request of this caller queues behind those of others.
     _all: SemaphorePermit<'a>,
     _own: OwnedSemaphorePermit,
@@ -119,9 +113,7 @@ impl ConcurrencyLimit {
         let (present, room) = self.present(quota_key);
         let own = room.try_acquire_owned().ok()?;
         let all = self.room.try_acquire().ok()?;
-        Some(ConcurrencyPermit {
-            _permits: Permits { _all: all, _own: own, _present: present }.into(),
-        })
+        Some(ConcurrencyPermit { _all: all, _own: own, _present: present })
     }
 
     /// Waits for a place in the queue order.
@@ -139,9 +131,7 @@ impl ConcurrencyLimit {
         let own = room.acquire_owned().await.map_err(closed)?;
         let all = self.room.acquire().await.map_err(closed)?;
         drop(waits);
-        Ok(ConcurrencyPermit {
-            _permits: Permits { _all: all, _own: own, _present: present }.into(),
-        })
+        Ok(ConcurrencyPermit { _all: all, _own: own, _present: present })
     }
 
     /// The error of a request that has waited too long.

@@ -36,7 +36,13 @@ mod tests;
 mod timing;
 mod workers;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use agent_rpc::orchestrator::Code;
 use gateway_policy::{Permit, QuotaKey};
@@ -54,7 +60,9 @@ use tokio_util::{
 
 pub use self::{
     breaker::CircuitOpen,
-    client_channel::{ClientAnswer, ClientChannel, ClientRequest, InterimMessage, MessageFilter},
+    client_channel::{
+        ClientAnswer, ClientChannel, ClientRequest, InterimMessage, InterimMessages, MessageFilter,
+    },
     concurrency::{LimitReached, Load},
     data_agent::{
         AgentConnection, AgentDescription, AgentEndpoint, AgentSession, DataAgentTransport,
@@ -101,6 +109,8 @@ pub struct Upstreams {
     tasks: TaskTracker,
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
+    /// Whether a shutdown has started. The token has a lock, which all requests would share.
+    is_stopping: AtomicBool,
 }
 
 impl Upstreams {
@@ -114,7 +124,14 @@ impl Upstreams {
         let target_set = TargetSet::new(timing, tasks.clone(), stop.clone());
         target_set.configure(targets, limits);
         let stop_on_drop = stop.clone().drop_guard();
-        Arc::new(Self { targets: target_set, tasks, stop, _stop_on_drop: stop_on_drop })
+        let is_stopping = AtomicBool::new(false);
+        Arc::new(Self {
+            targets: target_set,
+            tasks,
+            stop,
+            _stop_on_drop: stop_on_drop,
+            is_stopping,
+        })
     }
 
     /// Replaces the targets. Unchanged targets keep running; removed ones finish their requests.
@@ -125,7 +142,7 @@ impl Upstreams {
 
     /// Sends a caller's request. Dropping the future cancels the request at the upstream too.
     pub async fn send(&self, permit: Permit, request: Request<'_>) -> Result<RawResult, Error> {
-        self.running_target(&permit)?.send(permit, request).await
+        self.running_target(&permit)?.send(&permit, &request).await
     }
 
     /// Sends a caller's operation to an agent. Returns its result; null after the last event of a
@@ -141,7 +158,7 @@ impl Upstreams {
     /// The target of a request, unless the gateway is stopping.
     fn running_target(&self, permit: &Permit) -> Result<Arc<Target>, Error> {
         let target = self.target(permit.server())?;
-        if self.stop.is_cancelled() {
+        if self.is_stopping.load(Ordering::Relaxed) {
             let source = "the gateway is stopping".into();
             return Err(Error::Unavailable { target: permit.server().into(), source });
         }
@@ -291,6 +308,7 @@ impl Upstreams {
     /// Stops all background tasks and child processes. New calls are rejected. Running calls over
     /// HTTP may finish; running calls to child processes fail.
     pub async fn shutdown(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
         self.stop.cancel();
         self.tasks.close();
         if timeout(SHUTDOWN, self.tasks.wait()).await.is_err() {

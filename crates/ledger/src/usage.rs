@@ -8,6 +8,8 @@
 mod tests;
 
 use std::{
+    borrow::Borrow,
+    cmp::Ordering,
     collections::{BTreeMap, HashMap, btree_map::Entry},
     sync::Arc,
     time::Duration,
@@ -54,6 +56,21 @@ pub struct UsageKey {
     pub tool: Arc<str>,
     /// The verdict about the calls, as in the audit.
     pub verdict: Arc<str>,
+}
+
+/// The names of a [`UsageKey`].
+#[derive(Debug, Clone, Copy)]
+pub struct UsageNames<'a> {
+    /// The name of the agent.
+    pub agent: &'a str,
+    /// The team that owns the agent.
+    pub team: &'a str,
+    /// The owner of the credential.
+    pub principal: &'a str,
+    /// The name of the tool.
+    pub tool: &'a str,
+    /// The verdict about the calls, as in the audit.
+    pub verdict: &'a str,
 }
 
 /// Sums over calls.
@@ -112,6 +129,60 @@ pub struct UsageBuffer {
 struct TimedKey {
     start: BootTime,
     key: UsageKey,
+}
+
+/// A row as [`TimedKey`] orders it. A look-up by it copies no names, because most calls have a row.
+trait Row {
+    fn parts(&self) -> (BootTime, [&str; 5]);
+}
+
+impl Row for TimedKey {
+    fn parts(&self) -> (BootTime, [&str; 5]) {
+        let Self { start, key: UsageKey { caller, tool, verdict } } = self;
+        (*start, [&caller.agent, &caller.team, &caller.principal, tool, verdict])
+    }
+}
+
+impl Row for (BootTime, UsageNames<'_>) {
+    fn parts(&self) -> (BootTime, [&str; 5]) {
+        let (start, UsageNames { agent, team, principal, tool, verdict }) = *self;
+        (start, [agent, team, principal, tool, verdict])
+    }
+}
+
+impl<'a> Borrow<dyn Row + 'a> for TimedKey {
+    fn borrow(&self) -> &(dyn Row + 'a) {
+        self
+    }
+}
+
+impl Ord for dyn Row + '_ {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.parts().cmp(&other.parts())
+    }
+}
+
+impl PartialOrd for dyn Row + '_ {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for dyn Row + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for dyn Row + '_ {}
+
+impl From<UsageNames<'_>> for UsageKey {
+    fn from(names: UsageNames<'_>) -> Self {
+        let UsageNames { agent, team, principal, tool, verdict } = names;
+        let caller =
+            UsageCaller { agent: agent.into(), team: team.into(), principal: principal.into() };
+        Self { caller, tool: tool.into(), verdict: verdict.into() }
+    }
 }
 
 impl UsageKey {
@@ -183,10 +254,16 @@ impl UsageBuffer {
 
     /// Counts calls. Returns whether they have a row of their own. Otherwise the rows of the caller,
     /// or all rows, are at their limit, and a row named [`OTHER`] counts the calls.
-    pub fn count(&mut self, key: UsageKey, totals: &UsageTotals, now: BootTime) -> bool {
-        let row = TimedKey { start: start_of(now, MINUTE), key };
-        let has_own = self.rows.contains_key(&row) || self.has_room(&row.key.caller);
-        let row = if has_own { row } else { self.overflow(row.key.caller, now) };
+    pub fn count(&mut self, names: UsageNames<'_>, totals: &UsageTotals, now: BootTime) -> bool {
+        let start = start_of(now, MINUTE);
+        let known: &dyn Row = &(start, names);
+        if let Some(sums) = self.rows.get_mut(known) {
+            sums.add(totals);
+            return true;
+        }
+        let key = UsageKey::from(names);
+        let has_own = self.has_room(&key.caller);
+        let row = if has_own { TimedKey { start, key } } else { self.overflow(key.caller, now) };
         let sums = match self.rows.entry(row) {
             Entry::Occupied(row) => row.into_mut(),
             Entry::Vacant(row) => {

@@ -92,6 +92,11 @@ impl InvalidName {
 impl Name {
     /// Parses the name of an entity of this kind.
     pub fn parse(kind: Kind, text: &str) -> Result<Self, InvalidName> {
+        // Most names are valid and have no namespace. One pass decides that.
+        if text.len() <= LONGEST && !matches!(text, "" | "." | "..") && text.chars().all(is_allowed)
+        {
+            return Ok(Self(text.into()));
+        }
         let (length, slashes) = (text.chars().count(), text.matches('/').count());
         let has_namespace = kind.has_namespaces() && slashes > 0;
         let most = if has_namespace { LONGEST_WITH_NAMESPACE } else { LONGEST };
@@ -163,6 +168,13 @@ fn part(kind: Kind, text: &str) -> String {
 
 fn is_allowed(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '.' | '-')
+}
+
+/// Maps with names as keys are searched with texts. An invalid name is not in them.
+impl std::borrow::Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
 }
 
 impl fmt::Display for Name {

@@ -17,7 +17,7 @@ use a2a::{
 use axum::response::Response;
 use gateway_policy::{CallOutcome, Denial};
 use gateway_protocol::mcp::ResultType;
-use gateway_upstream::{ClientChannel, InterimMessage, RequestContext};
+use gateway_upstream::{ClientChannel, InterimMessage, InterimMessages, RequestContext};
 use registry_core::{Kind, Name};
 use serde_json::{Value, json, value::to_raw_value};
 use tokio::sync::mpsc;
@@ -72,7 +72,7 @@ struct Call {
     /// The pointer of the arguments in the message, for errors about them.
     pointer: String,
     invocation: Invocation,
-    client: mpsc::Receiver<InterimMessage>,
+    client: InterimMessages,
 }
 
 impl OwnOperation<'_> {
@@ -274,7 +274,7 @@ impl Call {
                     outcome = &mut invoked => break outcome,
                     () = task.canceled() => return task.end(Status::canceled()),
                     // An unanswered question of a step fails its step.
-                    Some(message) = client.recv() => task.report(progress_of(&message)),
+                    message = client.recv() => task.report(progress_of(&message)),
                 }
             }
         };

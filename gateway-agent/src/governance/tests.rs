@@ -196,7 +196,7 @@ fn reached(views: &Views, claim: &CallerIdentity, Key { kind, name, .. }: &Key) 
     if *kind == Kind::Agent {
         return Some(lookup.addressed_agent(caller.agent(), name, None)?.key);
     }
-    let declared = caller.agent().and_then(|agent| lookup.declared(agent, name));
+    let declared = caller.agent().and_then(|agent| lookup.declared(agent, name.as_str()));
     Some(declared.or_else(|| lookup.newest(name))?.key().clone())
 }
 

@@ -3,7 +3,11 @@
 //!
 //! A token or key must be valid even if a certificate is present. `clientInfo` is unverified.
 
-use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    net::SocketAddr,
+    sync::{Arc, LazyLock},
+};
 
 use gateway_policy::{AuthMethod, CallerIdentity, QuotaKey, SubjectToken};
 use http::{
@@ -62,7 +66,9 @@ pub(crate) struct Authentication {
     /// The quota key for memory, sessions and event streams: the verified caller, or else the
     /// network. An unverified agent name selects no quota, because a caller could use many names.
     pub(crate) payer: QuotaKey,
-    grants: Arc<Grants>,
+    /// `None`: the request was granted nothing.
+    grants: Option<Arc<Grants>>,
+    peer: Option<SocketAddr>,
 }
 
 /// The facts of a request for scope checks.
@@ -73,7 +79,6 @@ struct Grants {
     has_bearer: bool,
     /// The URL of the protected resource metadata, for challenges.
     metadata: Option<String>,
-    peer: Option<SocketAddr>,
 }
 
 impl Authentication {
@@ -81,7 +86,13 @@ impl Authentication {
     pub(crate) fn without_request(claim: CallerIdentity) -> Self {
         let quota_key = claim.quota_key();
         let (claim, payer) = (Arc::new(claim), quota_key.clone());
-        Self { claim, quota_key, subject: None, client: None, payer, grants: Arc::default() }
+        let (subject, client, grants, peer) = (None, None, None, None);
+        Self { claim, quota_key, subject, client, payer, grants, peer }
+    }
+
+    fn grants(&self) -> &Grants {
+        static NONE: LazyLock<Grants> = LazyLock::new(Grants::default);
+        self.grants.as_deref().unwrap_or(&NONE)
     }
 
     /// The issuer and the subject of the credential. Only tokens have an issuer.
@@ -98,7 +109,7 @@ impl Authentication {
 
     /// The granted scopes with those that they imply.
     pub(crate) fn scopes(&self) -> &BTreeSet<String> {
-        self.grants.scopes.all()
+        self.grants().scopes.all()
     }
 
     pub(crate) fn with_client(self, client: Option<Arc<ClientInfo>>) -> Self {
@@ -191,13 +202,17 @@ impl Authenticator {
         let is_verified = matches!(claim, CallerIdentity::Verified { .. });
         let payer = quota_key.clone().filter(|_| is_verified).or_else(|| network_key(parts));
         let (claim, subject) = (Arc::new(claim), subject.map(Arc::new));
-        Ok(Authentication { claim, quota_key, subject, client: None, payer, grants })
+        let (client, peer) = (None, peer(parts));
+        Ok(Authentication { claim, quota_key, subject, client, payer, grants, peer })
     }
 
-    fn grants(&self, parts: &Parts, bearer: Option<&Credential>) -> Arc<Grants> {
-        let scopes = bearer.map(|credential| credential.granted.clone()).unwrap_or_default();
+    fn grants(&self, parts: &Parts, bearer: Option<&Credential>) -> Option<Arc<Grants>> {
         let metadata = if self.has_scopes() { self.metadata_url(parts) } else { None };
-        Arc::new(Grants { scopes, has_bearer: bearer.is_some(), metadata, peer: peer(parts) })
+        if bearer.is_none() && metadata.is_none() {
+            return None;
+        }
+        let scopes = bearer.map(|credential| credential.granted.clone()).unwrap_or_default();
+        Some(Arc::new(Grants { scopes, has_bearer: bearer.is_some(), metadata }))
     }
 
     /// Removes the credentials from a request, so that they cannot be forwarded.
@@ -249,7 +264,7 @@ impl Authenticator {
         tools: &BTreeSet<Name>,
     ) -> Result<(), AuthenticationError> {
         let needed = self.needed_scopes(method, tools);
-        let Authentication { claim, grants, .. } = caller;
+        let grants = caller.grants();
         if grants.scopes.contains_all(needed.iter().map(String::as_str)) {
             return Ok(());
         }
@@ -259,14 +274,14 @@ impl Authenticator {
         } else {
             AuthenticationError::Missing(challenge)
         };
-        audit_events::scopes(grants.peer, (claim, &refusal), Some((method, asked)));
+        audit_events::scopes(caller.peer, (&caller.claim, &refusal), Some((method, asked)));
         Err(refusal)
     }
 
     /// Whether a caller has the scopes of a method. No audit event reports that it lacks one.
     pub(crate) fn has_scopes_of(&self, caller: &Authentication, method: &str) -> bool {
         let needed = self.needed_scopes(method, &BTreeSet::new());
-        caller.grants.scopes.contains_all(needed.iter().map(String::as_str))
+        caller.grants().scopes.contains_all(needed.iter().map(String::as_str))
     }
 
     fn needed_scopes(&self, method: &str, tools: &BTreeSet<Name>) -> Vec<String> {
@@ -334,7 +349,8 @@ impl Authenticator {
         else {
             return Err("unknown API key".to_owned());
         };
-        let claims = verifier.verify(token, UnknownKey::Refetch).await;
+        // Boxed, to keep the future of each request small.
+        let claims = Box::pin(verifier.verify(token, UnknownKey::Refetch)).await;
         let claims = claims.map_err(|why| format!("jwt: {why}"))?;
         Ok(credential::of_claims(&self.authentication, jwt, &claims))
     }

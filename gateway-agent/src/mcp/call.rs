@@ -1,6 +1,6 @@
 //! `tools/call`.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use gateway_protocol::mcp::{Era, Method};
 use gateway_upstream::ClientChannel;
@@ -13,7 +13,7 @@ use super::{
     incoming::Incoming,
     inputs,
     requester::{self, Requester},
-    session,
+    session::{RunningRequest, Session},
 };
 use crate::{
     audit::CallRecord,
@@ -25,52 +25,57 @@ use crate::{
 pub(super) async fn serve(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    (requester, running): (Requester, Option<session::RunningRequest>),
+    sender: (Requester, Option<RunningRequest>),
 ) -> Result<SizedResponse, Rejection> {
-    let Some(tool) = incoming.text("name") else {
+    Ok(begin(endpoint, incoming, sender)?.respond().await)
+}
+
+/// Starts a call. Not asynchronous, so that the future of each request has none of its locals.
+fn begin(
+    endpoint: &Arc<Endpoint>,
+    incoming: &Incoming<'_>,
+    (requester, running): (Requester, Option<RunningRequest>),
+) -> Result<Exchange, Rejection> {
+    let Some(name) = incoming.text("name") else {
         return Err(Rejection::Params { what: "params.name must be a string" });
     };
+    let name: Arc<str> = name.into();
     let mut context = requester::context(incoming, &requester)?;
-    let response_context =
-        requester::response_context(incoming, &requester, &context, (Method::CallTool, &tool));
+    let subject = (Method::CallTool, Arc::clone(&name));
+    let response_context = requester::response_context(incoming, &requester, &context, subject);
     if let Some(handle) = inputs::handle(endpoint, incoming) {
-        pipeline::check_call_scopes(&endpoint.gateway, &requester.caller, &tool)?;
-        return Ok(inputs::resume(endpoint, incoming, (response_context, &handle)).respond().await);
+        pipeline::check_call_scopes(&endpoint.gateway, &requester.caller, &name)?;
+        return Ok(inputs::resume(endpoint, incoming, (response_context, &handle)));
     }
-    let execute = agent_execute::read(&endpoint.gateway, &tool, incoming.param("arguments"))?;
+    let execute = agent_execute::read(&endpoint.gateway, &name, incoming.param("arguments"))?;
     let function = execute.as_ref().map(FunctionCall::begin);
-    let (tool, called) = if let Some(execute) = execute {
+    let Requester { era, caller, session, takes_tasks } = requester;
+    let called = if let Some(execute) = execute {
         execute.set_meta(&mut context.meta, None);
-        let tool = execute.tool();
-        let called = ToolCall::new(&tool, Some(execute.input.to_owned()));
-        (Cow::Owned(tool), called)
+        ToolCall::new(&execute.tool(), Some(execute.input.to_owned()))
     } else {
-        let called = ToolCall {
-            name: tool.as_ref().into(),
-            arguments: argument(incoming),
-            mcp_headers: (requester.era == Era::Modern).then(|| incoming.param_headers()),
-            takes_tasks: requester.takes_tasks,
-        };
-        (tool, called)
+        let arguments = argument(incoming);
+        let mcp_headers = (era == Era::Modern).then(|| incoming.param_headers());
+        ToolCall { name, arguments, mcp_headers, takes_tasks }
     };
+    let tool = Arc::clone(&called.name);
     let (side, meanwhile) = ClientChannel::open();
+    let span = endpoint.gateway.tracer().begin(&context.trace);
+    let record = CallRecord::begin("tools/call", era, Arc::clone(&tool), incoming.bytes, span)
+        .of_request(incoming.headers());
     let call = Invocation {
-        caller: requester.caller.clone(),
+        caller,
         target: Target::Tool(called),
         params: incoming.other_params(&["name", "arguments"]),
         context,
         client: Some(side),
-        input: inputs::input_handling(requester.era),
+        input: inputs::input_handling(era),
     };
-    let span = endpoint.gateway.tracer().begin(&call.context.trace);
-    let record = CallRecord::begin("tools/call", requester.era, &tool, incoming.bytes, span)
-        .of_request(incoming.headers());
     // Boxed, because futures and the renderer of the response pass it on.
-    let pending = Box::new(PendingToolCall { call, record, tool: tool.as_ref().into(), function });
-    let request = run(endpoint.clone(), pending, requester);
-    let running = requester::cancellable(running, request);
-    let pending = PendingCall { running, meanwhile };
-    Ok(Exchange::new(endpoint, incoming.id, response_context, pending).respond().await)
+    let pending = Box::new(PendingToolCall { call, record, tool, function });
+    let request = Box::pin(run(endpoint.clone(), pending, (era, session)));
+    let pending = PendingCall { running: requester::cancellable(running, request), meanwhile };
+    Ok(Exchange::new(endpoint, incoming.id, response_context, pending))
 }
 
 fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
@@ -81,14 +86,14 @@ fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
 struct PendingToolCall {
     call: Invocation,
     record: CallRecord,
-    tool: Box<str>,
+    tool: Arc<str>,
     function: Option<FunctionCall>,
 }
 
 async fn run(
     endpoint: Arc<Endpoint>,
     mut pending: Box<PendingToolCall>,
-    Requester { era, session, .. }: Requester,
+    (era, session): (Era, Option<Arc<Session>>),
 ) -> RenderResponse {
     let PendingToolCall { call, record, .. } = &mut *pending;
     let outcome = pipeline::invoke(&endpoint.gateway, call, record).await;

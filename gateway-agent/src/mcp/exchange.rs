@@ -14,10 +14,10 @@ use gateway_protocol::{
     jsonrpc::{self, Id, Object, ObjectWriter},
     mcp::{Capabilities, LOG_LEVELS, Method, RpcError},
 };
-use gateway_upstream::{ClientRequest, InterimMessage};
+use gateway_upstream::{ClientRequest, InterimMessage, InterimMessages};
 use http_body_util::BodyExt as _;
 use serde_json::value::RawValue;
-use tokio::{sync::mpsc, time::timeout};
+use tokio::time::timeout;
 
 use super::{
     Endpoint,
@@ -47,7 +47,7 @@ pub(super) type RenderResponse = Box<dyn FnOnce(Id<'_>) -> SizedResponse + Send>
 /// A running request and its messages to the client.
 pub(super) struct PendingCall {
     pub(super) running: PendingResult,
-    pub(super) meanwhile: mpsc::Receiver<InterimMessage>,
+    pub(super) meanwhile: InterimMessages,
 }
 
 /// How messages and questions reach the client.
@@ -57,7 +57,7 @@ pub(super) struct ResponseContext {
     pub(super) listens: bool,
     /// The session (before 2026-07-28).
     pub(super) session: Option<Arc<Session>>,
-    /// Whether the client accepts events with an id and without data (2025-11-25).
+    /// Whether the client of the session accepts events with an id and without data (2025-11-25).
     pub(super) reads_empty_events: bool,
     /// The progress token: a JSON string or number.
     pub(super) progress: Option<Box<RawValue>>,
@@ -68,7 +68,7 @@ pub(super) struct ResponseContext {
     pub(super) claim: Arc<CallerIdentity>,
     pub(super) method: Method,
     /// The tool, prompt, resource or task.
-    pub(super) subject: Box<str>,
+    pub(super) subject: Arc<str>,
     /// The body of a request that can be held for input; otherwise empty.
     pub(super) body: Bytes,
     /// The quota key for a request without a connection, and for its events.
@@ -124,7 +124,8 @@ impl Exchange {
     /// Waits for the response, or for the first message before it.
     pub(super) async fn respond(mut self) -> SizedResponse {
         if let Some(session) = self.response_context.session.clone() {
-            return self.respond_in_session(&session).await;
+            // Boxed, to keep the future of each request small.
+            return Box::pin(self.respond_in_session(&session)).await;
         }
         match self.next().await {
             Step::SizedResponse(answer) => answer,
@@ -228,13 +229,13 @@ impl Exchange {
             let said = if self.finished.is_none() {
                 tokio::select! {
                     biased;
-                    Some(said) = pending.meanwhile.recv() => said,
+                    said = pending.meanwhile.recv() => said,
                     finished = &mut pending.running => {
                         self.finished = Some(finished);
                         continue;
                     }
                 }
-            } else if let Ok(said) = pending.meanwhile.try_recv() {
+            } else if let Some(said) = pending.meanwhile.try_recv() {
                 said
             } else if let Some(cancelled) = self.cancel_question() {
                 return Step::Message(cancelled);

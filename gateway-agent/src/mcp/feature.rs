@@ -100,9 +100,12 @@ pub(super) async fn serve(
         Feature::Tasks => tasks::list(endpoint, incoming, &requester).await,
         Feature::Relayed(Method::Subscribe | Method::Unsubscribe) => {
             let is_wanted = feature == Feature::Relayed(Method::Subscribe);
-            subscribed(endpoint, incoming, (&requester, is_wanted)).await
+            // Boxed, to keep the future of each request small.
+            Box::pin(subscribed(endpoint, incoming, (&requester, is_wanted))).await
         }
-        Feature::Relayed(method) => relayed(endpoint, incoming, (requester, method, running)).await,
+        Feature::Relayed(method) => {
+            Ok(begin(endpoint, incoming, (requester, method, running))?.respond().await)
+        }
     }
 }
 
@@ -136,7 +139,7 @@ async fn subscribed(
     let span = endpoint.gateway.tracer().begin(&incoming.trace());
     let origin = audit::origin(&uri);
     let mut record =
-        CallRecord::begin(Method::Subscribe.as_str(), requester.era, &origin, incoming.bytes, span)
+        CallRecord::begin(Method::Subscribe.as_str(), requester.era, origin, incoming.bytes, span)
             .of_request(incoming.headers());
     let mut call = Invocation::subscription(requester.caller.clone(), &uri);
     let output = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
@@ -153,41 +156,42 @@ async fn subscribed(
     Ok(answer)
 }
 
-async fn relayed(
+/// Starts a request that is forwarded to a server.
+fn begin(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
     (requester, method, running): (Requester, Method, Option<session::RunningRequest>),
-) -> Result<SizedResponse, Rejection> {
+) -> Result<Exchange, Rejection> {
     let subject = feature_subject(endpoint, incoming, (&requester, method))?;
-    let name: Box<str> = subject.known().into();
+    let name: Arc<str> = subject.known().into();
     let context = requester::context(incoming, &requester)?;
     if method.concerns_task() && requester.era == Era::Modern {
         requester::require_extension(&context, TASKS)?;
     }
     let mut response_context =
-        requester::response_context(incoming, &requester, &context, (method, &name));
+        requester::response_context(incoming, &requester, &context, (method, name.clone()));
     if let FeatureSubject::Task(known, Some(task)) = &subject {
         response_context.task = Some((task.id.clone(), known.clone()));
     }
     if let Some(handle) = inputs::handle(endpoint, incoming) {
-        return Ok(inputs::resume(endpoint, incoming, (response_context, &handle)).respond().await);
+        return Ok(inputs::resume(endpoint, incoming, (response_context, &handle)));
     }
     let (side, meanwhile) = ClientChannel::open();
     let span = endpoint.gateway.tracer().begin(&context.trace);
     let audited = subject.audited();
-    let record = CallRecord::begin(method.as_str(), requester.era, &audited, incoming.bytes, span)
+    let record = CallRecord::begin(method.as_str(), requester.era, &*audited, incoming.bytes, span)
         .of_request(incoming.headers());
     let call = Invocation {
-        caller: requester.caller.clone(),
+        caller: requester.caller,
         params: params(incoming, method, &subject),
         target: Target::Feature { method, subject },
         context,
         client: Some(side),
         input: inputs::input_handling(requester.era),
     };
-    let request = run(endpoint.clone(), (call, record), (requester.era, method, name));
+    let request = Box::pin(run(endpoint.clone(), (call, record), (requester.era, method, name)));
     let pending = PendingCall { running: requester::cancellable(running, request), meanwhile };
-    Ok(Exchange::new(endpoint, incoming.id, response_context, pending).respond().await)
+    Ok(Exchange::new(endpoint, incoming.id, response_context, pending))
 }
 
 /// Reads the subject of a request.
@@ -249,7 +253,7 @@ fn params(incoming: &Incoming<'_>, method: Method, feature: &FeatureSubject) -> 
 async fn run(
     endpoint: Arc<Endpoint>,
     (mut call, mut record): (Invocation, CallRecord),
-    (era, method, subject): (Era, Method, Box<str>),
+    (era, method, subject): (Era, Method, Arc<str>),
 ) -> RenderResponse {
     let until = Instant::now() + tasks::MAX_RESULT_WAIT;
     let outcome = loop {

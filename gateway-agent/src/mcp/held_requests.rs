@@ -48,7 +48,7 @@ const KEY: &str = "input";
 pub(super) struct Owner {
     pub(super) claim: Arc<CallerIdentity>,
     pub(super) method: Method,
-    pub(super) subject: Box<str>,
+    pub(super) subject: Arc<str>,
     /// The digest of the parameters. `None` for requests that are never held.
     pub(super) params: Option<Digest>,
 }

@@ -132,8 +132,8 @@ impl<'a> Incoming<'a> {
     /// The trace context from `_meta` or the headers.
     pub(super) fn trace(&self) -> TraceContext {
         let member = |name: &HeaderName| {
-            let header = self.headers().get(name).and_then(|value| value.to_str().ok());
-            self.meta_text(name.as_str()).as_deref().or(header).map(Into::into)
+            let header = || self.headers().get(name)?.to_str().ok();
+            self.meta_text(name.as_str()).as_deref().or_else(header).map(Into::into)
         };
         TraceContext {
             parent: member(&trace_context::PARENT_NAME),

@@ -55,7 +55,8 @@ pub(super) async fn serve(
         "server/discover" => Ok(discover(endpoint, incoming, &requester)),
         "tools/list" => Ok(list::serve(endpoint, incoming, &requester)?.answer),
         "tools/call" => call::serve(endpoint, incoming, (requester, None)).await,
-        "subscriptions/listen" => stream::subscribe(endpoint, incoming, &requester).await,
+        // Boxed, to keep the future of each request small.
+        "subscriptions/listen" => Box::pin(stream::subscribe(endpoint, incoming, &requester)).await,
         method => match Feature::from_method(method)
             .filter(|feature| feature.is_served(Era::Modern))
         {

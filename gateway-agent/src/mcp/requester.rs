@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::{
     Rejection,
     era::LEGACY,
-    exchange::{PendingResult, RenderResponse, ResponseContext},
+    exchange::{PendingResult, ResponseContext},
     incoming::{Incoming, META_CAPABILITIES},
     inputs,
     session::{self, Session},
@@ -37,20 +37,20 @@ pub(super) fn response_context(
     incoming: &Incoming<'_>,
     requester: &Requester,
     context: &RequestContext,
-    (method, subject): (Method, &str),
+    (method, subject): (Method, Arc<str>),
 ) -> ResponseContext {
     let buffered = incoming.buffered();
     let level = context.log_level.as_deref().map(|raw| raw.get().trim_matches('"'));
     ResponseContext {
         listens: requester.era == Era::Modern || requester.session.is_some(),
         session: requester.session.clone(),
-        reads_empty_events: incoming.names_version(LEGACY[0]),
+        reads_empty_events: requester.session.is_some() && incoming.names_version(LEGACY[0]),
         progress: incoming.meta(PROGRESS).map(ToOwned::to_owned),
         log_level: level.and_then(|level| LOG_LEVELS.iter().position(|known| *known == level)),
         capabilities: context.capabilities.clone(),
         claim: requester.caller.claim.clone(),
         method,
-        subject: subject.into(),
+        subject,
         body: inputs::held_body(incoming, requester, context),
         principal: buffered.and_then(|buffered| buffered.quota_key().clone()),
         task: None,
@@ -103,9 +103,9 @@ pub(super) fn require_extension(
 /// connection.
 pub(super) fn cancellable(
     running: Option<session::RunningRequest>,
-    request: impl Future<Output = RenderResponse> + Send + 'static,
+    request: PendingResult,
 ) -> PendingResult {
-    let Some(running) = running else { return Box::pin(request) };
+    let Some(running) = running else { return request };
     Box::pin(async move {
         tokio::select! {
             finished = request => finished,

@@ -206,7 +206,7 @@ async fn resources(
     let watched = filter.resource_subscriptions.iter().map(async |uri| {
         let span = endpoint.gateway.tracer().begin(&incoming.trace());
         let (event, origin) = ("subscriptions/listen", audit::origin(uri));
-        let mut record = CallRecord::begin(event, requester.era, &origin, incoming.bytes, span)
+        let mut record = CallRecord::begin(event, requester.era, origin, incoming.bytes, span)
             .of_request(incoming.headers());
         let mut call = Invocation::subscription(requester.caller.clone(), uri);
         let output = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;

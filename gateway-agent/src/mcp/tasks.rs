@@ -95,7 +95,7 @@ pub(super) async fn list(
         let subject = FeatureSubject::Task(known.clone(), Some(task));
         let caller = requester.caller.clone();
         let method = Method::GetTask.as_str();
-        let mut record = CallRecord::begin(method, requester.era, &subject.audited(), 0, span);
+        let mut record = CallRecord::begin(method, requester.era, &*subject.audited(), 0, span);
         let mut call = Invocation::task_status(caller, subject, context.clone());
         let output = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
         match output.and_then(Output::into_result) {

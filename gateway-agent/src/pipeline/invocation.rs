@@ -57,7 +57,7 @@ pub(crate) enum Target {
 #[derive(Debug)]
 pub(crate) struct ToolCall {
     /// The caller's name of the tool.
-    pub(crate) name: Box<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) arguments: Option<Box<RawValue>>,
     /// The headers that mirror arguments, if the protocol version requires them.
     pub(crate) mcp_headers: Option<HeaderMap>,

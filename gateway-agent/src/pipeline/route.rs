@@ -173,11 +173,14 @@ pub(super) fn resolved(
     lookup: &ToolLookup<'_>,
     tool: &str,
 ) -> Result<ResolvedTool, Denial> {
+    let declared = caller.agent().and_then(|agent| lookup.declared(agent, tool));
+    if let Some(served) = declared {
+        return Ok(ResolvedTool { served, standing: Standing::Declared });
+    }
     let name = Name::parse(Kind::Tool, tool).map_err(|_| Denial::NoSuchTool)?;
-    let declared = caller.agent().and_then(|agent| lookup.declared(agent, &name));
-    let standing = if declared.is_some() { Standing::Declared } else { undeclared(caller) };
+    let standing = undeclared(caller);
     check_standing(policy, standing)?;
-    let served = declared.or_else(|| lookup.newest(&name)).ok_or(Denial::NoSuchTool)?;
+    let served = lookup.newest(&name).ok_or(Denial::NoSuchTool)?;
     Ok(ResolvedTool { served, standing })
 }
 

@@ -50,7 +50,7 @@ async fn call(
     };
     let context = RequestContext::default();
     let span = gateway.tracer().begin(&context.trace);
-    let mut record = CallRecord::begin("toy", Era::Modern, &tool, arguments.get().len(), span);
+    let mut record = CallRecord::begin("toy", Era::Modern, &*tool, arguments.get().len(), span);
     let target = Target::Tool(ToolCall::new(&tool, Some(arguments)));
     let mut operation = Invocation::new(caller, target, context);
     let output = invoke(&gateway, &mut operation, &mut record).await;

@@ -6,13 +6,14 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
+use foldhash::HashMap;
 use registry_core::Digest;
 use schema_compat::schema_compile::{Validator, compile};
 
 use super::input::ServedSchema;
-use foldhash::HashMap;
 
 /// Validators per half: 256 of 25 KiB take about 6.4 MiB.
 const HALF: usize = 256;
@@ -20,11 +21,12 @@ const HALF: usize = 256;
 /// A validator, or why the schema is invalid.
 pub type Compiled = Result<Validator, Box<str>>;
 
-/// The cache of compiled schemas, by tool version.
+/// The cache of compiled schemas, by tool version. Replaced for each new validator. A lock would be
+/// shared by the calls of all workers.
 #[derive(Debug, Default)]
-pub struct Validators(RwLock<Halves>);
+pub struct Validators(ArcSwap<Halves>);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Halves {
     young: HashMap<Digest, Arc<Compiled>>,
     old: HashMap<Digest, Arc<Compiled>>,
@@ -32,6 +34,7 @@ struct Halves {
 
 impl Halves {
     fn insert(&mut self, digest: Digest, compiled: Arc<Compiled>) {
+        self.old.remove(&digest);
         if self.young.len() >= HALF {
             self.old = std::mem::take(&mut self.young);
         }
@@ -40,25 +43,21 @@ impl Halves {
 }
 
 impl Validators {
-    /// Returns the validator of a self-contained schema. Lookups in the young half take a shared
-    /// lock, so that threads do not block each other.
+    /// Returns the validator of a self-contained schema. Two threads may both compile it, but neither
+    /// waits.
     pub fn get(&self, schema: &ServedSchema) -> Arc<Compiled> {
-        if let Some(found) = self.read().young.get(&schema.digest) {
-            return found.clone();
+        let halves = self.0.load();
+        if let Some(found) = halves.young.get(&schema.digest) {
+            return Arc::clone(found);
         }
-        let old = self.write().old.remove(&schema.digest);
-        // Compiled without the lock: two threads may both compile, but neither waits.
+        let old = halves.old.get(&schema.digest).cloned();
         let compiled = old.unwrap_or_else(|| Arc::new(compiled(&schema.text)));
-        self.write().insert(schema.digest, compiled.clone());
+        self.0.rcu(|halves| {
+            let mut halves = Halves::clone(halves);
+            halves.insert(schema.digest, Arc::clone(&compiled));
+            halves
+        });
         compiled
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Halves> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Halves> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -24,11 +24,11 @@ pub fn notification(method: &str, params: Option<&str>) -> Bytes {
     message.finish()
 }
 
-/// Writes a response with a result as JSON text.
+/// Writes a response with a result as JSON text. It is written with its exact size, because a buffer
+/// with spare capacity would need a second allocation.
 pub fn result(id: Id<'_>, result: &str) -> Bytes {
-    let mut message = start(id.as_raw().len() + result.len());
-    message.raw("id", id.as_raw()).raw("result", result);
-    message.finish()
+    let start = r#"{"jsonrpc":"2.0","id":"#;
+    [start, id.as_raw(), r#","result":"#, result, "}"].concat().into()
 }
 
 /// Writes an error response. Without a readable id the member is omitted, as MCP's schema requires;

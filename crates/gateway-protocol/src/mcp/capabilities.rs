@@ -89,6 +89,7 @@ impl Capabilities {
 
 impl From<&RawValue> for Capabilities {
     fn from(raw: &RawValue) -> Self {
-        Self(Some(raw.to_owned().into()))
+        // Stateless clients send the object with each request, and it is often empty.
+        Self((raw.get() != "{}").then(|| raw.to_owned().into()))
     }
 }

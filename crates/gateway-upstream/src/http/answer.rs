@@ -73,7 +73,8 @@ pub(super) async fn read(
     let status = head.status;
     let session_id = head.headers.remove(header::SESSION_ID);
     let reply = if status.is_success() && is_event_stream(&head.headers) {
-        Some(read_events(body, expected, sink).await?)
+        // Boxed, to keep the future of each call small.
+        Some(Box::pin(read_events(body, expected, sink)).await?)
     } else {
         read_json((&head, body), expected).await?
     };

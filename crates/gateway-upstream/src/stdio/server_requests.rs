@@ -453,7 +453,9 @@ mod tests {
     use super::*;
     use crate::{
         TargetId,
-        client_channel::{ClientAnswer, ClientChannel, InterimMessage, MessageFilter},
+        client_channel::{
+            ClientAnswer, ClientChannel, InterimMessage, InterimMessages, MessageFilter,
+        },
         events::{EventBus, EventPublisher},
         request::{Request, RequestContext},
         stdio::{former_calls::GRACE, lines::Line},
@@ -477,8 +479,8 @@ mod tests {
         assert!(connection.receive(&Line::Whole(question.to_string().as_bytes())));
     }
 
-    fn is_asked(meanwhile: &mut mpsc::Receiver<InterimMessage>) -> bool {
-        matches!(meanwhile.try_recv(), Ok(InterimMessage::Question(_)))
+    fn is_asked(meanwhile: &mut InterimMessages) -> bool {
+        matches!(meanwhile.try_recv(), Some(InterimMessage::Question(_)))
     }
 
     /// Whether the child got an error since the last check.
@@ -720,7 +722,7 @@ mod tests {
             let mut second = Box::pin(connection.request_in(Era::Modern, &second));
             assert!(second.as_mut().now_or_never().is_none());
             assert!(connection.receive(&Line::Whole(message.to_string().as_bytes())));
-            assert_eq!(meanwhile.try_recv().is_ok(), !is_inspected);
+            assert_eq!(meanwhile.try_recv().is_some(), !is_inspected);
             answer(&connection, id + 1, "{}");
             assert!(second.await.is_ok());
         }

@@ -32,11 +32,12 @@ const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 impl Target {
     /// Sends a caller's request and waits for its result. The time limit applies separately to
-    /// queueing and to the call.
+    /// queueing and to the call. The request is passed by reference, here and below, because each of the
+    /// nested futures would contain a copy.
     pub(in super::super) async fn send(
         &self,
-        permit: Permit,
-        request: Request<'_>,
+        permit: &Permit,
+        request: &Request<'_>,
     ) -> Result<RawResult, Error> {
         let (quota_key, context) = (request.quota_key, request.context);
         let _place = self.wait_for_permit(quota_key, context, self.limit(request.timeout)).await?;
@@ -46,8 +47,8 @@ impl Target {
         let in_flight =
             Arc::new(InFlight::new(breaker_permit, &self.quotas, request.quota_key.clone()));
         let channel = request.channel.map(|channel| channel.for_request(&in_flight));
-        let request = Request { channel: channel.as_ref(), ..request };
-        let outcome = self.send_within_limit(permit.subject(), request, started).await;
+        let request = Request { channel: channel.as_ref(), ..*request };
+        let outcome = self.send_within_limit(permit.subject(), &request, started).await;
         // A request that timed out while waiting for answers has proved that the upstream is alive.
         let is_local = |error: &Error| {
             error.is_local() || (in_flight.has_asked() && matches!(error, Error::Timeout { .. }))
@@ -105,13 +106,13 @@ impl Target {
     async fn send_within_limit(
         &self,
         subject: &str,
-        request: Request<'_>,
+        request: &Request<'_>,
         started: Instant,
     ) -> Result<RawResult, Error> {
         let send_state = SendState::default();
         // Boxed, because steps of compositions nest these futures.
         let mut attempt = Box::pin(self.attempt_with_retry(subject, (request, &send_state)));
-        let mut limit = self.time_limit(&request);
+        let mut limit = self.time_limit(request);
         loop {
             let left = limit.saturating_sub(started.elapsed());
             let outcome = tokio::select! {
@@ -121,7 +122,7 @@ impl Target {
             };
             match outcome {
                 Ok(outcome) => return outcome,
-                Err(_) if self.time_limit(&request) > limit => limit = self.time_limit(&request),
+                Err(_) if self.time_limit(request) > limit => limit = self.time_limit(request),
                 Err(_) => {
                     let after_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
                     // A request that was not sent by now never is.
@@ -138,7 +139,7 @@ impl Target {
     async fn attempt_with_retry(
         &self,
         subject: &str,
-        (request, send_state): (Request<'_>, &SendState),
+        (request, send_state): (&Request<'_>, &SendState),
     ) -> Result<RawResult, Error> {
         let is_approved = || request.resend.is_none_or(ResendApproval::approve);
         let is_safe = |error: &Error| {
@@ -173,17 +174,17 @@ impl Target {
     async fn attempt(
         &self,
         subject: &str,
-        (request, send_state): (Request<'_>, &SendState),
+        (request, send_state): (&Request<'_>, &SendState),
     ) -> Result<RawResult, Error> {
-        let outgoing = Outgoing::Asked { subject, request, send_state: Some(send_state) };
-        let mirrored = self.mirrored(subject, &request);
+        let outgoing = Outgoing::Asked { subject, request: *request, send_state: Some(send_state) };
+        let mirrored = self.mirrored(subject, request);
         let (mut reply, mut era) = self.link.request(&outgoing, &mirrored).await?;
         if reply.is_header_mismatch() {
             Box::pin(self.list()).await?;
-            let mirrored = self.mirrored(subject, &request);
+            let mirrored = self.mirrored(subject, request);
             (reply, era) = Box::pin(self.link.request(&outgoing, &mirrored)).await?;
         }
-        read_result(reply.into_result()?, era, &request)
+        read_result(reply.into_result()?, era, request)
     }
 
     /// The headers of the mirrored arguments. Most tools mirror none.

@@ -219,7 +219,7 @@ async fn unanswered_questions_are_not_upstream_failures() {
         let called =
             upstreams.send(permit(&key(), "t"), Request { channel: Some(&channel), ..request });
         let (outcome, asked) = tokio::join!(called, meanwhile.recv());
-        assert!(matches!(asked, Some(InterimMessage::Question(_))), "{asked:?}");
+        assert!(matches!(asked, InterimMessage::Question(_)), "{asked:?}");
         let error = outcome.unwrap_err();
         assert!(matches!(error, Error::Timeout { phase: Phase::Call, .. }), "{error}");
         assert!(began.elapsed() >= Duration::from_millis(150));

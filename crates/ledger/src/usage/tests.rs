@@ -29,10 +29,12 @@ fn at(seconds: u64) -> BootTime {
     BootTime::new(Duration::from_secs(seconds))
 }
 
+fn names<'a>(agent: &'a str, tool: &'a str) -> UsageNames<'a> {
+    UsageNames { agent, team: "bank", principal: UNKNOWN, tool, verdict: "allow" }
+}
+
 fn key(agent: &str, tool: &str) -> UsageKey {
-    let caller =
-        UsageCaller { agent: agent.into(), team: "bank".into(), principal: UNKNOWN.into() };
-    UsageKey { caller, tool: tool.into(), verdict: "allow".into() }
+    names(agent, tool).into()
 }
 
 /// One call for $0.015.
@@ -63,9 +65,9 @@ fn drain(buffer: &mut UsageBuffer, registry: &mut Registry) {
 fn calls_of_one_minute_share_a_row() {
     let mut buffer = buffer();
     for (agent, tool, second) in [("a", "pay", 61), ("a", "pay", 119), ("a", "read", 61)] {
-        assert!(buffer.count(key(agent, tool), &call(), at(second)));
+        assert!(buffer.count(names(agent, tool), &call(), at(second)));
     }
-    buffer.count(key("a", "pay"), &call(), at(120));
+    buffer.count(names("a", "pay"), &call(), at(120));
     let report = buffer.report(at(130)).unwrap();
     let rows: Vec<_> = report
         .rows
@@ -83,9 +85,9 @@ fn calls_of_one_minute_share_a_row() {
 fn report_is_unchanged_until_confirmed() {
     let mut buffer = buffer();
     assert_eq!(buffer.report(at(0)), None);
-    buffer.count(key("a", "pay"), &call(), at(0));
+    buffer.count(names("a", "pay"), &call(), at(0));
     let first = buffer.report(at(0)).unwrap();
-    buffer.count(key("a", "pay"), &call(), at(0));
+    buffer.count(names("a", "pay"), &call(), at(0));
     assert_eq!(buffer.report(at(0)), Some(first.clone()));
     buffer.confirm(first.sequence + 1);
     assert_eq!(buffer.report(at(0)), Some(first.clone()), "another report was confirmed");
@@ -100,7 +102,7 @@ fn lost_and_repeated_messages_count_once() {
     let (mut buffer, mut registry) = (buffer(), Registry::default());
     let mut delayed = Vec::new();
     for number in 0..100 {
-        buffer.count(key("a", "pay"), &call(), at(number));
+        buffer.count(names("a", "pay"), &call(), at(number));
         let Some(report) = buffer.report(at(number)) else { continue };
         // The request is lost, the answer is lost, or a copy arrives later.
         match number % 4 {
@@ -128,7 +130,7 @@ fn restarted_process_counts_from_one() {
     let mut registry = Registry::default();
     for epoch in 1..=3 {
         let mut buffer = UsageBuffer::new(Epoch::new(epoch));
-        buffer.count(key("a", "pay"), &call(), at(0));
+        buffer.count(names("a", "pay"), &call(), at(0));
         drain(&mut buffer, &mut registry);
     }
     assert_eq!(registry.total(), 3);
@@ -138,16 +140,16 @@ fn restarted_process_counts_from_one() {
 fn caller_with_many_tools_displaces_no_other() {
     let (mut buffer, mut registry) = (buffer(), Registry::default());
     for number in 0..2 * MAX_CALLER_ROWS {
-        let has_own = buffer.count(key("many", &number.to_string()), &call(), at(0));
+        let has_own = buffer.count(names("many", &number.to_string()), &call(), at(0));
         assert_eq!(has_own, number < MAX_CALLER_ROWS);
     }
-    assert!(buffer.count(key("many", "0"), &call(), at(0)), "a known row grows");
-    assert!(buffer.count(key("few", "pay"), &call(), at(0)));
+    assert!(buffer.count(names("many", "0"), &call(), at(0)), "a known row grows");
+    assert!(buffer.count(names("few", "pay"), &call(), at(0)));
     drain(&mut buffer, &mut registry);
     let other = UsageKey::other_tools(key("many", "").caller);
     assert_eq!(registry.calls[&other], MAX_CALLER_ROWS as u64);
     assert_eq!(registry.calls[&key("few", "pay")], 1);
-    assert!(buffer.count(key("many", "new"), &call(), at(0)), "confirmed rows leave room");
+    assert!(buffer.count(names("many", "new"), &call(), at(0)), "confirmed rows leave room");
 }
 
 #[test]
@@ -156,7 +158,7 @@ fn memory_is_bounded_without_registry() {
     let mut calls = 0;
     for hour in 0..3 {
         for number in 0..2 * MAX_ROWS {
-            buffer.count(key(&number.to_string(), "pay"), &call(), at(hour * HOUR));
+            buffer.count(names(&number.to_string(), "pay"), &call(), at(hour * HOUR));
             calls += 1;
         }
     }
@@ -173,7 +175,7 @@ fn large_usage_is_sent_in_parts() {
     let mut buffer = buffer();
     for agent in 0..2 {
         for tool in 0..MAX_CALLER_ROWS {
-            buffer.count(key(&agent.to_string(), &tool.to_string()), &call(), at(0));
+            buffer.count(names(&agent.to_string(), &tool.to_string()), &call(), at(0));
         }
     }
     let mut sizes = Vec::new();
@@ -203,7 +205,7 @@ fn sums_end_at_their_maximum() {
 fn one_expensive_call_fits_its_row() {
     let mut buffer = buffer();
     let expensive = UsageTotals { cost: Amount::MAX, duration: Duration::MAX, ..call() };
-    assert!(buffer.count(key("a", "pay"), &expensive, at(0)));
+    assert!(buffer.count(names("a", "pay"), &expensive, at(0)));
     let report = buffer.report(at(0)).unwrap();
     assert!(report.rows[0].totals.are_valid());
     assert_eq!(report.rows[0].totals.cost, UsageTotals::MAX.cost);

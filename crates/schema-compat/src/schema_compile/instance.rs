@@ -85,8 +85,13 @@ impl<'a> Instance<'a> {
         if u32::try_from(text.len()).is_err() {
             return Err(Unreadable { pointer: String::new(), problem: Problem::TooLong });
         }
-        let (open, unreadable) = (Vec::new(), None);
-        let mut scanner = Scanner { into: &mut instance, open, is_named: false, unreadable };
+        let mut scanner = Scanner {
+            into: &mut instance,
+            innermost: None,
+            enclosing: Vec::new(),
+            is_named: false,
+            unreadable: None,
+        };
         scanner.scan();
         match scanner.unreadable {
             None => Ok(instance),
@@ -397,7 +402,9 @@ struct Open {
 
 struct Scanner<'s, 'a> {
     into: &'s mut Instance<'a>,
-    open: Vec<Open>,
+    innermost: Option<Open>,
+    /// The other open containers, the outermost first. A flat object has none.
+    enclosing: Vec<Open>,
     /// Whether the next value of an object has its name.
     is_named: bool,
     /// The first value that cannot be read.
@@ -447,7 +454,7 @@ impl Scanner<'_, '_> {
     fn count(&mut self) -> usize {
         self.into.values += 1;
         self.is_named = false;
-        let Some(open) = self.open.last_mut() else { return 0 };
+        let Some(open) = &mut self.innermost else { return 0 };
         if !open.is_object {
             open.count += 1;
             open.item = INDEX_BYTES;
@@ -463,19 +470,18 @@ impl Scanner<'_, '_> {
     }
 
     fn string(&mut self, at: usize, end: usize) {
-        let is_name = !self.is_named && self.open.last().is_some_and(|open| open.is_object);
-        if is_name {
-            if let Some(open) = self.open.last_mut() {
+        match &mut self.innermost {
+            Some(open) if open.is_object && !self.is_named => {
                 open.count += 1;
                 open.item = end - at;
                 open.names += end - at + NAME_BYTES;
+                self.push(at, end);
             }
-            self.push(at, end);
-        } else {
-            self.scalar(at, end);
+            _ => self.scalar(at, end),
         }
         let token = &self.into.text[at..end];
-        let has_surrogates = token.contains("\\ud") || token.contains("\\uD");
+        let has_surrogates =
+            token.contains('\\') && (token.contains("\\ud") || token.contains("\\uD"));
         if has_surrogates && serde_json::from_str::<String>(token).is_err() {
             self.note(Problem::Surrogate);
         }
@@ -484,13 +490,17 @@ impl Scanner<'_, '_> {
     fn begin(&mut self, at: usize, is_object: bool) {
         let path = self.count();
         let slot = self.into.slots.len();
-        self.open.push(Open { slot, is_object, count: 0, names: 0, path, item: 0 });
+        let open = Open { slot, is_object, count: 0, names: 0, path, item: 0 };
+        self.enclosing.extend(self.innermost.replace(open));
         self.push(at, 0);
         self.push(0, 0);
     }
 
     fn finish(&mut self) {
-        let Some(Open { slot, is_object, count, names, .. }) = self.open.pop() else { return };
+        let Some(Open { slot, is_object, count, names, .. }) = self.innermost.take() else {
+            return;
+        };
+        self.innermost = self.enclosing.pop();
         let sorted = short(self.into.sorted.len());
         self.into.slots[slot].rest = short(self.into.slots.len());
         self.into.slots[slot + 1] = Slot { at: count, rest: sorted };
@@ -502,25 +512,24 @@ impl Scanner<'_, '_> {
 
     /// Finds repeated names, and records the order of names of a wide object.
     fn sort(&mut self, slot: u32, count: u32) {
-        let object = Part { instance: self.into, slot };
-        let slots = object.items().step_by(2).map(|name| name.slot);
-        let mut slots: Vec<u32> = slots.collect();
         let instance = &*self.into;
-        let is_same = |a: u32, b: u32| instance.name(a) == instance.name(b);
+        let names = Part { instance, slot }.items().step_by(2);
+        let mut sorted = Vec::new();
         let repeated = if count <= NARROW {
-            let is_repeated =
-                |i: &usize| slots[..*i].iter().any(|earlier| is_same(*earlier, slots[*i]));
-            (0..slots.len()).find(is_repeated).map(|i| slots[i])
+            let is_repeated = |(place, name): &(usize, Part<'_>)| {
+                names.clone().take(*place).any(|earlier| earlier.string() == name.string())
+            };
+            names.clone().enumerate().find(is_repeated).map(|(_, name)| name.slot)
         } else {
-            slots.sort_by_cached_key(|slot| instance.name(*slot));
-            slots.windows(2).find(|pair| is_same(pair[0], pair[1])).map(|pair| pair[1])
+            sorted.extend(names.map(Part::slot));
+            sorted.sort_by_cached_key(|slot| instance.name(*slot));
+            let is_same = |pair: &&[u32]| instance.name(pair[0]) == instance.name(pair[1]);
+            sorted.windows(2).find(is_same).map(|pair| pair[1])
         };
         if let Some(name) = repeated {
             self.into.repeated.get_or_insert(name);
         }
-        if count > NARROW {
-            self.into.sorted.append(&mut slots);
-        }
+        self.into.sorted.append(&mut sorted);
     }
 }
 

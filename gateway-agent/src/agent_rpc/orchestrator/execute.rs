@@ -79,7 +79,7 @@ async fn execute(
     let mut invocation = invocation(caller, parts, (&name, &call));
     let span = gateway.tracer().begin(&invocation.context.trace);
     let mut record =
-        CallRecord::begin(EVENT, Era::Modern, &name, bytes, span).of_request(&parts.headers);
+        CallRecord::begin(EVENT, Era::Modern, &*name, bytes, span).of_request(&parts.headers);
     let outcome = Box::pin(pipeline::invoke(gateway, &mut invocation, &mut record)).await;
     let body = match outcome.and_then(Output::into_result) {
         Err(Error::Scopes(refusal)) => return refused(Refusal::of_scopes(refusal)),

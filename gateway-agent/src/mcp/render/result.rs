@@ -243,18 +243,17 @@ pub(crate) fn tool(
     let result = renamed.as_ref().unwrap_or(&outcome.result);
     let mut added = added(outcome);
     added.extend(execution.map(|execution| (EXECUTION, execution)));
-    let raw = result.result.get();
-    let mut out = started(id, result);
+    let text = result.result.get();
     let is_absent = result.result_type == ResultType::Absent;
     match (era, is_absent, result.has_meta || !added.is_empty()) {
-        (Era::Legacy, true, false) => out.extend_from_slice(raw.as_bytes()),
-        (Era::Modern, true, false) => prefixed(&mut out, MODERN_COMPLETE, raw),
-        (Era::Modern, false, false) => prefixed(&mut out, MODERN, raw),
+        (Era::Legacy, true, false) => raw(id, text),
+        (Era::Modern, true, false) => prefixed(id, MODERN_COMPLETE, text),
+        (Era::Modern, false, false) => prefixed(id, MODERN, text),
         (era, ..) => {
-            out = rewritten(out, (era, Method::CallTool), result, &added);
+            let out = started(id, result);
+            finished(rewritten(out, (era, Method::CallTool), result, &added))
         }
     }
-    finished(out)
 }
 
 /// The result of a failed composition: the message as text, the error and the steps in `_meta`.
@@ -309,15 +308,14 @@ fn dated(OperationResult { revision, freshness, .. }: &OperationResult) -> Strin
     catalog.finish_string()
 }
 
-/// Writes an object with additional members at the start.
-fn prefixed(out: &mut Vec<u8>, members: &str, object: &str) {
+/// A result with additional members at the start. It is written with its exact size, because a buffer
+/// with spare capacity would need a second allocation.
+fn prefixed(id: Id<'_>, members: &str, object: &str) -> SizedResponse {
     let own = object.trim_ascii_start().strip_prefix('{').unwrap_or("}").trim_ascii_start();
-    out.push(b'{');
-    out.extend_from_slice(members.as_bytes());
-    if !own.starts_with('}') {
-        out.push(b',');
-    }
-    out.extend_from_slice(own.as_bytes());
+    let comma = if own.starts_with('}') { "" } else { "," };
+    let start = r#"{"jsonrpc":"2.0","id":"#;
+    let text = [start, id.as_raw(), r#","result":{"#, members, comma, own, "}"].concat();
+    json(StatusCode::OK, Bytes::from(text))
 }
 
 /// Appends a result to `out`, member by member, because some members change.

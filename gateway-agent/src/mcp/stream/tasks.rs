@@ -146,7 +146,7 @@ impl WatchedTask {
         let caller = self.requester.caller.clone();
         let about = self.about.clone();
         let method = Method::GetTask.as_str();
-        let mut record = CallRecord::begin(method, self.requester.era, &about.audited(), 0, span);
+        let mut record = CallRecord::begin(method, self.requester.era, &*about.audited(), 0, span);
         let mut call = Invocation::task_status(caller, about, self.context.clone());
         let output = pipeline::invoke(gateway, &mut call, &mut record).await;
         output.and_then(Output::into_result)
