@@ -5,7 +5,7 @@ import { mappings, RawTransform, type MappingSource, type Pattern } from "./comp
 import { Entity, type LifecycleMember } from "./entity.ts";
 import { DslError } from "./errors.ts";
 import { toJson, type JsonObject } from "./json.ts";
-import { keyText } from "./key.ts";
+import { keyText, type EntityKey } from "./key.ts";
 import { SpecWriter, type Callee } from "./operation.ts";
 import { schemaJson, type Infer, type SchemaReference, type SchemaSource } from "./schema.ts";
 import type * as documents from "./types.ts";
@@ -73,8 +73,8 @@ export class ServerEntity extends Entity {
   }
 
   /**
-   * Sets the provided tools. Without this call, the server provides the tools whose `source` it is under their own
-   * names, in the order of those calls.
+   * Sets the provided tools. Without this call, the server provides the tools whose `source` it is, in the order of
+   * those calls. A renamed tool counts only if no other one has the name of its upstream tool.
    */
   provides(...tools: readonly ToolEntity<any, any>[]): this {
     this.sites.set("/provides", new CallSite());
@@ -89,13 +89,32 @@ export class ServerEntity extends Entity {
 
   protected override fields(): JsonObject {
     const { name, version } = this;
-    const sourced = [...this.#sourced].filter((tool) => tool.isOwn(this)).map(provision);
-    return json({ name, version, ...this.#fields, provides: this.#provided ?? sourced });
+    const sourced = [...this.#sourced].flatMap((tool) => {
+      const upstream = tool.upstreamAt(this);
+      return upstream === undefined ? [] : [{ name: tool.name, version: tool.version, upstream }];
+    });
+    return json({ name, version, ...this.#fields, provides: this.#provided ?? provided(sourced).map(provision) });
   }
 }
 
-function provision({ name, version }: ToolEntity<any, any>): documents.Provision {
+function provision({ name, version }: Pick<EntityKey, "name" | "version">): documents.Provision {
   return { tool: name, version };
+}
+
+/** A tool whose source is a server, and its name there. */
+interface Sourced {
+  readonly name: string;
+  readonly upstream: string;
+}
+
+/**
+ * The tools that a server provides of those whose source it is.
+ *
+ * The registered form of an upstream tool covers its aliases; without one, the aliases are provided themselves.
+ */
+export function provided<T extends Sourced>(sourced: readonly T[]): T[] {
+  const own = new Set(sourced.filter(({ name, upstream }) => name === upstream).map(({ name }) => name));
+  return sourced.filter(({ name, upstream }) => name === upstream || !own.has(upstream));
 }
 
 /** Defines an MCP server. */
@@ -151,12 +170,12 @@ export class ToolEntity<I = any, O = any> extends Entity implements Callee<I, O>
   }
 
   /**
-   * Whether the tool is one of a server, under its own name.
+   * The name of the tool at a server. `undefined`: its source is another one.
    *
    * @internal
    */
-  isOwn(server: ServerEntity): boolean {
-    return this.#source?.server === server && (this.#source.fields.tool ?? this.name) === this.name;
+  upstreamAt(server: ServerEntity): string | undefined {
+    return this.#source?.server === server ? (this.#source.fields.tool ?? this.name) : undefined;
   }
 
   /** Implements the tool by other tools and agents. Its dependencies are those of the pattern. */

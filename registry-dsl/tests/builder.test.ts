@@ -134,6 +134,17 @@ describe("server", () => {
     ]);
   });
 
+  it("provides renamed tools whose upstream tool is not registered", () => {
+    const s = server("s", "1.0.0");
+    for (const name of ["ts_quote", "quick_quote"]) tool(name, "1.0.0").source(s, { tool: "quote_parcel" });
+    tool("ts_track", "2.0.0").source(s, { tool: "dir/track all" });
+    expect(documents("servers", [s])[0].provides).toEqual([
+      { tool: "ts_quote", version: "1.0.0" },
+      { tool: "quick_quote", version: "1.0.0" },
+      { tool: "ts_track", version: "2.0.0" },
+    ]);
+  });
+
   it("last source of a tool counts", () => {
     const [current, former] = [server("current", "1.0.0"), server("former", "1.0.0")];
     tool("t", "1.0.0").source(former).source(current).source(current);

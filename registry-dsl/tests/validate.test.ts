@@ -48,6 +48,14 @@ describe("validate", () => {
     expect(mismatch?.entity).toEqual({ kind: "tool", name: "broken", version: "1.0.0" });
   });
 
+  it("server with only renamed tools is valid", async () => {
+    const parcels = server("parcels", "1.0.0");
+    const all = ["quote_parcel", "track_parcel", "quote_parcel"].map((upstream, index) =>
+      tool(`ts_${index}`, "1.0.0").source(parcels, { tool: upstream }),
+    );
+    expect(await codes([parcels, all])).toEqual([]);
+  });
+
   it("texts and values are validated as written", async () => {
     const twice = await validate('{"schemaVersion":"2.0","tools":[],"tools":[]}');
     expect(twice.diagnostics.map(({ code, pointer }) => [code, pointer])).toEqual([["document-invalid", ""]]);
