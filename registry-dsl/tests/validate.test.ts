@@ -48,6 +48,13 @@ describe("validate", () => {
     expect(mismatch?.entity).toEqual({ kind: "tool", name: "broken", version: "1.0.0" });
   });
 
+  it("replacement can be a later version", async () => {
+    const pages = server("pages", "1.0.0");
+    const next = tool("fetch", "2.0.0").source(pages);
+    const old = tool("fetch", "1.0.0").source(pages).deprecated({ message: "use 2", replacement: next });
+    expect(await codes([pages, old, next])).toEqual([]);
+  });
+
   it("server with only renamed tools is valid", async () => {
     const parcels = server("parcels", "1.0.0");
     const all = ["quote_parcel", "track_parcel", "quote_parcel"].map((upstream, index) =>
