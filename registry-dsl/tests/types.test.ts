@@ -2,7 +2,20 @@
 
 import { expectTypeOf, it } from "vitest";
 
-import { agent, filter, pipeline, policy, retry, saga, schema, server, tool, where, type Infer } from "../src/index.ts";
+import {
+  agent,
+  filter,
+  pipeline,
+  policy,
+  retry,
+  saga,
+  scatterGather,
+  schema,
+  server,
+  tool,
+  where,
+  type Infer,
+} from "../src/index.ts";
 
 const Page = schema("Page", "1.0.0", {
   type: "object",
@@ -66,6 +79,15 @@ export function mistakes(): void {
   page.step("b", store, ({ steps }) => ({ title: steps.page.name }));
   // @ts-expect-error the field has another type
   page.step("b", store, ({ steps }) => ({ title: steps.page.size }));
+  page.step("b", store, ({ steps }) => ({
+    // @ts-expect-error the error is at the member, not at the callback
+    title: steps.page.size,
+  }));
+  scatterGather({ aggregation: [] }, Input).target(fetchPage, ({ input }) => ({
+    url: input.link,
+    // @ts-expect-error the target has no such field
+    deep: 1,
+  }));
   // @ts-expect-error the input has no such field
   page.step("b", fetchPage, ({ input }) => ({ url: input.url }));
   // @ts-expect-error the required field of the tool is missing
