@@ -92,6 +92,18 @@ describe("registry", () => {
     expect(codeOf(() => registry([search, search]))).toBe("entity-duplicate");
   });
 
+  it("both places of a key are named", () => {
+    // prettier-ignore
+    const [first, second] = [
+      schema("A", "1.0.0", true),
+      schema("A", "1.0.0", false),
+    ] as const;
+    const { file, line } = first.sites.get("")?.position ?? { file: "", line: 0 };
+    expect(() => registry([first, second])).toThrow(
+      `two definitions have the key schema/A@1.0.0: first at ${file}:${line}, then at ${file}:${line + 1}`,
+    );
+  });
+
   it("values that are no definitions are rejected", () => {
     expect(codeOf(() => registry([{} as Definitions]))).toBe("entity-expected");
     expect(codeOf(() => registry(["tool" as unknown as Definitions]))).toBe("entity-expected");
