@@ -9,6 +9,7 @@ import { keyText, type EntityKey } from "./key.ts";
 import { SpecWriter, type Callee } from "./operation.ts";
 import { schemaJson, type Infer, type SchemaReference, type SchemaSource } from "./schema.ts";
 import type * as documents from "./types.ts";
+import type { Version } from "./version.ts";
 
 /** The fields of a document that its own calls do not set. */
 type Fields<D, Omitted extends keyof D = never> = Readonly<Omit<D, "name" | "version" | LifecycleMember | Omitted>>;
@@ -49,9 +50,9 @@ export interface SchemaEntity<T> extends SchemaReference<T> {}
  *
  * @param source - Plain JSON Schema, which may contain other schemas, or a schema of Zod or TypeBox.
  */
-export function schema<const S extends SchemaSource>(
+export function schema<const S extends SchemaSource, V extends string = string>(
   name: string,
-  version: string,
+  version: Version<V>,
   source: S,
   fields: Fields<documents.Schema, "schema"> = {},
 ): SchemaEntity<Infer<S>> {
@@ -118,7 +119,11 @@ export function provided<T extends Sourced>(sourced: readonly T[]): T[] {
 }
 
 /** Defines an MCP server. */
-export function server(name: string, version: string, fields: Fields<documents.Server, "provides"> = {}): ServerEntity {
+export function server<V extends string>(
+  name: string,
+  version: Version<V>,
+  fields: Fields<documents.Server, "provides"> = {},
+): ServerEntity {
   return new ServerEntity(name, version, fields);
 }
 
@@ -242,11 +247,11 @@ export class ToolEntity<I = any, O = any> extends Entity implements Callee<I, O>
 export interface ToolEntity<I = any, O = any> extends Callee<I, O> {}
 
 /** Defines a tool. `source` or `composition` implements it. */
-export function tool<const I extends SchemaSource = JsonSchemaOfAny, const O extends SchemaSource = JsonSchemaOfAny>(
-  name: string,
-  version: string,
-  fields: ToolFields<I, O> = {},
-): ToolEntity<Infer<I>, Infer<O>> {
+export function tool<
+  const I extends SchemaSource = JsonSchemaOfAny,
+  const O extends SchemaSource = JsonSchemaOfAny,
+  V extends string = string,
+>(name: string, version: Version<V>, fields: ToolFields<I, O> = {}): ToolEntity<Infer<I>, Infer<O>> {
   return new ToolEntity<Infer<I>, Infer<O>>(name, version, fields);
 }
 
@@ -367,7 +372,7 @@ export class AgentEntity<Skills = {}> extends Entity {
 }
 
 /** Defines an A2A agent. */
-export function agent(name: string, version: string, fields: AgentFields): AgentEntity {
+export function agent<V extends string>(name: string, version: Version<V>, fields: AgentFields): AgentEntity {
   return new AgentEntity(name, version, fields);
 }
 
@@ -419,6 +424,6 @@ function selected(value: object): string | undefined {
 }
 
 /** Defines a policy. */
-export function policy(name: string, version: string, fields: PolicyFields): PolicyEntity {
+export function policy<V extends string>(name: string, version: Version<V>, fields: PolicyFields): PolicyEntity {
   return new PolicyEntity(name, version, fields);
 }

@@ -111,6 +111,10 @@ export function mistakes(): void {
   policy("p", "1.0.0", { price: { perCall: 0.5 } });
   // @ts-expect-error an unknown field
   server("s", "1.0.0", { provide: [] });
+  // @ts-expect-error a version without its patch number
+  server("s", "1.0");
+  // @ts-expect-error a range
+  schema("A", "^1.0.0", true);
 }
 
 /** Never called: definitions that the compiler must accept. */
@@ -125,4 +129,7 @@ export function accepted(): void {
     kind: input.link,
   }));
   pipeline().step("a", fetchPage, ({ input }) => ({ url: input.anything.at.all }));
+  // Validation checks versions that are not literals.
+  for (const version of ["1.0.0", "1.10.0-rc.1+build.5"]) tool("t", version).source(pages);
+  policy("p", "1.10.0-rc.1+build.5", {});
 }
