@@ -5,10 +5,11 @@ import { mappings, RawTransform, type MappingSource, type Pattern } from "./comp
 import { Entity, type LifecycleMember } from "./entity.ts";
 import { DslError } from "./errors.ts";
 import { toJson, type JsonObject } from "./json.ts";
-import { keyText } from "./key.ts";
+import { keyText, type EntityKey } from "./key.ts";
 import { SpecWriter, type Callee } from "./operation.ts";
 import { schemaJson, type Infer, type SchemaReference, type SchemaSource } from "./schema.ts";
 import type * as documents from "./types.ts";
+import type { Version } from "./version.ts";
 
 /** The fields of a document that its own calls do not set. */
 type Fields<D, Omitted extends keyof D = never> = Readonly<Omit<D, "name" | "version" | LifecycleMember | Omitted>>;
@@ -49,9 +50,9 @@ export interface SchemaEntity<T> extends SchemaReference<T> {}
  *
  * @param source - Plain JSON Schema, which may contain other schemas, or a schema of Zod or TypeBox.
  */
-export function schema<const S extends SchemaSource>(
+export function schema<const S extends SchemaSource, V extends string = string>(
   name: string,
-  version: string,
+  version: Version<V>,
   source: S,
   fields: Fields<documents.Schema, "schema"> = {},
 ): SchemaEntity<Infer<S>> {
@@ -73,8 +74,8 @@ export class ServerEntity extends Entity {
   }
 
   /**
-   * Sets the provided tools. Without this call, the server provides the tools whose `source` it is under their own
-   * names, in the order of those calls.
+   * Sets the provided tools. Without this call, the server provides the tools whose `source` it is, in the order of
+   * those calls. A renamed tool counts only if no other one has the name of its upstream tool.
    */
   provides(...tools: readonly ToolEntity<any, any>[]): this {
     this.sites.set("/provides", new CallSite());
@@ -89,17 +90,40 @@ export class ServerEntity extends Entity {
 
   protected override fields(): JsonObject {
     const { name, version } = this;
-    const sourced = [...this.#sourced].filter((tool) => tool.isOwn(this)).map(provision);
-    return json({ name, version, ...this.#fields, provides: this.#provided ?? sourced });
+    const sourced = [...this.#sourced].flatMap((tool) => {
+      const upstream = tool.upstreamAt(this);
+      return upstream === undefined ? [] : [{ name: tool.name, version: tool.version, upstream }];
+    });
+    return json({ name, version, ...this.#fields, provides: this.#provided ?? provided(sourced).map(provision) });
   }
 }
 
-function provision({ name, version }: ToolEntity<any, any>): documents.Provision {
+function provision({ name, version }: Pick<EntityKey, "name" | "version">): documents.Provision {
   return { tool: name, version };
 }
 
+/** A tool whose source is a server, and its name there. */
+interface Sourced {
+  readonly name: string;
+  readonly upstream: string;
+}
+
+/**
+ * The tools that a server provides of those whose source it is.
+ *
+ * The registered form of an upstream tool covers its aliases; without one, the aliases are provided themselves.
+ */
+export function provided<T extends Sourced>(sourced: readonly T[]): T[] {
+  const own = new Set(sourced.filter(({ name, upstream }) => name === upstream).map(({ name }) => name));
+  return sourced.filter(({ name, upstream }) => name === upstream || !own.has(upstream));
+}
+
 /** Defines an MCP server. */
-export function server(name: string, version: string, fields: Fields<documents.Server, "provides"> = {}): ServerEntity {
+export function server<V extends string>(
+  name: string,
+  version: Version<V>,
+  fields: Fields<documents.Server, "provides"> = {},
+): ServerEntity {
   return new ServerEntity(name, version, fields);
 }
 
@@ -151,12 +175,12 @@ export class ToolEntity<I = any, O = any> extends Entity implements Callee<I, O>
   }
 
   /**
-   * Whether the tool is one of a server, under its own name.
+   * The name of the tool at a server. `undefined`: its source is another one.
    *
    * @internal
    */
-  isOwn(server: ServerEntity): boolean {
-    return this.#source?.server === server && (this.#source.fields.tool ?? this.name) === this.name;
+  upstreamAt(server: ServerEntity): string | undefined {
+    return this.#source?.server === server ? (this.#source.fields.tool ?? this.name) : undefined;
   }
 
   /** Implements the tool by other tools and agents. Its dependencies are those of the pattern. */
@@ -223,11 +247,11 @@ export class ToolEntity<I = any, O = any> extends Entity implements Callee<I, O>
 export interface ToolEntity<I = any, O = any> extends Callee<I, O> {}
 
 /** Defines a tool. `source` or `composition` implements it. */
-export function tool<const I extends SchemaSource = JsonSchemaOfAny, const O extends SchemaSource = JsonSchemaOfAny>(
-  name: string,
-  version: string,
-  fields: ToolFields<I, O> = {},
-): ToolEntity<Infer<I>, Infer<O>> {
+export function tool<
+  const I extends SchemaSource = JsonSchemaOfAny,
+  const O extends SchemaSource = JsonSchemaOfAny,
+  V extends string = string,
+>(name: string, version: Version<V>, fields: ToolFields<I, O> = {}): ToolEntity<Infer<I>, Infer<O>> {
   return new ToolEntity<Infer<I>, Infer<O>>(name, version, fields);
 }
 
@@ -348,7 +372,7 @@ export class AgentEntity<Skills = {}> extends Entity {
 }
 
 /** Defines an A2A agent. */
-export function agent(name: string, version: string, fields: AgentFields): AgentEntity {
+export function agent<V extends string>(name: string, version: Version<V>, fields: AgentFields): AgentEntity {
   return new AgentEntity(name, version, fields);
 }
 
@@ -400,6 +424,6 @@ function selected(value: object): string | undefined {
 }
 
 /** Defines a policy. */
-export function policy(name: string, version: string, fields: PolicyFields): PolicyEntity {
+export function policy<V extends string>(name: string, version: Version<V>, fields: PolicyFields): PolicyEntity {
   return new PolicyEntity(name, version, fields);
 }

@@ -131,6 +131,7 @@ export class PipelineBuilder<I, S, O> extends Pattern<I, O> {
     this.#steps = steps;
   }
 
+  // With an optional parameter, the compiler reports the whole callback instead of its invalid member.
   /**
    * Adds a step.
    *
@@ -140,7 +141,17 @@ export class PipelineBuilder<I, S, O> extends Pattern<I, O> {
   step<const Id extends string, SI, SO, const B extends Bound<SI>>(
     id: Id,
     operation: Operation<SI, SO>,
-    input?: (sources: Sources<I, S>) => B & NoOthers<B, SI>,
+    input: (sources: Sources<I, S>) => B & NoOthers<B, SI>,
+  ): PipelineBuilder<I, S & { readonly [K in Id]: SO }, SO>;
+  /** Adds a step that receives the result of the step before it, or the input. */
+  step<const Id extends string, SO>(
+    id: Id,
+    operation: Operation<any, SO>,
+  ): PipelineBuilder<I, S & { readonly [K in Id]: SO }, SO>;
+  step<Id extends string, SO>(
+    id: Id,
+    operation: Operation<any, SO>,
+    input?: (sources: Sources<I, S>) => unknown,
   ): PipelineBuilder<I, S & { readonly [K in Id]: SO }, SO> {
     const site = new CallSite();
     const binding = this.#scope.bind<I, S>(input);
@@ -283,11 +294,14 @@ export class ScatterGatherBuilder<I> extends Pattern<I, any> {
     this.#targets = targets;
   }
 
-  /** Adds a target. Without a binding it receives the whole input. */
+  /** Adds a target with a binding. */
   target<T, const B extends Bound<T>>(
     operation: Operation<T>,
-    input?: (sources: Pick<Sources<I, {}>, "input">) => B & NoOthers<B, T>,
-  ): this {
+    input: (sources: Pick<Sources<I, {}>, "input">) => B & NoOthers<B, T>,
+  ): this;
+  /** Adds a target that receives the whole input. */
+  target(operation: Operation): this;
+  target(operation: Operation, input?: (sources: Pick<Sources<I, {}>, "input">) => unknown): this {
     const site = new CallSite();
     const binding = this.#scope.bind<I, {}>(input);
     this.#targets.push((to, pointer) => {

@@ -25,7 +25,7 @@ export class Registry {
       }
       throw new DslError(
         "entity-duplicate",
-        `two definitions have the key ${keyText(one)}${where(other)}${where(one)}`,
+        `two definitions have the key ${keyText(one)}${places(other, one)}`,
         "rename one of them, or change its version",
       );
     });
@@ -87,7 +87,8 @@ function* flat(definitions: Iterable<Definitions>): Generator<Entity> {
   }
 }
 
-function where(entity: Entity): string {
-  const position = entity.sites.get("")?.position;
-  return position === undefined ? "" : ` at ${position.file}:${position.line}`;
+function places(first: Entity, second: Entity): string {
+  const [left, right] = [first, second].map(({ sites }) => sites.get("")?.position);
+  if (left === undefined || right === undefined) return "";
+  return `: first at ${left.file}:${left.line}, then at ${right.file}:${right.line}`;
 }

@@ -1,7 +1,7 @@
 /** JSON Schemas: plain objects, those of other libraries, and the types that they describe. */
 
 import { DslError } from "./errors.ts";
-import { isObject, toJson, type JsonObject } from "./json.ts";
+import { isObject, pointerTo, toJson, type JsonObject } from "./json.ts";
 
 /** The key of the type that a value describes. It exists only for the compiler. */
 declare const described: unique symbol;
@@ -27,7 +27,10 @@ export interface StandardJsonSchema<T = unknown> {
   readonly "~standard": {
     readonly types?: { readonly input: T; readonly output: unknown } | undefined;
     readonly jsonSchema: {
-      readonly input: (options: { readonly target: "draft-2020-12" }) => Record<string, unknown>;
+      readonly input: (options: {
+        readonly target: "draft-2020-12";
+        readonly libraryOptions?: Record<string, unknown> | undefined;
+      }) => Record<string, unknown>;
     };
   };
 }
@@ -102,18 +105,20 @@ const DRAFT = "https://json-schema.org/draft/2020-12/schema";
 
 /** A schema as the JSON of a document. */
 export function schemaJson(source: SchemaSource, what: string): JsonObject | boolean {
-  const json = toJson(source, replaceSchema);
+  const json = toJson(source, (value, pointer) => replaceSchema(value, pointer, what));
   if (isObject(json) || typeof json === "boolean") return json;
   throw new DslError("schema-invalid", `${what} is not a JSON Schema`, "write an object or a boolean");
 }
 
 /** The JSON of a schema of the builder or of another library. */
-function replaceSchema(value: object, pointer: string): unknown {
+function replaceSchema(value: object, pointer: string, what: string): unknown {
   if ("$ref" in value && "kind" in value && value.kind === "schema") return { $ref: value.$ref };
-  return "~standard" in value ? standardJson(value as Partial<StandardJsonSchema>, pointer) : undefined;
+  return "~standard" in value ? standardJson(value as Partial<StandardJsonSchema>, pointer, what) : undefined;
 }
 
-function standardJson(schema: Partial<StandardJsonSchema>, pointer: string): unknown {
+type Convert = StandardJsonSchema["~standard"]["jsonSchema"]["input"];
+
+function standardJson(schema: Partial<StandardJsonSchema>, pointer: string, what: string): unknown {
   const convert = schema["~standard"]?.jsonSchema?.input;
   if (convert === undefined) {
     throw new DslError(
@@ -129,13 +134,30 @@ function standardJson(schema: Partial<StandardJsonSchema>, pointer: string): unk
     // The registry's default draft needs no name.
     return $schema === undefined || $schema === DRAFT ? moved : { $schema, ...moved };
   } catch (error) {
+    const at = pointer + unrepresentable(convert);
     throw new DslError(
       "schema-invalid",
-      `the schema has no JSON Schema: ${(error as Error).message}`,
+      `${what} has no JSON Schema${at === "" ? "" : ` at ${at}`}: ${(error as Error).message}`,
       "use types that JSON can represent, or convert the schema yourself",
       { cause: error },
     );
   }
+}
+
+/** The pointer to the part of a schema of Zod that JSON cannot represent. Other libraries do not name it. */
+function unrepresentable(convert: Convert): string {
+  let pointer = "";
+  const unrepresentable = ({ path }: { readonly path: readonly (string | number)[] }): "throw" => {
+    pointer = path.reduce(pointerTo, "");
+    return "throw";
+  };
+  try {
+    // Older versions of Zod take each value but "throw" for "any", so the option needs its own conversion.
+    convert({ target: "draft-2020-12", libraryOptions: { unrepresentable } });
+  } catch {
+    // The first conversion has the reason.
+  }
+  return pointer;
 }
 
 /** The parts of a schema inside of another one, with references to its own parts at their new place. */

@@ -2,6 +2,12 @@
 
 import { compareTexts } from "./json.ts";
 
+/** The form of exact versions. */
+type Exact = `${number}.${number}.${number}${string}`;
+
+/** A version. The compiler checks literals; validation checks computed texts, too. */
+export type Version<V extends string> = string extends V ? string : V extends Exact ? V : Exact;
+
 const VERSION = /^(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?$/;
 
 /** Compares two versions. Texts that are no versions come last. */

@@ -92,6 +92,18 @@ describe("registry", () => {
     expect(codeOf(() => registry([search, search]))).toBe("entity-duplicate");
   });
 
+  it("both places of a key are named", () => {
+    // prettier-ignore
+    const [first, second] = [
+      schema("A", "1.0.0", true),
+      schema("A", "1.0.0", false),
+    ] as const;
+    const { file, line } = first.sites.get("")?.position ?? { file: "", line: 0 };
+    expect(() => registry([first, second])).toThrow(
+      `two definitions have the key schema/A@1.0.0: first at ${file}:${line}, then at ${file}:${line + 1}`,
+    );
+  });
+
   it("values that are no definitions are rejected", () => {
     expect(codeOf(() => registry([{} as Definitions]))).toBe("entity-expected");
     expect(codeOf(() => registry(["tool" as unknown as Definitions]))).toBe("entity-expected");
@@ -131,6 +143,17 @@ describe("server", () => {
         ],
         exposes: ["prompts"],
       },
+    ]);
+  });
+
+  it("provides renamed tools whose upstream tool is not registered", () => {
+    const s = server("s", "1.0.0");
+    for (const name of ["ts_quote", "quick_quote"]) tool(name, "1.0.0").source(s, { tool: "quote_parcel" });
+    tool("ts_track", "2.0.0").source(s, { tool: "dir/track all" });
+    expect(documents("servers", [s])[0].provides).toEqual([
+      { tool: "ts_quote", version: "1.0.0" },
+      { tool: "quick_quote", version: "1.0.0" },
+      { tool: "ts_track", version: "2.0.0" },
     ]);
   });
 

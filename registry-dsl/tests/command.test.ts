@@ -182,6 +182,7 @@ describe("check", () => {
       join(directory, "broken.ts"),
       readFileSync(file, "utf8")
         .replace('type: "string"', 'type: "text"')
+        .replace('server("docs", "1.0.0")', 'server("docs", "1.0.0").provides()')
         .replace(".source(docs)", '.source(docs, { tool: "find", hideFields: ["qeury" as never] })'),
     );
     const { code, out, error } = await run(["check", "broken.ts"]);

@@ -86,6 +86,30 @@ it("committed example is what the command writes", () => {
   expect(typescriptOf(JSON.parse(read("registry-v2.json")) as JsonValue, "registry-v2.json")).toBe(example);
 });
 
+it("derived provisions are not written", async () => {
+  const source = (name: string, upstream: string): JsonValue => ({
+    name,
+    version: "1.0.0",
+    source: { server: "s", serverVersion: "1.0.0", tool: upstream },
+  });
+  const provides = (...tools: string[]): JsonValue => tools.map((tool) => ({ tool, version: "1.0.0" }));
+  const file = (tools: JsonValue[], provided: JsonValue): JsonObject => ({
+    schemaVersion: "2.0",
+    schemas: [],
+    servers: [{ name: "s", version: "1.0.0", provides: provided }],
+    tools,
+    agents: [],
+  });
+  const renamed = [source("a", "far"), source("b", "far")];
+  const derived = file(renamed, provides("a", "b"));
+  const explicit = file([...renamed, source("far", "far")], provides("a", "b", "far"));
+  for (const [value, isWritten] of [[derived, false] as const, [explicit, true] as const]) {
+    const { code, text } = await rebuilt(value);
+    expect(JSON.parse(text)).toEqual(value);
+    expect(code.includes(".provides(")).toBe(isWritten);
+  }
+});
+
 it("references to entities outside of the file are kept", async () => {
   const file = {
     schemaVersion: "2.0",

@@ -3,7 +3,7 @@ import { Type as Type1 } from "typebox";
 import { expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 
-import { pipeline, registry, schema, server, tool, type DslError, type Infer } from "../src/index.ts";
+import { pipeline, registry, schema, server, tool, type Infer } from "../src/index.ts";
 
 const schemaOf = (entity: ReturnType<typeof schema>): unknown =>
   JSON.parse(registry([entity]).toJSON()).schemas[0].schema;
@@ -36,12 +36,24 @@ it("converted schemas of Zod are plain JSON Schema", () => {
   expect(schemaOf(schema("Zod", "1.0.0", z.toJSONSchema(z.string())))).toEqual({ type: "string" });
 });
 
-it("schemas of Zod that JSON Schema cannot represent are rejected", () => {
-  for (const source of [z.date(), z.object({ big: z.bigint() })]) {
+it("schemas of Zod that JSON Schema cannot represent are rejected with their field", () => {
+  const list = z.object({ items: z.array(z.object({ "a/b": z.bigint() })) });
+  for (const [source, place] of [
+    [z.date(), ""],
+    [z.object({ since: z.date().optional() }), " at /properties/since"],
+    [{ type: "object", properties: { list } }, " at /properties/list/properties/items/items/properties/a~1b"],
+  ] as const) {
     expect(() => schema("Zod", "1.0.0", source)).toThrowError(
-      expect.objectContaining({ code: "schema-invalid" } satisfies Partial<DslError>),
+      expect.objectContaining({
+        code: "schema-invalid",
+        message: expect.stringContaining(`schema/Zod@1.0.0 has no JSON Schema${place}: `),
+      }),
     );
   }
+  const search = tool("search", "1.0.0", { inputSchema: z.object({ since: z.date() }) }).source(server("s", "1.0.0"));
+  expect(() => registry([search]).toJSON()).toThrow(
+    "inputSchema of tool/search@1.0.0 has no JSON Schema at /properties/since: ",
+  );
 });
 
 it("schemas of libraries without JSON Schema are rejected", () => {

@@ -2,7 +2,20 @@
 
 import { expectTypeOf, it } from "vitest";
 
-import { agent, filter, pipeline, policy, retry, saga, schema, server, tool, where, type Infer } from "../src/index.ts";
+import {
+  agent,
+  filter,
+  pipeline,
+  policy,
+  retry,
+  saga,
+  scatterGather,
+  schema,
+  server,
+  tool,
+  where,
+  type Infer,
+} from "../src/index.ts";
 
 const Page = schema("Page", "1.0.0", {
   type: "object",
@@ -66,6 +79,15 @@ export function mistakes(): void {
   page.step("b", store, ({ steps }) => ({ title: steps.page.name }));
   // @ts-expect-error the field has another type
   page.step("b", store, ({ steps }) => ({ title: steps.page.size }));
+  page.step("b", store, ({ steps }) => ({
+    // @ts-expect-error the error is at the member, not at the callback
+    title: steps.page.size,
+  }));
+  scatterGather({ aggregation: [] }, Input).target(fetchPage, ({ input }) => ({
+    url: input.link,
+    // @ts-expect-error the target has no such field
+    deep: 1,
+  }));
   // @ts-expect-error the input has no such field
   page.step("b", fetchPage, ({ input }) => ({ url: input.url }));
   // @ts-expect-error the required field of the tool is missing
@@ -89,6 +111,10 @@ export function mistakes(): void {
   policy("p", "1.0.0", { price: { perCall: 0.5 } });
   // @ts-expect-error an unknown field
   server("s", "1.0.0", { provide: [] });
+  // @ts-expect-error a version without its patch number
+  server("s", "1.0");
+  // @ts-expect-error a range
+  schema("A", "^1.0.0", true);
 }
 
 /** Never called: definitions that the compiler must accept. */
@@ -103,4 +129,7 @@ export function accepted(): void {
     kind: input.link,
   }));
   pipeline().step("a", fetchPage, ({ input }) => ({ url: input.anything.at.all }));
+  // Validation checks versions that are not literals.
+  for (const version of ["1.0.0", "1.10.0-rc.1+build.5"]) tool("t", version).source(pages);
+  policy("p", "1.10.0-rc.1+build.5", {});
 }

@@ -48,6 +48,21 @@ describe("validate", () => {
     expect(mismatch?.entity).toEqual({ kind: "tool", name: "broken", version: "1.0.0" });
   });
 
+  it("replacement can be a later version", async () => {
+    const pages = server("pages", "1.0.0");
+    const next = tool("fetch", "2.0.0").source(pages);
+    const old = tool("fetch", "1.0.0").source(pages).deprecated({ message: "use 2", replacement: next });
+    expect(await codes([pages, old, next])).toEqual([]);
+  });
+
+  it("server with only renamed tools is valid", async () => {
+    const parcels = server("parcels", "1.0.0");
+    const all = ["quote_parcel", "track_parcel", "quote_parcel"].map((upstream, index) =>
+      tool(`ts_${index}`, "1.0.0").source(parcels, { tool: upstream }),
+    );
+    expect(await codes([parcels, all])).toEqual([]);
+  });
+
   it("texts and values are validated as written", async () => {
     const twice = await validate('{"schemaVersion":"2.0","tools":[],"tools":[]}');
     expect(twice.diagnostics.map(({ code, pointer }) => [code, pointer])).toEqual([["document-invalid", ""]]);

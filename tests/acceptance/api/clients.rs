@@ -1,12 +1,15 @@
 //! The clients in `examples/clients` against a registry server.
 
-use std::{fs, path::Path, process::Command};
+use std::{env, fs, path::Path, process::Command};
 
 use acceptance::{PythonEnvironment, Registry, root};
 
-use crate::conformance::{official, run};
+use crate::{
+    conformance::{official, run},
+    guides::blocks,
+};
 
-/// The lines that each client prints.
+/// The lines that each client of gRPC prints.
 const PRINTED: &str = "following from revision 0\n\
                        registered in revision 1\n\
                        received revision 1\n\
@@ -80,4 +83,32 @@ fn node_client_registers_follows_and_searches() {
     let mut client = official().node(&script);
     client.arg(&registry.address).arg(root().join("proto"));
     assert_eq!(printed(client), PRINTED);
+}
+
+#[test]
+fn connect_client_registers_and_searches() {
+    let registry = Registry::start();
+    let example = root().join("examples/clients/connect");
+    let modules = official().install(&example, "connect");
+    for file in ["buf.gen.yaml", "client.mjs"] {
+        fs::copy(example.join(file), modules.join(file)).expect("a copy");
+    }
+    let programs = modules.join("node_modules/.bin");
+    let node = official().node_path();
+    let path = [programs.as_path(), node.parent().expect("a directory")];
+    let mut generate = official().node(&programs.join("buf"));
+    generate.env("PATH", env::join_paths(path).expect("paths without colons"));
+    generate.current_dir(&modules).arg("generate").arg(root().join("proto"));
+    run(generate);
+    let mut client = official().node(&modules.join("client.mjs"));
+    client.arg(registry.url());
+    assert_eq!(run(client), "registered in revision 1\nfound City 1.0.0\n");
+}
+
+#[test]
+fn page_shows_connect_client() {
+    let source = root().join("examples/clients/connect/client.mjs");
+    let source = fs::read_to_string(source).expect("a client");
+    let (_, shown) = source.split_once('\n').expect("a comment about the arguments");
+    assert_eq!(blocks("docs/http-api.md", "js").remove(0), shown.trim_end());
 }

@@ -1,5 +1,6 @@
 /** TypeScript that builds a registry file. */
 
+import { provided } from "../../builder.ts";
 import { isObject, type JsonObject, type JsonValue } from "../../json.ts";
 import { compareKeys, keyText, KINDS, parseKey, PLURALS, type EntityKey, type Kind } from "../../key.ts";
 import { compositionCode, mappingsCode, rawCode, type Used } from "./composition.ts";
@@ -139,24 +140,18 @@ class Generator {
   }
 
   #server(key: EntityKey, { provides, ...rest }: JsonObject): Code {
-    const derived = this.#documents.filter(({ key: tool, fields }) => {
-      const source = fields["source"];
-      return (
-        tool.kind === "tool" &&
-        isObject(source) &&
-        source["server"] === key.name &&
-        source["serverVersion"] === key.version &&
-        source["tool"] === tool.name
-      );
+    const sourced = this.#documents.flatMap(({ key: tool, fields: { source } }) => {
+      const isSource = isObject(source) && source["server"] === key.name && source["serverVersion"] === key.version;
+      return tool.kind === "tool" && isSource ? [{ key: tool, name: tool.name, upstream: String(source["tool"]) }] : [];
     });
     this.#later.push(() => {
       // The order of the `source` calls is that of the constants.
       const order = [...this.#declared];
-      const sourced = derived
-        .map(({ key: tool }) => tool)
-        .sort((a, b) => order.indexOf(keyText(a)) - order.indexOf(keyText(b)));
+      const derived = provided(sourced)
+        .map(({ key: tool }) => keyText(tool))
+        .sort((a, b) => order.indexOf(a) - order.indexOf(b));
       const wanted = provisions(provides);
-      if (sourced.map(keyText).join() === wanted.map(keyText).join()) return;
+      if (derived.join() === wanted.map(keyText).join()) return;
       const tools = wanted.map(
         (tool) => this.#reference(tool) ?? this.#call("tool", [literal(tool.name), literal(tool.version)]),
       );
