@@ -15,8 +15,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Database, Error, Parts, RegistrarConfig,
-    group::{Budget, Group, Member},
+    Database, Error, Parts, RegistrarConfig, audit_events,
+    group::{Budget, Group, Member, Verdict},
     log::{AppendOutcome, Log, Position, Source},
     waiting::Waiting,
 };
@@ -169,6 +169,11 @@ impl Writer {
             AppendOutcome::Stored => {
                 self.unknown_outcomes.clear();
                 self.set_database(Database::Writable);
+                let committing = |m: &&Member| matches!(m.verdict, Verdict::Commits(..));
+                let members = group.members.iter().filter(committing);
+                for (sealed, member) in group.commits.iter().zip(members) {
+                    audit_events::committed(sealed, &member.waiting.submission.address);
+                }
                 self.publish(group.catalog, group.commits);
                 self.answer_each(group.members).await;
                 Attempt::Done
