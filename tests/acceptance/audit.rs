@@ -132,6 +132,12 @@ async fn servers_on_one_database_share_signing_key() {
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(why.contains(known.trim()) && why.contains("checkpoint-key replace"), "{why}");
+    let as_json = server(database.url(), &[&flags[..], &["--log-format", "json"]].concat());
+    let lines = String::from_utf8_lossy(&as_json.stderr);
+    let lines: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let last = lines.last().expect("a line");
+    assert!(last["message"].as_str().is_some_and(|why| why.contains(known.trim())), "{last}");
     let adopted = server(database.url(), &["checkpoint-key", "replace", "--checkpoint-key", other]);
     assert!(adopted.status.success(), "{adopted:?}");
     let process = acceptance::Process::start("registry-server", dir.path(), |command| {
