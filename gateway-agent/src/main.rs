@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     let args = Args::parse_process();
     let logging = match start_logging(&args) {
         Ok(logging) => logging,
-        Err(message) => return fail(MISCONFIGURED, &message),
+        Err(message) => return fail(MISCONFIGURED, &message, args.log_format),
     };
     let outcome = match &args.command {
         Some(Command::Config(ConfigCommand::Init(file))) => init(file).map_err(|e| {
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     drop(logging);
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err((code, message)) => fail(code, &message),
+        Err((code, message)) => fail(code, &message, args.log_format),
     }
 }
 
@@ -132,8 +132,16 @@ fn keep_pages_small() {}
 #[cfg(not(target_os = "linux"))]
 fn allow_many_files() {}
 
-fn fail(code: u8, message: &str) -> ExitCode {
-    eprintln!("gateway-agent: {message}");
+/// Reports the error that ends the process. The filter does not apply to it.
+fn fail(code: u8, message: &str, format: LogFormat) -> ExitCode {
+    match format {
+        LogFormat::Text => eprintln!("gateway-agent: {message}"),
+        LogFormat::Json => {
+            let lines = tracing_subscriber::fmt().with_writer(std::io::stderr);
+            let lines = lines.json().flatten_event(true).finish();
+            tracing::subscriber::with_default(lines, || tracing::error!("{message}"));
+        }
+    }
     ExitCode::from(code)
 }
 

@@ -65,7 +65,17 @@ fn log(denied: &Denied, credentials: &PresentedCredentials<'_>, path: &str) {
         Denied::Invalid(reason) => {
             tracing::info!(target: "audit", event = "denied", path, address, reason = reason);
         }
-        Denied::Forbidden { .. } | Denied::TokensUnavailable => {
+        Denied::Forbidden { name, .. } => {
+            tracing::info!(
+                target: "audit",
+                event = "denied",
+                principal = name,
+                path,
+                address,
+                reason = denied.to_string()
+            );
+        }
+        Denied::TokensUnavailable => {
             tracing::info!(
                 target: "audit", event = "denied", path, address, reason = denied.to_string()
             );

@@ -34,7 +34,12 @@ fn main() -> ExitCode {
     disable_huge_pages();
     raise_file_limit();
     let config: Config = command_line::parse(Config::command());
-    if let Err(e) = telemetry::start(&config.log, config.log_format) {
+    let log_format = config.log_format;
+    let fail = |code: u8, message: &str| {
+        telemetry::fatal(message, log_format);
+        ExitCode::from(code)
+    };
+    if let Err(e) = telemetry::start(&config.log, log_format) {
         let problem = format!("--log or REGISTRY_LOG: invalid filter {:?}: {e}", config.log);
         return fail(USAGE, &problem);
     }
@@ -195,12 +200,6 @@ fn database_failure(error: &store::Error) -> (u8, String) {
         _ => "",
     };
     (DATABASE, format!("{error}{remedy}"))
-}
-
-fn fail(code: u8, message: &str) -> ExitCode {
-    // A closed standard error is not a failure.
-    let _ = writeln!(std::io::stderr(), "registry-server: {message}");
-    ExitCode::from(code)
 }
 
 #[cfg(test)]

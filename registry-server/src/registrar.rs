@@ -6,6 +6,7 @@
 //! never ahead of the log: success means stored, and failure means not stored.
 
 mod answer;
+pub(crate) mod audit_events;
 mod database;
 mod follow;
 mod group;

@@ -1,6 +1,6 @@
 //! Logging to standard error. Export of traces is not supported.
 
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::ValueEnum;
 use tracing_subscriber::{EnvFilter, filter::ParseError, fmt};
@@ -25,4 +25,18 @@ pub fn start(filter: &str, format: LogFormat) -> Result<(), ParseError> {
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
     };
     Ok(())
+}
+
+/// Reports the error that ends the process. The filter does not apply to it.
+pub fn fatal(message: &str, format: LogFormat) {
+    match format {
+        LogFormat::Text => {
+            // A closed standard error is not a failure.
+            let _ = writeln!(io::stderr(), "registry-server: {message}");
+        }
+        LogFormat::Json => {
+            let lines = fmt().with_writer(io::stderr).json().flatten_event(true).finish();
+            tracing::subscriber::with_default(lines, || tracing::error!("{message}"));
+        }
+    }
 }

@@ -119,7 +119,10 @@ pub(crate) struct Globals {
         value_parser = redacted::redacted::<Address>()
     )]
     pub(crate) registry: Vec<Address>,
-    /// Timeout of connecting
+    /// Timeout of connecting, also of the TLS handshake
+    ///
+    /// With several servers, also of the first answer of each. A server that hangs later is left after
+    /// three times as long.
     #[arg(
         long,
         global = true,

@@ -231,7 +231,8 @@ impl Server {
         let invalid = |e: tonic::transport::Error| Failure::usage(root_cause(&e));
         let endpoint = Endpoint::from_shared(address.to_string()).map_err(invalid)?;
         let endpoint = match tls {
-            Some(tls) => endpoint.tls_config(tls).map_err(invalid)?,
+            // The timeout of connecting below ends with TCP.
+            Some(tls) => endpoint.tls_config(tls.timeout(connect_timeout)).map_err(invalid)?,
             None => endpoint,
         };
         let endpoint = endpoint

@@ -59,7 +59,7 @@ const CAUSES: [(&[&str], &str); 7] = [
         "the server requires a client certificate; pass --client-cert and --client-key",
     ),
     (
-        &["no response within", "timed out", "deadline has elapsed"],
+        &["no response within", "timed out", "handshake timeout", "deadline has elapsed"],
         "check host, port and firewall in --registry or REGISTRY_URL",
     ),
 ];

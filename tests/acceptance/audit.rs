@@ -132,6 +132,12 @@ async fn servers_on_one_database_share_signing_key() {
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(why.contains(known.trim()) && why.contains("checkpoint-key replace"), "{why}");
+    let as_json = server(database.url(), &[&flags[..], &["--log-format", "json"]].concat());
+    let lines = String::from_utf8_lossy(&as_json.stderr);
+    let lines: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let last = lines.last().expect("a line");
+    assert!(last["message"].as_str().is_some_and(|why| why.contains(known.trim())), "{last}");
     let adopted = server(database.url(), &["checkpoint-key", "replace", "--checkpoint-key", other]);
     assert!(adopted.status.success(), "{adopted:?}");
     let process = acceptance::Process::start("registry-server", dir.path(), |command| {
@@ -201,6 +207,59 @@ async fn commit_is_proven_offline() {
         for (from, to) in [("SearchQuery", "SearchQuary"), ("\\n4\\n", "\\n5\\n")] {
             let forged = edited(&proof, dir.path(), from, to);
             assert_eq!(offline(&forged).code, 1, "{from} -> {to}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn audit_export_is_verified_offline() {
+    for database in Database::both().await {
+        let registry = filled(&database);
+        let dir = tempdir().expect("a directory");
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let [key, foreign, since, export] = ["key", "foreign", "since", "export"].map(path);
+        std::fs::write(&key, registry.run(&["audit", "key"])).expect("written");
+        std::fs::write(&foreign, Registry::start().run(&["audit", "key"])).expect("written");
+        std::fs::write(&since, registry.run(&["audit", "checkpoint"])).expect("written");
+        registry.run(&["transfer", "--yes", "tool/fetch", "web-team"]);
+        registry.run(&["audit", "export", "-o", &export]);
+        drop(registry);
+        let check = |export: &str, key: &str| {
+            let args = ["audit", "check", export, "--key", key, "--since", &since];
+            acceptance::ctl("http://127.0.0.1:1", &args)
+        };
+        let verified = check(&export, &key);
+        assert!(verified.success(), "{verified:?}");
+        assert!(verified.stdout.contains("revisions 1 to 3 are the log"), "{verified:?}");
+        assert!(verified.stdout.contains("not signed: revisions 4 to 4"), "{verified:?}");
+        let unsigned = ["audit", "check", &export, "--key", &key];
+        let unsigned = acceptance::ctl("http://127.0.0.1:1", &unsigned);
+        assert!(unsigned.code == 2 && unsigned.stderr.contains("--since"), "{unsigned:?}");
+        let other_key = check(&export, &foreign);
+        assert!(other_key.code == 1 && other_key.stderr.contains("no signature"), "{other_key:?}");
+
+        let text = std::fs::read_to_string(&export).expect("a file");
+        let lines: Vec<_> = text.lines().collect();
+        let author = |from: &str, to: &str| {
+            let changed = lines[1].replace(from, to);
+            assert_ne!(changed, lines[1]);
+            changed
+        };
+        let shown = author(r#""author":"anonymous""#, r#""author":"mallory""#);
+        let canonical = author(r#"\"author\":\"anonymous\""#, r#"\"author\":\"mallory\""#);
+        let both = author("anonymous", "mallory");
+        for (tampered, expected) in [
+            (vec![lines[0], &shown, lines[2]], "line 2: `author` differs"),
+            (vec![lines[0], &canonical, lines[2]], "line 2: `author` differs"),
+            (vec![lines[0], &both, lines[2]], "line 2: the chain hash is"),
+            (vec![lines[0], lines[2]], "line 2: revision 3 instead of revision 2"),
+            (vec![lines[1], lines[0], lines[2]], "line 1: revision 2 instead of revision 1"),
+            (vec![lines[0], lines[1]], "ends at revision 2, before the checkpoint of revision 3"),
+        ] {
+            let file = path("tampered");
+            std::fs::write(&file, tampered.join("\n")).expect("written");
+            let found = check(&file, &key);
+            assert!(found.code == 1 && found.stderr.contains(expected), "{expected}: {found:?}");
         }
     }
 }

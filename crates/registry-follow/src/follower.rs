@@ -114,7 +114,8 @@ impl Follower {
     fn endpoint(&self, address: &str) -> Result<Endpoint, Box<dyn std::error::Error>> {
         let mut endpoint = Endpoint::from_shared(address.to_owned())?;
         if address.starts_with("https://") {
-            endpoint = endpoint.tls_config(self.tls()?)?;
+            // The timeout of connecting below ends with TCP.
+            endpoint = endpoint.tls_config(self.tls()?.timeout(self.timing.connect))?;
         }
         Ok(endpoint
             .user_agent(self.agent)?

@@ -55,6 +55,10 @@ fn flags_must_select_one_gateway() {
     let log = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{log}");
     assert!(log.contains("--gateway") && log.contains("--mcp-servers"), "{log}");
+    let output = run(dir.path(), &["--log-format", "json"], "");
+    let log = String::from_utf8_lossy(&output.stderr);
+    let line: serde_json::Value = serde_json::from_str(&log).expect("one line of JSON");
+    assert!(line["message"].as_str().is_some_and(|why| why.contains("--gateway")), "{log}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::{concurrency::ConcurrencyLimit, run_blocking};
 use crate::{
     feed::Hub,
     metrics,
-    registrar::{Applied, Error, Registrar, Submission},
+    registrar::{Applied, Error, Registrar, Submission, audit_events},
 };
 
 /// The number of concurrent dry runs. It leaves cores for other work.
@@ -57,6 +57,7 @@ impl Writes {
         submission.check_preconditions(&catalog)?;
         let planning = move || {
             let plan = submission.plan(&catalog);
+            audit_events::denied(&submission, &plan.diagnostics, true);
             drop(slot);
             (plan, submission.batch)
         };

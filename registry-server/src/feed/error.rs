@@ -32,8 +32,7 @@ pub enum Error {
     /// A follower at a later revision than this server.
     #[error(
         "the follower is at revision {follower} but this server is at {server}: the server lags behind, or the \
-         registry was restored from a backup. After a restore, first keep a copy of the follower's cache, which \
-         has the lost commits, then reset it"
+         registry was restored from a backup"
     )]
     FollowerAhead {
         /// Revision of this server.

@@ -45,6 +45,7 @@ impl HistoryService for Service {
             end_time,
             at,
             min_revision: _,
+            include_canonical,
         } = request;
         let query = ListCommits {
             order: if newest_first { Order::NewestFirst } else { Order::OldestFirst },
@@ -57,8 +58,10 @@ impl HistoryService for Service {
         };
         let Page { items, next_page_token } =
             history::list_commits(&self.app.catalogs, &self.app.store, query, &page).await?;
-        let write = |stored: &StoredCommit| convert::commit(&stored.commit, &stored.chain, None);
-        let commits = items.iter().map(write).collect();
+        let write = |StoredCommit { commit, chain, canonical }: StoredCommit| {
+            convert::commit(&commit, &chain, include_canonical.then_some(canonical))
+        };
+        let commits = items.into_iter().map(write).collect();
         Ok(Response::new(v1::ListCommitsResponse { commits, next_page_token }))
     }
 

@@ -19,7 +19,9 @@ use super::{findings, invalid::InvalidRequest, refusal::Refusal};
 use crate::{
     access::Denied,
     app::{page::InvalidPage, tokens},
-    feed, registrar, store,
+    feed,
+    registrar::{self, audit_events::is_denial},
+    store,
 };
 
 /// The size of the findings in a status. Details are a base64 header, and common peers accept 8 KiB of headers.
@@ -75,11 +77,9 @@ fn summary(found: &[Diagnostic], subject: Option<&str>) -> String {
 /// `PERMISSION_DENIED` if all errors are about ownership, otherwise `FAILED_PRECONDITION`.
 fn code_of(found: &[Diagnostic]) -> Code {
     let errors = || found.iter().filter(|found| found.is_error()).map(|found| found.code);
-    let is_denied =
-        |code| matches!(code, Finding::NotOwner | Finding::OutsideScope | Finding::RoleRequired);
-    if errors().all(is_denied) {
+    if errors().all(is_denial) {
         Code::PermissionDenied
-    } else if errors().all(|code| is_denied(code) || depends_on_state(code)) {
+    } else if errors().all(|code| is_denial(code) || depends_on_state(code)) {
         Code::FailedPrecondition
     } else {
         Code::InvalidArgument

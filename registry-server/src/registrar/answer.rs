@@ -1,7 +1,7 @@
 //! Results of writes, including retries with a known request id.
 
 use super::{
-    Applied, Error,
+    Applied, Error, audit_events,
     group::{Member, Verdict},
     repeat,
     waiting::Waiting,
@@ -24,7 +24,12 @@ impl Writer {
                 },
                 Verdict::Refused(error) => {
                     match self.find_repeat(&waiting).await {
-                        Ok(None) => waiting.fail(error),
+                        Ok(None) => {
+                            if let Error::Refused(found) = &error {
+                                audit_events::denied(&waiting.submission, found, false);
+                            }
+                            waiting.fail(error);
+                        }
                         other => settle_repeat(waiting, other),
                     }
                     continue;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use registry_core::{Catalog, SealedCommit};
 
-use super::{Database, log::corrupt, writer::Writer};
+use super::{Database, audit_events, log::corrupt, writer::Writer};
 use crate::{metrics, store};
 
 impl Writer {
@@ -30,6 +30,10 @@ impl Writer {
         }
         while let Some((catalog, commits)) = self.log.next(&self.hub.catalog()).await? {
             self.validate(&commits)?;
+            let is_own = |sealed: &&SealedCommit| self.unknown_outcomes.contains(&sealed.chain());
+            for sealed in commits.iter().filter(is_own) {
+                audit_events::committed(sealed, "");
+            }
             self.publish(catalog, commits);
         }
         Ok(())

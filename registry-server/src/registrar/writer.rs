@@ -18,8 +18,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Database, Error, Parts, RegistrarConfig,
-    group::{Budget, Group, Member},
+    Database, Error, Parts, RegistrarConfig, audit_events,
+    group::{Budget, Group, Member, Verdict},
     log::{AppendOutcome, Log, Position, Source},
     waiting::Waiting,
 };
@@ -181,6 +181,10 @@ impl Writer {
             AppendOutcome::Stored => {
                 self.unknown_outcomes.clear();
                 self.set_database(Database::Writable);
+                let committing = |m: &&Member| matches!(m.verdict, Verdict::Commits(..));
+                for (sealed, member) in commits.iter().zip(members.iter().filter(committing)) {
+                    audit_events::committed(sealed, &member.waiting.submission.address);
+                }
                 self.publish(catalog, commits);
                 self.answer_each(members).await;
                 Attempt::Done

@@ -18,7 +18,7 @@ pub(crate) enum AuditCommand {
     Key,
     /// Write a proof that a commit is in the log
     Prove(ProveArgs),
-    /// Verify a proof offline
+    /// Verify a proof or an export offline
     Check(CheckArgs),
     /// Export the commits as JSON Lines, oldest first
     Export(ExportLogArgs),
@@ -43,12 +43,12 @@ pub(crate) struct ProveArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// A file of `audit prove`
-    pub(crate) proof: PathBuf,
+    /// A file of `audit prove`, or of `audit export` from the first revision on
+    pub(crate) file: PathBuf,
     /// The registry's public key, or a file with it, as `audit key` prints it
     #[arg(long, value_name = "KEY|FILE")]
     pub(crate) key: String,
-    /// A kept checkpoint that the log must continue
+    /// A kept checkpoint that the log must continue; required for an export
     #[arg(long, value_name = "FILE")]
     pub(crate) since: Option<PathBuf>,
 }

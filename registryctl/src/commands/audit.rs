@@ -1,8 +1,14 @@
 //! `audit`: verification, checkpoints, proofs and exports of the log, and the access log.
 
 mod access;
+mod exported;
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File},
+    io::{self, BufRead as _, BufReader, Read as _},
+    iter,
+    path::Path,
+};
 
 use indicatif::HumanCount;
 use registry_core::{
@@ -145,10 +151,20 @@ fn read_proof(answer: v1::GetInclusionProofResponse) -> Result<Proof, Failure> {
     })
 }
 
-/// Verifies a proof offline, with the key and an optional earlier checkpoint.
+/// Verifies a proof or an export offline, with the key and an earlier checkpoint.
 fn check(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
-    let proof: Proof = serde_json::from_str(&read(&args.proof)?)
-        .map_err(|e| Failure::Usage(format!("{} is not a proof: {e}", args.proof.display())))?;
+    let unreadable = |e: io::Error| Failure::unreadable(&args.file, e);
+    let mut file = BufReader::new(File::open(&args.file).map_err(unreadable)?);
+    let mut text = String::new();
+    file.read_line(&mut text).map_err(unreadable)?;
+    if exported::is_export(&text) {
+        return exported::check(session, args, iter::once(Ok(text)).chain(file.lines()));
+    }
+    file.read_to_string(&mut text).map_err(unreadable)?;
+    let proof: Proof = serde_json::from_str(&text).map_err(|e| {
+        let path = args.file.display();
+        Failure::Usage(format!("{path} is neither a proof nor an export of the log: {e}"))
+    })?;
     let since = args.since.as_deref().map(read).transpose()?;
     let proven = proof.check(&key(&args.key)?, since.as_deref());
     let VerifiedProof { commit, checkpoint, since } =
@@ -180,25 +196,28 @@ fn check(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
 fn invalid_proof(invalid: &InvalidProof, since: Option<&Path>) -> Failure {
     let failure = Failure::Rejected(format!("invalid proof: {invalid}"));
     match (invalid, since) {
-        (InvalidProof::EarlierCheckpoint(invalid), Some(path)) => {
-            let reason = format!("invalid checkpoint {}: {invalid}", path.display());
-            let help = match invalid {
-                InvalidCheckpoint::Form(_) => {
-                    "--since requires a complete file of `registryctl audit checkpoint`"
-                }
-                _ => {
-                    "--since and --key require files of the same registry and key; a replacement key does \
-                     not verify older checkpoints"
-                }
-            };
-            Failure::Rejected(reason).with_help(help.to_owned())
-        }
+        (InvalidProof::EarlierCheckpoint(invalid), Some(path)) => invalid_checkpoint(invalid, path),
         (InvalidProof::NotContinued { since, .. }, _) => failure.with_help(format!(
             "repeat `registryctl audit prove` with --since {since}, the revision of the checkpoint; \
              if this check fails again, the log was rewritten"
         )),
         _ => failure,
     }
+}
+
+/// The failure of a check because of the file of `--since`.
+fn invalid_checkpoint(invalid: &InvalidCheckpoint, since: &Path) -> Failure {
+    let reason = format!("invalid checkpoint {}: {invalid}", since.display());
+    let help = match invalid {
+        InvalidCheckpoint::Form(_) => {
+            "--since requires a complete file of `registryctl audit checkpoint`"
+        }
+        _ => {
+            "--since and --key require files of the same registry and key; a replacement key does \
+             not verify older checkpoints"
+        }
+    };
+    Failure::Rejected(reason).with_help(help.to_owned())
 }
 
 /// Parses a key or reads it from a file. Keys contain `+`.
@@ -221,7 +240,9 @@ async fn export(session: &Session, args: &ExportLogArgs) -> Result<(), Failure> 
         }
     }
     let mut wanted = v1::ListCommitsRequest {
-        page_size: PAGE_SIZE,
+        // A commit is twice as large with its canonical form.
+        page_size: PAGE_SIZE / 2,
+        include_canonical: true,
         after_revision: args.after,
         at: args.as_of.message(),
         ..Default::default()

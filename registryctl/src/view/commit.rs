@@ -22,6 +22,9 @@ pub(crate) struct CommitView {
     pub(crate) settings: Vec<SettingView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<OriginView>,
+    /// The canonical JSON that the chain covers, if it was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) canonical: Option<String>,
 }
 
 /// The authentication and address of an author.
@@ -68,7 +71,7 @@ impl From<v1::RegistryCommit> for CommitView {
             changes,
             settings,
             chain,
-            canonical: _, // not requested
+            canonical,
             origin,
         } = commit;
         let origin = origin.map(|origin| {
@@ -86,6 +89,7 @@ impl From<v1::RegistryCommit> for CommitView {
             changes: changes.into_iter().map(ChangeView::from).collect(),
             settings: settings.into_iter().map(SettingView::from).collect(),
             origin,
+            canonical: canonical.and_then(|bytes| String::from_utf8(bytes.into()).ok()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use acceptance::{
     Registry,
     access::{Authorized, Bearer, Guarded, create_token, server},
-    postgres,
+    eventually, postgres,
 };
 use prost::Message as _;
 use registry_proto::v1::{
@@ -113,6 +113,19 @@ async fn ownership_is_enforced(guarded: &Guarded) {
     let list = v1::ListEntitiesRequest { owner: "search".to_owned(), ..Default::default() };
     let listed = admin.clone().list_entities(list).await.expect("a list").into_inner().records;
     assert_eq!(listed.len(), 3, "all versions of fetch are theirs: {listed:?}");
+
+    let process = &guarded.registry.process;
+    let committed = ["event=\"committed\" revision=1 principal=\"ci-docs\"", "chain=sha256:"];
+    let denied = ["event=\"denied\" principal=\"ci-search\"", "entity=\"server/fetch@1.1.0\""];
+    let [write, dry_run] =
+        ["dry_run=false", "dry_run=true"].map(|mode| [denied[0], denied[1], mode]);
+    for event in [&committed[..], &write, &dry_run] {
+        eventually("it is logged once, with the address", || async {
+            let lines = process.logged(event);
+            lines.len() == 1 && lines[0].contains("address=\"127.0.0.1\"")
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

@@ -52,19 +52,29 @@ async fn unresponsive_server_is_skipped() {
     registry.apply_example();
     let hangs = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let hangs = hangs.local_addr().expect("an address");
-    for (bad, good) in [("http", "http"), ("https", "http")] {
-        let first = if bad == "https" { registry.address.clone() } else { hangs.to_string() };
-        let urls = format!("{bad}://{first},{good}://{}", registry.address);
+    let no_tls = format!("https://{}", registry.address);
+    for first in [format!("http://{hangs}"), format!("https://{hangs}"), no_tls] {
+        let urls = format!("{first},{}", registry.url());
         let begun = Instant::now();
         let listed = ctl(&urls, &["list", "agent", "--connect-timeout", "1"]);
         assert!(listed.success() && listed.stdout.contains("research-agent"), "{urls}: {listed:?}");
         assert!(begun.elapsed() < Duration::from_secs(4), "{urls}: {:?}", begun.elapsed());
     }
+    let alone = ctl(&format!("https://{hangs}"), &["list", "agent", "--connect-timeout", "1"]);
+    assert_eq!(alone.code, 3, "{alone:?}");
+    assert!(alone.stderr.contains("handshake timeout"), "{alone:?}");
     let source = format!("grpc://{hangs},{}", registry.address);
     let (targets, more) = (String::new(), String::new());
     let gateway = Gateway::start(&GatewayOptions { source, targets, runtime: None, more });
     eventually("the gateway has passed it over", || async {
         gateway_revision(&gateway).await == Some(1)
+    })
+    .await;
+    let source = format!("grpcs://{hangs},{}", registry.address);
+    let (targets, more) = (String::new(), String::new());
+    let gateway = Gateway::start(&GatewayOptions { source, targets, runtime: None, more });
+    eventually("the gateway tries the next server, which has no TLS", || async {
+        gateway.process.stderr().contains("write grpc://")
     })
     .await;
 }
