@@ -2,7 +2,7 @@
 //! ledger. Sums are wider than amounts, so that they cannot overflow.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fmt,
 };
 
@@ -76,6 +76,8 @@ pub(crate) struct BookState<'a> {
     pub(crate) ceiling: i128,
     /// Rights that the database lost and that no gateway can claim, because its crash marks are lost.
     pub(crate) lost: i128,
+    /// The spending without rights whose record as overshoot the database may have lost.
+    pub(crate) unrecorded: i128,
 }
 
 impl BookState<'_> {
@@ -93,8 +95,8 @@ pub(crate) struct Spending<'a> {
     pub(crate) books: BTreeMap<&'a Book, BookState<'a>>,
     /// Executions of calls that no caller sent.
     pub(crate) unsent: Vec<(u64, &'a str)>,
-    /// The starts of gateway processes.
-    starts: i128,
+    /// The gateways with a disk of their own.
+    gateways: BTreeSet<&'a str>,
     /// The kills of gateway processes.
     crashes: i128,
     /// The number of calls whose price a crash overcharges at most in one account.
@@ -110,7 +112,9 @@ impl<'a> Spending<'a> {
         let mut spending = Self::default();
         for line in lines {
             match &line.event {
-                Event::Started { .. } if is_gateway(line) => spending.starts += 1,
+                Event::Started { .. } if is_gateway(line) => {
+                    spending.gateways.insert(&line.who);
+                }
                 Event::Killed {} if is_gateway(line) => spending.crashes += 1,
                 Event::Budget { budget } => spending.add(line, budget),
                 _ => {}
@@ -118,10 +122,13 @@ impl<'a> Spending<'a> {
         }
         spending.calls_per_crash = calls_per_second(lines, &spending.calls);
         for (book, figures, line) in lines.iter().filter_map(ended) {
-            let limit = spending.rule(&book.id).map_or(0, |rule| rule.limit);
-            let ceiling = ceiling(lines, book, limit);
+            let rule = spending.rule(&book.id);
+            let ceiling = ceiling(lines, book, rule.map_or(0, |rule| rule.limit));
             let lost = lost(lines, book, figures, &spending.marks_lost);
-            spending.books.insert(book, BookState { line, figures, ceiling, lost });
+            let allowance = rule.map_or(0, |rule| rule.allowance);
+            let unrecorded = unrecorded(lines, book, ceiling, allowance);
+            let state = BookState { line, figures, ceiling, lost, unrecorded };
+            spending.books.insert(book, state);
         }
         spending
     }
@@ -202,9 +209,10 @@ impl<'a> Spending<'a> {
         self.books.iter().filter(move |(book, _)| book.id == *id).map(|(_, state)| state)
     }
 
-    /// The allowances of all gateway processes.
-    pub(crate) fn allowances(&self, id: &BudgetId) -> i128 {
-        self.rule(id).map_or(0, |rule| rule.allowance) * self.starts
+    /// The allowances of all gateways. A gateway without its crash marks spends another one.
+    fn allowances(&self, id: &BudgetId) -> i128 {
+        let allowances = self.gateways.len() + self.marks_lost.len();
+        self.rule(id).map_or(0, |rule| rule.allowance) * allowances as i128
     }
 
     /// The most that compensations may spend. A crash charges those that are about to be sent, and
@@ -249,12 +257,6 @@ impl<'a> Spending<'a> {
             self.loses_transactions && self.marks_lost.contains(&account.gateway.as_str())
         });
         accounts.map(AccountFigures::unspent).sum()
-    }
-
-    /// Forced spending whose record as overshoot the database may have lost. Claimed rights cover it.
-    pub(crate) fn covered(&self, figures: &Figures) -> i128 {
-        let accounts = figures.accounts.iter().filter(|_| self.loses_transactions);
-        accounts.map(|account| i128::from(account.forced)).sum()
     }
 
     pub(crate) fn summary(&self) -> SpendingSummary {
@@ -360,6 +362,24 @@ fn lost(lines: &[Line], book: &Book, figures: &Figures, marks_lost: &[&str]) -> 
         }
     }
     lost.values().sum()
+}
+
+/// The exposure above the ceiling that the database lost, as far as allowances and forced spending
+/// explain it. The record of this overshoot can be lost while gateways claim the rights for it.
+fn unrecorded(lines: &[Line], book: &Book, ceiling: i128, allowance: i128) -> i128 {
+    let mut known: BTreeMap<[&str; 2], [i128; 2]> = BTreeMap::new();
+    for event in lines.iter().filter_map(event) {
+        let BudgetEvent::TransactionsLost { accounts } = event else { continue };
+        for BookAccount { account, .. } in accounts.iter().filter(|known| known.book == *book) {
+            let AccountFigures { gateway, epoch, forced, .. } = account;
+            let [most_exposed, most_forced] = known.entry([gateway, epoch]).or_default();
+            *most_exposed = account.exposure().max(*most_exposed);
+            *most_forced = i128::from(*forced).max(*most_forced);
+        }
+    }
+    let exposed: i128 = known.values().map(|[exposed, _]| exposed).sum();
+    let explained: i128 = known.values().map(|[_, forced]| forced + allowance).sum();
+    explained.min(exposed - ceiling).max(0)
 }
 
 /// The rights of an account that are not known at the end. A closed account has reported all its

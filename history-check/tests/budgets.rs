@@ -77,6 +77,18 @@ impl Script {
         self.budget("recorder", BudgetEvent::Rule { policy, budget, limit, price, allowance: 0 });
     }
 
+    /// A history of gateways with an allowance. One that starts twice has a new process on its disk.
+    fn with_allowance(allowance: i64, starts: &[&str]) -> Self {
+        let mut script = Self::new();
+        let Book { id: BudgetId { policy, budget, .. }, .. } = book("shared");
+        let (limit, price) = (LIMIT, PRICE);
+        script.budget("recorder", BudgetEvent::Rule { policy, budget, limit, price, allowance });
+        for gateway in starts {
+            script.event(gateway, Event::Started { revision: None });
+        }
+        script
+    }
+
     /// A call that the tool may execute, with its answer and the charge in the audit log.
     fn call(&mut self, budget: &str, price: i64, is_executed: bool, answer: Payment, charged: i64) {
         self.calls += 1;
@@ -328,6 +340,39 @@ fn lost_grants_are_the_only_excess() {
     assert!(script.violated().is_empty());
     assert_eq!(script.summary().lost, i128::from(2 * PRICE));
     assert_eq!(history(8).violated(), ["budget", "charged"]);
+}
+
+#[test]
+fn allowance_of_each_process_violates_budget() {
+    // A new process on the same disk spent the allowance again.
+    let history = |starts: &[&str], loses_marks: bool| {
+        let mut script = Script::with_allowance(PRICE, starts);
+        if loses_marks {
+            script.budget("gateway-0", BudgetEvent::MarksLost { gateway: "a".to_owned() });
+        }
+        script.pay(7);
+        let accounts = figures(vec![account("a", "1", 7)]);
+        script.end("shared", Figures { overshoot: 2 * PRICE, ..accounts });
+        script
+    };
+    assert!(history(&["gateway-0", "gateway-1"], false).violated().is_empty());
+    assert_eq!(history(&["gateway-0", "gateway-0"], false).violated(), ["budget"]);
+    assert!(history(&["gateway-0", "gateway-0"], true).violated().is_empty());
+}
+
+#[test]
+fn lost_record_of_allowance_explains_exposure_before_the_loss() {
+    // The gateway claims rights for its allowance. The database lost the overshoot.
+    let history = |before_loss: i64, at_end: i64| {
+        let mut script = Script::with_allowance(2 * PRICE, &["gateway-0", "gateway-1"]);
+        let lost = AccountFigures { is_closed: false, ..account("a", "1", before_loss) };
+        script.budget("nemesis", before(lost));
+        script.pay(usize::try_from(at_end).expect("a number of calls"));
+        script.ended(vec![account("a", "1", at_end)])
+    };
+    assert!(history(7, 7).violated().is_empty());
+    assert_eq!(history(6, 7).violated(), ["budget"], "it was granted after the loss");
+    assert_eq!(history(8, 8).violated(), ["budget"], "the allowance pays two calls");
 }
 
 #[test]

@@ -312,7 +312,7 @@ async fn silent_ledger_delays_call_by_half_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn unavailable_ledger_leaves_the_allowance() {
-    let fleet = Fleet::with(times(10), json!({ "onUnavailable": { "allow": "0.03" } }));
+    let fleet = Fleet::with(times(2), json!({ "onUnavailable": { "allow": "0.03" } }));
     fleet.set(LedgerState::Down);
     let process = fleet.start();
     fleet.spend(&process).await;
@@ -321,7 +321,10 @@ async fn unavailable_ledger_leaves_the_allowance() {
     assert!(shortage.is_unavailable);
     fleet.set(LedgerState::Up);
     fleet.until(|row| row.settled == times(2)).await;
-    assert_eq!(fleet.row().overshoot, times(2));
+    assert_eq!((fleet.row().overshoot, fleet.row().exposed), (times(2), times(2)));
+    fleet.set(LedgerState::Down);
+    let shortage = fleet.reserve(&process).await.unwrap_err();
+    assert!(shortage.is_unavailable, "another outage adds no allowance");
 }
 
 #[tokio::test(start_paused = true)]

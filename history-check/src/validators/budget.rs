@@ -24,7 +24,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
         // The metrics of the ledger explain the rights and the spending beyond the limit.
         let overshoot = i128::from(figures.overshoot);
         let explained = state.ceiling + state.reclaimed() + state.lost + overshoot;
-        let unrecorded = spending.restored(figures) + spending.covered(figures);
+        let unrecorded = spending.restored(figures) + state.unrecorded;
         if i128::from(figures.exposed) > explained + unrecorded {
             wrong(format!("{} are exposed, the terms allow {explained}", figures.exposed));
         }

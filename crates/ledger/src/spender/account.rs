@@ -101,7 +101,7 @@ struct Control {
     allowance: Amount,
     /// The part of the policy's allowance that other accounts of the gateway had spent before.
     allowance_before: Amount,
-    /// The part that this account spent before the ledger answered again.
+    /// The part that this account spent before the ledger answered again, or granted rights for it.
     allowance_spent: Amount,
     rate: SpendingRate,
     /// Spending and reservations at the last tick, and since when they are unchanged.
@@ -310,7 +310,13 @@ impl Account {
             self.close();
             return;
         }
-        control.granted = control.granted.max(state.grant.granted);
+        let granted = control.granted.max(state.grant.granted);
+        // New rights cover the spending of the allowance, which stays spent.
+        let added = granted.saturating_sub(control.granted);
+        let covered = self.used_allowance(&control).min(added);
+        control.allowance = control.allowance.saturating_sub(covered);
+        control.allowance_spent = control.allowance_spent.saturating_add(covered);
+        control.granted = granted;
         self.refresh(&mut control);
     }
 
@@ -505,8 +511,7 @@ impl Account {
     /// Ends the allowance. Its spending is an overrun until the ledger grants rights for it.
     pub(crate) fn end_allowance(&self) {
         let mut control = self.control();
-        let overrun = self.used(&control).saturating_sub(control.rights());
-        let spent = overrun.max(Amount::ZERO).min(control.allowance);
+        let spent = self.used_allowance(&control);
         control.allowance_spent = control.allowance_spent.saturating_add(spent);
         control.allowance = Amount::ZERO;
         self.refresh(&mut control);
@@ -530,7 +535,7 @@ impl Account {
         }
     }
 
-    /// The part of the policy's allowance that is left at the end of the last outage.
+    /// The part of the policy's allowance that no account has spent before the ledger answered.
     fn allowance_left(&self, control: &Control) -> Amount {
         let left = self.settings().allowance.saturating_sub(control.allowance_before);
         left.saturating_sub(control.allowance_spent).max(Amount::ZERO)
@@ -558,6 +563,12 @@ impl Account {
     fn used(&self, control: &Control) -> Amount {
         let spendable = Amount::from_micros(self.spendable.load(Ordering::Acquire));
         control.ceiling.saturating_sub(spendable)
+    }
+
+    /// The part of the current allowance that calls have spent or reserved.
+    fn used_allowance(&self, control: &Control) -> Amount {
+        let overrun = self.used(control).saturating_sub(control.rights());
+        overrun.max(Amount::ZERO).min(control.allowance)
     }
 
     /// Adapts what is spendable to rights, allowance and mark.

@@ -250,6 +250,23 @@ fn allowance_is_spent_once_per_window() {
 }
 
 #[test]
+fn rights_for_spent_allowance_do_not_renew_it() {
+    let account = account(Unit::Money, 5);
+    account.start_allowance();
+    account.mark_written(units(100));
+    account.reserve(units(4), at(0)).unwrap();
+    account.settle(units(4), units(4));
+    for granted in [3, 4] {
+        grant(&account, units(granted));
+        assert_eq!(account.reserve(units(2), at(0)), Err(Shortfall::Rights), "{granted} granted");
+    }
+    account.end_allowance();
+    account.start_allowance();
+    assert_eq!(account.reserve(units(2), at(0)), Err(Shortfall::Rights));
+    assert_eq!(account.reserve(units(1), at(0)), Ok(()));
+}
+
+#[test]
 fn older_grants_and_closed_account_add_nothing() {
     let account = funded(5);
     grant(&account, units(3));
