@@ -9,7 +9,7 @@ use std::{
 };
 
 use policy::RateRule;
-use registry_core::{Name, entity::policy::Rate};
+use registry_core::{Key, Name, Version, entity::policy::Rate};
 
 /// Maximum number of buckets. Full buckets are dropped first.
 const BUCKETS: usize = 1_000_000;
@@ -18,10 +18,12 @@ const BUCKETS: usize = 1_000_000;
 #[derive(Debug, Default)]
 pub struct Rates(Mutex<HashMap<Bucket, Instant>>);
 
-/// The calls that share a rate. A new version of a policy with the same rate keeps its buckets.
+/// The calls that share a rate. A new release of a policy with the same rate keeps its buckets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Bucket {
     policy: Name,
+    /// The version of a pre-release, which has buckets of its own.
+    pre_release: Option<Version>,
     rate: Rate,
     key: Box<str>,
 }
@@ -83,7 +85,13 @@ impl Rates {
 
 impl Bucket {
     fn of(CountedRate { rule, key }: &CountedRate<'_>) -> Self {
-        Self { policy: rule.policy.key().name.clone(), rate: rule.rate.clone(), key: key.clone() }
+        let Key { name, version, .. } = rule.policy.key();
+        Self {
+            policy: name.clone(),
+            pre_release: version.is_prerelease().then(|| version.clone()),
+            rate: rule.rate.clone(),
+            key: key.clone(),
+        }
     }
 }
 

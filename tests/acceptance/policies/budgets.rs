@@ -301,6 +301,17 @@ async fn new_limit_and_version_keep_spending() {
 }
 
 #[tokio::test]
+async fn release_starts_with_nothing_of_its_pre_release() {
+    let guarded = Guarded::start(&[]);
+    set_limit(&guarded, "1.0.0-rc.1", "10");
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    let observed = gateway.want_from("b@1.0.0-rc.1", waiting(10 * DOLLAR)).await;
+    assert_eq!(observed.granted_micros, 10 * DOLLAR);
+    set_limit(&guarded, "1.0.0", "10");
+    assert_eq!(gateway.wait_for(10 * DOLLAR).await.granted_micros, 10 * DOLLAR);
+}
+
+#[tokio::test]
 async fn account_of_other_gateway_is_unchanged() {
     let guarded = fleet_budget();
     let (a, b) = (FakeGateway::start(&guarded, "a").await, FakeGateway::start(&guarded, "b").await);
