@@ -24,8 +24,10 @@ const TOKENS: &str = "registry";
 const CERTIFICATES: &str = "certificate";
 /// The roles that approve.
 const APPROVERS: Roles = Roles::new(&[Role::Approver, Role::Admin]);
-/// The roles that see and cancel all requests.
+/// The roles that cancel all requests and revoke all grants.
 const GOVERNORS: Roles = Roles::new(&[Role::Governor, Role::Admin]);
+/// The roles that see all requests and grants, without arguments.
+const OVERSEERS: Roles = Roles::new(&[Role::Auditor, Role::Governor, Role::Admin]);
 /// Number of rows that a list reads at once.
 const BATCH: usize = 500;
 
@@ -34,6 +36,7 @@ const BATCH: usize = 500;
 pub struct Viewer {
     decider: Decider,
     is_governor: bool,
+    is_overseer: bool,
 }
 
 /// Selects requests by their state.
@@ -128,6 +131,7 @@ impl Viewer {
                 lacks_person: principal.lacks_person,
             },
             is_governor: principal.roles.intersects(GOVERNORS),
+            is_overseer: principal.roles.intersects(OVERSEERS),
         }
     }
 
@@ -137,7 +141,7 @@ impl Viewer {
     }
 
     fn sees(&self, request: &Request) -> bool {
-        self.is_governor || self.sees_arguments(request)
+        self.is_overseer || self.sees_arguments(request)
     }
 
     /// Whether the person sees the arguments of a request.
@@ -146,6 +150,10 @@ impl Viewer {
     }
 
     fn sees_grant(&self, grant: &StandingGrant) -> bool {
+        self.is_overseer || grant.is_visible_to(&self.decider)
+    }
+
+    fn may_revoke(&self, grant: &StandingGrant) -> bool {
         self.is_governor || grant.is_visible_to(&self.decider)
     }
 }
@@ -160,7 +168,7 @@ impl Approvals {
     ) -> Result<Page<Request>, Error> {
         let mut after = page.cursor(|cursor| cursor.parse::<RequestId>().ok())?;
         let now = self.now();
-        let is_reviewer = viewer.is_governor || viewer.decider.is_approver;
+        let is_reviewer = viewer.is_overseer || viewer.decider.is_approver;
         let caller = (wanted.own || !is_reviewer).then_some(&viewer.decider.principal);
         // A time limit can end a stored request, so that only open states are those of the rows.
         let state = match wanted.states {
@@ -247,7 +255,7 @@ impl Approvals {
     /// Ends a standing grant, and cancels its unused approvals.
     pub async fn revoke_grant(&self, viewer: &Viewer, origin: RequestId) -> Result<(), Error> {
         let grant = self.store.standing_grant(origin).await?;
-        let grant = grant.filter(|grant| viewer.sees_grant(grant));
+        let grant = grant.filter(|grant| viewer.may_revoke(grant));
         let grant = &grant.ok_or(Error::UnknownGrant(origin))?;
         let by = &viewer.decider.principal;
         let revoking = self.transact(move |context| self.store.revoke_grant(grant, by, context));
@@ -309,15 +317,17 @@ mod tests {
     }
 
     #[test]
-    fn roles_approve_and_govern() {
-        for (role, approves, governs) in [
-            (Role::Reader, false, false),
-            (Role::Approver, true, false),
-            (Role::Governor, false, true),
-            (Role::Admin, true, true),
+    fn roles_approve_govern_and_oversee() {
+        for (role, rights) in [
+            (Role::Reader, [false, false, false]),
+            (Role::Approver, [true, false, false]),
+            (Role::Auditor, [false, false, true]),
+            (Role::Governor, [false, true, true]),
+            (Role::Admin, [true, true, true]),
         ] {
-            let viewer = viewer(Method::Certificate, None, &[role]);
-            assert_eq!((viewer.decider.is_approver, viewer.is_governor), (approves, governs));
+            let Viewer { decider, is_governor, is_overseer } =
+                viewer(Method::Certificate, None, &[role]);
+            assert_eq!([decider.is_approver, is_governor, is_overseer], rights);
         }
     }
 }
