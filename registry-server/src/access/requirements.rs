@@ -40,12 +40,8 @@ const SPEND: Requirement =
 const DECIDE: Requirement = Requirement::AnyRole(Roles::new(&[Role::Approver, Role::Admin]));
 const REVOKE: Requirement =
     Requirement::AnyRole(Roles::new(&[Role::Approver, Role::Governor, Role::Admin]));
-const GRANTS: Requirement = Requirement::AnyRole(Roles::new(&[
-    Role::Auditor,
-    Role::Approver,
-    Role::Governor,
-    Role::Admin,
-]));
+const GRANTS: Requirement =
+    Requirement::AnyRole(Roles::new(&[Role::Auditor, Role::Approver, Role::Governor, Role::Admin]));
 const ADMIN: Requirement = Requirement::AnyRole(Roles::new(&[Role::Admin]));
 /// Gateways follow the log, and so do users who export or watch it.
 const FOLLOW: Requirement = Requirement::AnyRole(Roles::ALL);
