@@ -196,6 +196,13 @@ async fn auditor_sees_deciders_without_arguments() {
     assert_eq!([&shown["resource"], &shown["caller"]["subject"]], ["tool/charge", "clerk"]);
     assert_eq!(shown["arguments"], Value::Null);
     assert!(run(&["approvals", "grants"]).success());
+    let trail = run(&["audit", "access"]).json();
+    let recorded = trail.as_array().expect("a list").last().expect("an event");
+    let call = format!("tool/charge@1.0.0 for clerk of {ISSUER}: late");
+    assert_eq!(
+        ["event", "principal", "subject", "detail"].map(|field| &recorded[field]),
+        ["approval-denied", "ann", id, &call]
+    );
     let refused = run(&["approvals", "cancel", id, "--yes"]);
     assert!(refused.code == 1, "{refused:?}");
 }

@@ -666,6 +666,12 @@ async fn governor_adjusts_limit_with_reason() {
     let adjusted = roles::run(&guarded, &governor, &adjust("5")).json();
     assert_eq!((&adjusted["limit"], &adjusted["adjustment"]), (&json!("15"), &json!("5")));
     assert_eq!(gateway.wait_for(15 * DOLLAR).await.granted_micros, 15 * DOLLAR);
+    let trail = roles::run(&guarded, &reader, &["audit", "access"]).json();
+    let recorded = trail.as_array().expect("a list").last().expect("an event");
+    assert_eq!(
+        ["event", "principal", "subject", "detail"].map(|field| &recorded[field]),
+        ["budget-adjusted", "gov", "limit/b/fleet total", "by 5: launch week"]
+    );
     let lowered = roles::run(&guarded, &governor, &adjust("-2.50")).json();
     assert_eq!((&lowered["limit"], &lowered["available"]), (&json!("7.5"), &json!("0")));
     let changes = shown(&guarded)["changes"].clone();

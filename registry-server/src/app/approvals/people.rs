@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use approval::{
-    Canceller, Choice, Decider, GrantScope, Principal as Account, Request, RequestId, Review,
-    SignIn, StandingGrant, StandingWish, State, Transition,
+    Binding, Canceller, Choice, Decider, GrantScope, Principal as Account, Request, RequestId,
+    Review, SignIn, StandingGrant, StandingWish, State, Transition,
 };
-use registry_core::Timestamp;
+use registry_core::{Timestamp, duration::format_iso_duration};
 
 use super::{Approvals, Error, audit};
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
         ledger::later,
         page::{self, Page, PageRequest},
     },
-    store::{ApprovalQuery, GrantQuery},
+    store::{ApprovalQuery, DecisionEvent, GrantQuery, NewAccessEvent},
 };
 
 /// The issuer of accounts with API tokens.
@@ -37,6 +37,8 @@ pub struct Viewer {
     decider: Decider,
     is_governor: bool,
     is_overseer: bool,
+    /// The name, the authentication and the address in access events.
+    principal: Principal,
 }
 
 /// Selects requests by their state.
@@ -132,12 +134,17 @@ impl Viewer {
             },
             is_governor: principal.roles.intersects(GOVERNORS),
             is_overseer: principal.roles.intersects(OVERSEERS),
+            principal: principal.clone(),
         }
     }
 
     /// The account of the person.
     pub fn account(&self) -> &Account {
         &self.decider.principal
+    }
+
+    fn access_event(&self, at: Timestamp, detail: String) -> NewAccessEvent {
+        self.principal.access_event(at, detail)
     }
 
     fn sees(&self, request: &Request) -> bool {
@@ -209,7 +216,6 @@ impl Approvals {
     /// Records a decision.
     pub async fn decide(&self, viewer: &Viewer, wanted: &DecisionWanted) -> Result<Request, Error> {
         let DecisionWanted { id, choice, is_batch } = wanted;
-        self.find(viewer, *id).await?;
         let decide = |request: &Request, grants: usize, now: Timestamp| {
             let choice = recorded_choice(choice, now);
             let (decider, current) = (&viewer.decider, self.current(&request.binding));
@@ -217,7 +223,11 @@ impl Approvals {
                 Review { decider, choice: &choice, current: &current, is_batch: *is_batch, grants };
             request.decide(review, now).map(Some)
         };
-        let decided = self.change(*id, decide).await?;
+        let known = self.find(viewer, *id).await?;
+        let (kind, detail) = recorded_event(choice, &known.binding);
+        let what = viewer.access_event(self.now(), detail);
+        let event = DecisionEvent { kind, what: &what };
+        let decided = self.change(*id, Some(event), decide).await?;
         Ok(decided.ok_or(Error::UnknownRequest(*id))??)
     }
 
@@ -228,7 +238,8 @@ impl Approvals {
         let is_operator = viewer.is_governor && !known.binding.caller.is_account(account);
         let by =
             if is_operator { Canceller::Operator(account) } else { Canceller::Caller(account) };
-        let cancelled = self.change(id, move |request, _, now| request.cancel(by, now)).await?;
+        let cancelled =
+            self.change(id, None, move |request, _, now| request.cancel(by, now)).await?;
         Ok(cancelled.ok_or(Error::UnknownRequest(id))??)
     }
 
@@ -258,7 +269,9 @@ impl Approvals {
         let grant = grant.filter(|grant| viewer.may_revoke(grant));
         let grant = &grant.ok_or(Error::UnknownGrant(origin))?;
         let by = &viewer.decider.principal;
-        let revoking = self.transact(move |context| self.store.revoke_grant(grant, by, context));
+        let event = &viewer.access_event(self.now(), described(&grant.binding));
+        let revoking =
+            self.transact(move |context| self.store.revoke_grant(grant, by, event, context));
         revoking.await?.iter().for_each(audit);
         let Account { issuer, subject, .. } = by;
         tracing::info!(target: "audit", event = "approval-grant-revoked", %origin, issuer, subject);
@@ -280,6 +293,23 @@ fn recorded_choice(choice: &DecisionChoice, now: Timestamp) -> Choice {
         }
         DecisionChoice::Deny { reason } => Choice::Deny { reason: reason.clone() },
     }
+}
+
+/// The kind and the detail of the access event of a decision. They outlive the request.
+fn recorded_event(choice: &DecisionChoice, call: &Binding) -> (&'static str, String) {
+    let call = described(call);
+    match choice {
+        DecisionChoice::Approve => ("approval-approved", call),
+        DecisionChoice::ApproveFor { duration, .. } => {
+            let duration = format_iso_duration(*duration);
+            ("approval-approved", format!("{call}, and later calls for {duration}"))
+        }
+        DecisionChoice::Deny { reason } => ("approval-denied", format!("{call}: {reason}")),
+    }
+}
+
+fn described(Binding { caller, resource, version, .. }: &Binding) -> String {
+    format!("{resource}@{version} for {} of {}", caller.subject, caller.issuer)
 }
 
 /// The approximate size in a message.
@@ -325,7 +355,7 @@ mod tests {
             (Role::Governor, [false, true, true]),
             (Role::Admin, [true, true, true]),
         ] {
-            let Viewer { decider, is_governor, is_overseer } =
+            let Viewer { decider, is_governor, is_overseer, .. } =
                 viewer(Method::Certificate, None, &[role]);
             assert_eq!([decider.is_approver, is_governor, is_overseer], rights);
         }
