@@ -250,6 +250,29 @@ fn explicitly_retired_entity_is_listed_as_held() {
         shown.lines().find(|line| line.starts_with("held: ")).expect("a line"),
         @"held: schema/Web@1.0.0 was explicitly set to retired (leaks); `registryctl restore schema/Web@1.0.0` makes it active"
     );
+    let drift = prune(&registry, dir.path(), &["--dry-run", "--exit-code"]);
+    assert_eq!(drift.code, 5, "{drift:?}");
+    assert!(registry.ctl(&["restore", "--yes", "schema/Web@1.0.0"]).success());
+    assert!(prune(&registry, dir.path(), &["--dry-run", "--exit-code"]).success());
+}
+
+#[test]
+fn entity_of_other_owner_is_listed_as_foreign() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    write_schema(dir.path(), "1.0.0");
+    assert!(prune(&registry, dir.path(), &[]).success());
+    registry.run(&["transfer", "schema/Web", "team-b", "--yes"]);
+    let shown = apply(
+        &registry,
+        dir.path(),
+        &["--prune", "--managed-by", SOURCE, "--dry-run", "--exit-code"],
+    );
+    assert!(shown.success(), "the files do not state the owner: {shown:?}");
+    insta::assert_snapshot!(
+        shown.stdout.lines().find(|line| line.starts_with("foreign: ")).expect("a line"),
+        @"foreign: schema/Web@1.0.0 belongs to team-b, so that this run never retires it; change its owner with `registryctl transfer`, or apply it in a run with `--owner team-b`"
+    );
 }
 
 /// Writes the policy in one version, with a limit of calls by the version.
