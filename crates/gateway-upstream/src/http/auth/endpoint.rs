@@ -38,6 +38,11 @@ pub(super) struct TokenEndpoint {
     client: Client,
 }
 
+fn count(server: &TargetId, outcome: &'static str, requests: u64) {
+    let server = server.name.as_str().to_owned();
+    metrics::counter!(REQUESTS, "server" => server, "outcome" => outcome).increment(requests);
+}
+
 impl TokenEndpoint {
     /// Must be called inside a Tokio runtime.
     pub(super) fn open(
@@ -46,6 +51,10 @@ impl TokenEndpoint {
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {
         metrics::describe_counter!(REQUESTS, "Requests for access tokens of upstreams");
+        // Operators alert on increases, and the step from no series to 1 is none.
+        for outcome in ["issued", "rejected", "failed"] {
+            count(server, outcome, 0);
+        }
         let invalid = || InvalidAddress::Url(redact_url(&config.token_url));
         let uri: Uri = config.token_url.parse().map_err(|_| invalid())?;
         let client = match &config.tls {
@@ -73,8 +82,7 @@ impl TokenEndpoint {
             Err(TokenError::Refused { .. }) => "rejected",
             Err(_) => "failed",
         };
-        let server = self.server.name.as_str().to_owned();
-        metrics::counter!(REQUESTS, "server" => server, "outcome" => outcome).increment(1);
+        count(&self.server, outcome, 1);
         asked
     }
 
