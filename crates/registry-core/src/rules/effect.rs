@@ -180,9 +180,8 @@ impl<'a> State<'a> {
                      part of the version",
                     record.registered,
                 );
-                let help = "give the next version the mark; until then, `apply --on-conflict skip` leaves \
-                            registered versions as they are and lists them, and `--on-conflict bump` \
-                            registers next versions";
+                let help = "give the next version the mark; until then, `apply --on-conflict skip` lists and \
+                            skips registered versions, and `--on-conflict bump` registers next versions";
                 return Diagnostic::error(Code::AlreadyRegistered, "/version", message)
                     .with_help(help);
             }
@@ -331,8 +330,8 @@ mod tests {
             @"error[already-registered] server/s@1.0.0 at \"/version\": server/s@1.0.0 was \
               registered with another `metadata.managedBy` in revision 1, and the mark is a \
               part of the version (give the next version the mark; until then, `apply \
-              --on-conflict skip` leaves registered versions as they are and lists them, and \
-              `--on-conflict bump` registers next versions)"
+              --on-conflict skip` lists and skips registered versions, and `--on-conflict bump` \
+              registers next versions)"
         );
     }
 
