@@ -49,15 +49,29 @@ pub struct CallApprovals {
     stop: CancellationToken,
 }
 
-/// The call cannot be approved, or its approval cannot be used.
+/// The call cannot be approved, or its approval cannot be used. Callers read the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoApproval {
-    /// The store did not answer.
-    #[error(transparent)]
-    Store(#[from] ApprovalsError),
+    /// The store did not answer. The log has the cause, which can contain addresses and paths.
+    #[error("approvals are unavailable at the moment; retry later")]
+    Unavailable,
     /// The store refused the message.
     #[error("{0}")]
     Refused(String),
+}
+
+impl From<ApprovalsError> for NoApproval {
+    fn from(error: ApprovalsError) -> Self {
+        match error {
+            ApprovalsError::Unavailable(reason) => {
+                tracing::warn!("approvals are unavailable: {reason}");
+                Self::Unavailable
+            }
+            refused @ (ApprovalsError::Undecidable(_) | ApprovalsError::Rejected(_)) => {
+                Self::Refused(refused.to_string())
+            }
+        }
+    }
 }
 
 /// An approved round of a call, before it is consumed.
@@ -188,7 +202,7 @@ impl CallApprovals {
                     tracing::debug!(%request, ?outcome, "an outcome is not recorded: {refusal}");
                     return;
                 }
-                Ok(Err(ApprovalsError::Rejected(reason))) => {
+                Ok(Err(ApprovalsError::Rejected(reason) | ApprovalsError::Undecidable(reason))) => {
                     tracing::error!(%request, ?outcome, "the outcome of a call is lost: {reason}");
                     return;
                 }
@@ -208,8 +222,8 @@ async fn answered<'a, T>(
     for _ in 0..ATTEMPTS {
         failure = match timeout(ANSWER_LIMIT, send()).await {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(rejected @ ApprovalsError::Rejected(_))) => return Err(rejected),
-            Ok(Err(unavailable)) => unavailable,
+            Ok(Err(unavailable @ ApprovalsError::Unavailable(_))) => unavailable,
+            Ok(Err(refused)) => return Err(refused),
             Err(_) => {
                 let reason = format!("no answer within {} s", ANSWER_LIMIT.as_secs());
                 ApprovalsError::Unavailable(reason)

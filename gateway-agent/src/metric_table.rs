@@ -3,6 +3,7 @@
 //! Label values are fixed, or names of targets and of the catalog, limited in number.
 
 use metric_table::{Metric, MetricLabel, label};
+use metrics::counter;
 
 const BUDGET: MetricLabel = label("budget", "budget of the policy; 200 budgets have series");
 const ERA: MetricLabel = label("era", "modern, legacy");
@@ -115,7 +116,7 @@ pub const METRICS: &[Metric] = &[
          approval-undecidable, agent-unregistered",
     )]),
     Metric::counter("gateway_sagas_total", "Completed sagas")
-        .labels(&[label("outcome", "end of the saga")]),
+        .labels(&[label("status", "completed, compensated, compensation_failed")]),
     Metric::counter(
         "gateway_schema_violations_total",
         "Arguments and results that violate their schema",
@@ -146,7 +147,7 @@ pub const METRICS: &[Metric] = &[
     Metric::counter("gateway_tls_reloads_total", "Reloads of TLS files")
         .labels(&[label("outcome", "applied, rejected")]),
     Metric::counter("gateway_token_requests_total", "Requests for access tokens of upstreams")
-        .labels(&[label("outcome", "issued, rejected, failed")]),
+        .labels(&[TARGET, label("outcome", "issued, rejected, failed")]),
     Metric::histogram(
         "gateway_tool_call_duration_seconds",
         "Time from request to response of a tool call",
@@ -174,9 +175,19 @@ pub const METRICS: &[Metric] = &[
     ),
 ];
 
-/// Registers the help texts.
+/// Registers the help texts, and starts the counters that operators alert on at 0: the step from no
+/// series to 1 is no increase. Requests for tokens start with their targets.
 pub(crate) fn describe() {
     METRICS.iter().for_each(Metric::describe);
+    for name in [
+        "gateway_cache_write_failures_total",
+        "gateway_usage_calls_lost_total",
+        "gateway_usage_calls_other_total",
+    ] {
+        counter!(name).increment(0);
+    }
+    counter!("gateway_tls_reloads_total", "outcome" => "rejected").increment(0);
+    counter!("gateway_sagas_total", "status" => "compensation_failed").increment(0);
 }
 
 #[cfg(test)]

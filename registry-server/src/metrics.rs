@@ -227,9 +227,26 @@ pub fn recorder() -> &'static PrometheusHandle {
         // A program that embeds the server may have installed another recorder, which then stays.
         let _ = metrics::set_global_recorder(recorder);
         METRICS.iter().for_each(Metric::describe);
+        start_alerts();
         run_upkeep(handle.clone());
         handle
     })
+}
+
+/// Starts the counters that operators alert on at 0: the step from no series to 1 is no increase.
+fn start_alerts() {
+    NACKS.count([]).increment(0);
+    for (metric, value) in [
+        (ERROR_RESPONSES, "FOLLOWER_AHEAD"),
+        (ERROR_RESPONSES, "CHAIN_MISMATCH"),
+        (BUDGET_ALERTS, "retried"),
+        (BUDGET_ALERTS, "failed"),
+        (TLS_RELOADS, "rejected"),
+        (LISTENER_LOSSES, "closed"),
+        (LISTENER_LOSSES, "silent"),
+    ] {
+        metric.count([value]).increment(0);
+    }
 }
 
 /// Moves samples into histograms for the lifetime of the process. Otherwise the recorder would keep every

@@ -1,6 +1,7 @@
 //! The lifecycle of the server: open, serve, drain.
 
 mod layers;
+mod unread;
 
 use std::{future::Future, net::SocketAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -233,7 +234,7 @@ impl Server {
             routes = routes.merge(pages.router(access.clone(), self.app.clock.clone()));
         }
         let routes = gate::layer(routes, access.clone()).merge(documents);
-        let routes = layers::trace(layers::join(services, routes));
+        let routes = unread::layer(layers::trace(layers::join(services, routes)));
         let refuse = CancellationToken::new();
         let limits = connections::Limits {
             all: self.config.max_connections,

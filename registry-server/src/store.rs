@@ -34,13 +34,13 @@ use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit, Time
 
 pub use self::ledger::{
     AlertAttempt, AlertDelivery, BookKey, BookPosting, BookReports, BookTerms, BudgetPage,
-    ClaimedAlert, Crossing, GenerationCause, LedgerAges, LedgerChange, LedgerFailure,
-    ListedAccount, ListedAlert, ListedBudget, ListedChange, NewLedgerChange, OpenWindow,
-    PostContext, PostRequest, Posting, RecallListener, RecallNotice, Reclaim, ReclaimFailure,
-    Reclaimed, ReportedCall, SeenState, StoredCall, TraceCursor, TraceLimits, TraceQuery,
-    TraceReport, UsageAges, UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery,
+    ChangeOrigin, ClaimedAlert, Crossing, GenerationCause, LedgerAges, LedgerChange, LedgerFailure,
+    ListedAccount, ListedAlert, ListedBudget, ListedChange, OpenWindow, PostContext, PostRequest,
+    Posting, RecallListener, RecallNotice, Reclaim, ReclaimFailure, Reclaimed, ReportedCall,
+    SeenState, StoredCall, TraceCursor, TraceLimits, TraceQuery, TraceReport, UsageAges,
+    UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery,
 };
-pub use approvals::{ApprovalContext, ApprovalQuery, GrantQuery};
+pub use approvals::{ApprovalContext, ApprovalQuery, DecisionEvent, GrantQuery};
 pub use audit::{Finding, Findings, Progress, ServedState};
 pub use backend::HeadLock;
 use backend::{Backend, execute};

@@ -329,6 +329,9 @@ pub(crate) struct ValidateArgs {
     #[command(flatten)]
     pub(crate) files: FilesArgs,
     /// The registered entities: a file of `export`, or any valid registry-v2 file
+    ///
+    /// Without it, only the given files count: selectors of policies about other entities are
+    /// reported as `policy-selector-unmatched`.
     #[arg(long, value_name = "FILE")]
     pub(crate) against: Option<PathBuf>,
 }

@@ -250,6 +250,60 @@ fn explicitly_retired_entity_is_listed_as_held() {
         shown.lines().find(|line| line.starts_with("held: ")).expect("a line"),
         @"held: schema/Web@1.0.0 was explicitly set to retired (leaks); `registryctl restore schema/Web@1.0.0` makes it active"
     );
+    let drift = prune(&registry, dir.path(), &["--dry-run", "--exit-code"]);
+    assert_eq!(drift.code, 5, "{drift:?}");
+    assert!(registry.ctl(&["restore", "--yes", "schema/Web@1.0.0"]).success());
+    assert!(prune(&registry, dir.path(), &["--dry-run", "--exit-code"]).success());
+}
+
+#[test]
+fn entities_without_mark_are_adopted_with_next_versions() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    write_schema(dir.path(), "1.0.0");
+    let file = dir.path().join("web.json");
+    let marked = fs::read_to_string(&file).expect("read");
+    let mut unmarked: Value = serde_json::from_str(&marked).expect("JSON");
+    let schema = unmarked["schemas"][0].as_object_mut().expect("an object");
+    schema.remove("metadata");
+    fs::write(&file, unmarked.to_string()).expect("written");
+    assert!(apply(&registry, dir.path(), &[]).success());
+    fs::write(&file, &marked).expect("written");
+    let refused = apply(&registry, dir.path(), &["--prune", "--managed-by", SOURCE]);
+    assert!(refused.stderr.contains("another `metadata.managedBy`"), "{refused:?}");
+    write(&dir.path().join("new"), &["a"], SOURCE);
+    let new = dir.path().join("new/a.json");
+    fs::rename(new, dir.path().join("a.json")).expect("moved");
+    fs::remove_dir(dir.path().join("new")).expect("removed");
+    let skipped = prune(&registry, dir.path(), &["--on-conflict", "skip"]);
+    assert_eq!(planned(&skipped), counts([("register", 2)]));
+    for expected in [counts([("register", 1), ("unchanged", 2)]), counts([("unchanged", 3)])] {
+        let bumped = prune(&registry, dir.path(), &["--on-conflict", "bump"]);
+        assert_eq!(planned(&bumped), expected);
+        assert_eq!(bumped.json()["conflicts"][0]["instead"], "schema/Web@1.0.1");
+    }
+    write_schema(dir.path(), "1.0.2");
+    let adopted = prune(&registry, dir.path(), &[]);
+    assert_eq!(planned(&adopted), counts([("register", 1), ("retire", 1), ("unchanged", 2)]));
+}
+
+#[test]
+fn entity_of_other_owner_is_listed_as_foreign() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    write_schema(dir.path(), "1.0.0");
+    assert!(prune(&registry, dir.path(), &[]).success());
+    registry.run(&["transfer", "schema/Web", "team-b", "--yes"]);
+    let shown = apply(
+        &registry,
+        dir.path(),
+        &["--prune", "--managed-by", SOURCE, "--dry-run", "--exit-code"],
+    );
+    assert!(shown.success(), "the files do not state the owner: {shown:?}");
+    insta::assert_snapshot!(
+        shown.stdout.lines().find(|line| line.starts_with("foreign: ")).expect("a line"),
+        @"foreign: schema/Web@1.0.0 belongs to team-b, so that this run never retires it; change its owner with `registryctl transfer`, or apply it in a run with `--owner team-b`"
+    );
 }
 
 /// Writes the policy in one version, with a limit of calls by the version.

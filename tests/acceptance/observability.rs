@@ -1,6 +1,6 @@
 //! Observability of calls: trace propagation, the admin address, a collector, and bounded metrics.
 
-use acceptance::{Gateway, GatewayOptions};
+use acceptance::{Gateway, GatewayOptions, Registry};
 use serde_json::{Value, json};
 
 use crate::scripted_server::{Script, ScriptedServer, tools};
@@ -305,5 +305,53 @@ async fn callers_cannot_grow_metrics() {
         r#"gateway_calls_by_tool_total{tool="other",outcome="denied"} 10001"#,
     ] {
         assert!(text.contains(series), "{series}: {text}");
+    }
+}
+
+/// The counters of the alerts in the documentation, each with the label and the value of a series.
+fn alerted_counters() -> Vec<(String, Option<String>)> {
+    let page = acceptance::root().join("docs/operate/monitor.md");
+    let page = std::fs::read_to_string(page).expect("a page");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let conditions = rows.filter_map(|row| row.split(" | ").next());
+    let metrics = conditions.flat_map(|condition| condition.split('`'));
+    let mut found = Vec::new();
+    for metric in metrics.filter(|text| text.contains("_total")) {
+        let Some((name, label)) = metric.split_once('{') else {
+            found.push((metric.to_owned(), None));
+            continue;
+        };
+        let label = label.trim_end_matches("\"}").replace("=~", "=");
+        let (label, values) = label.split_once("=\"").expect("a label");
+        for value in values.split("\\|") {
+            found.push((name.to_owned(), Some(format!("{label}=\"{value}\""))));
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn counters_of_alerts_exist_at_start() {
+    let auth = "auth: { clientCredentials: { tokenUrl: 'https://id.example/t', clientId: g, \
+                clientSecret: s } }";
+    let example = acceptance::root().join("examples/registry-v2.json");
+    let target = "server: fetch-server, version: 1.2.3, http: 'https://fetch.example/mcp'";
+    let gateway = Gateway::start(&GatewayOptions {
+        source: format!("file://{}", example.display()),
+        targets: format!("targets: [{{ {target}, {auth} }}]\n"),
+        runtime: None,
+        more: String::new(),
+    });
+    gateway.ready().await;
+    let exported = gateway.metrics().await + &Registry::start().metrics().await;
+    let alerted = alerted_counters();
+    assert!(alerted.len() > 10, "{alerted:?}");
+    for (name, series) in alerted {
+        let is_exported = exported.lines().any(|line| {
+            let series = series.as_deref().unwrap_or_default();
+            line.strip_prefix(&*name)
+                .is_some_and(|rest| rest.starts_with(['{', ' ']) && rest.contains(series))
+        });
+        assert!(is_exported, "{name} {series:?} in {exported}");
     }
 }

@@ -62,12 +62,15 @@ pub trait Approvals: fmt::Debug + Send + Sync {
     ) -> ApprovalFuture<'a, (), SettleError>;
 }
 
-/// The store did not answer.
+/// The store did not process a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApprovalsError {
     /// The store is unreachable. It may have processed the message.
     #[error("approvals are unavailable: {0}")]
     Unavailable(String),
+    /// No person can decide about the call.
+    #[error("approvals are unavailable: {0}")]
+    Undecidable(String),
     /// The message is invalid.
     #[error("the approval message was rejected: {0}")]
     Rejected(String),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use policy::RateRule;
-use registry_core::{Name, entity::policy::Rate};
+use registry_core::{Name, Version, entity::policy::Rate};
 
 /// Maximum number of buckets. Full buckets are dropped first.
 const BUCKETS: usize = 1_000_000;
@@ -20,7 +20,7 @@ pub struct Rates(Mutex<Buckets>);
 
 #[derive(Debug, Default)]
 struct Buckets {
-    /// The rates by policy. A new version with the same rate keeps its buckets.
+    /// The rates by policy. A new release with the same rate keeps its buckets.
     policies: HashMap<Name, Vec<RateBuckets>>,
     /// The number of buckets.
     count: usize,
@@ -28,6 +28,8 @@ struct Buckets {
 
 #[derive(Debug)]
 struct RateBuckets {
+    /// The version of a pre-release, which has buckets of its own.
+    pre_release: Option<Version>,
     rate: Rate,
     /// The end of refilling, by the text that the calls of a bucket share.
     full_at: HashMap<Box<str>, Instant>,
@@ -89,7 +91,7 @@ impl Rates {
 impl Buckets {
     fn find(&mut self, CountedRate { rule, key }: &CountedRate<'_>) -> Option<&mut Instant> {
         let rates = self.policies.get_mut(&rule.policy.key().name)?;
-        let buckets = rates.iter_mut().find(|buckets| buckets.rate == *rule.rate)?;
+        let buckets = rates.iter_mut().find(|buckets| buckets.are_of(rule))?;
         buckets.full_at.get_mut(key.as_str())
     }
 
@@ -100,9 +102,9 @@ impl Buckets {
         }
         let CountedRate { rule, key } = counted;
         let rates = self.policies.entry(rule.policy.key().name.clone()).or_default();
-        let position = rates.iter().position(|buckets| buckets.rate == *rule.rate);
+        let position = rates.iter().position(|buckets| buckets.are_of(rule));
         let position = position.unwrap_or_else(|| {
-            rates.push(RateBuckets { rate: rule.rate.clone(), full_at: HashMap::new() });
+            rates.push(RateBuckets::new(rule));
             rates.len() - 1
         });
         rates[position].full_at.insert(key.as_str().into(), full_at);
@@ -120,6 +122,22 @@ impl Buckets {
         });
         self.count = self.policies.values().flatten().map(|buckets| buckets.full_at.len()).sum();
     }
+}
+
+impl RateBuckets {
+    fn new(rule: &RateRule<'_>) -> Self {
+        let pre_release = pre_release(rule).cloned();
+        Self { pre_release, rate: rule.rate.clone(), full_at: HashMap::new() }
+    }
+
+    /// Whether the calls of a rate use these buckets, given the same name of the policy.
+    fn are_of(&self, rule: &RateRule<'_>) -> bool {
+        self.rate == *rule.rate && self.pre_release.as_ref() == pre_release(rule)
+    }
+}
+
+fn pre_release<'a>(rule: &RateRule<'a>) -> Option<&'a Version> {
+    Some(&rule.policy.key().version).filter(|version| version.is_prerelease())
 }
 
 /// The mean time between calls; `None` if no calls are allowed.

@@ -81,6 +81,13 @@ impl PolicyInForce {
         self.key().version.is_prerelease()
     }
 
+    /// The name of the accounts of a budget or rate. A pre-release has accounts of its own, so that
+    /// its release starts with nothing spent. Names of budgets have no `@`.
+    pub fn account_name(&self, name: &str) -> Arc<str> {
+        let version = &self.key().version;
+        if version.is_prerelease() { format!("{name}@{version}").into() } else { name.into() }
+    }
+
     /// The effective mode.
     pub fn mode(&self) -> Mode {
         self.mode

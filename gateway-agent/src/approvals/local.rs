@@ -223,12 +223,12 @@ fn damaged(error: &serde_json::Error) -> io::Error {
 fn decidable(wanted: &Wanted, has_operator: bool) -> Result<(), ApprovalsError> {
     let demands = &wanted.binding.demands;
     if !has_operator && demands.iter().any(|demand| !demand.rule.is_confirmation()) {
-        return Err(ApprovalsError::Unavailable(NO_OPERATOR.to_owned()));
+        return Err(ApprovalsError::Undecidable(NO_OPERATOR.to_owned()));
     }
     let Some(demand) = demands.iter().find(|demand| !demand.rule.is_decidable_by_operator()) else {
         return Ok(());
     };
-    Err(ApprovalsError::Unavailable(format!(
+    Err(ApprovalsError::Undecidable(format!(
         "policy/{} demands approvers that a gateway without a registry does not have: `team:NAME`, a \
          quorum above one and `fourEyes` need a registry",
         demand.policy

@@ -36,7 +36,7 @@ impl<'a> BudgetCharge<'a> {
     pub(crate) fn new(rule: BudgetRule<'a>, payer: &Payer<'_>, amount: Amount) -> Self {
         let key = BudgetKey {
             policy: rule.policy.key().name.as_str().into(),
-            budget: rule.budget.name.as_str().into(),
+            budget: rule.policy.account_name(rule.budget.name.as_str()),
             subject: rule.subject(payer).into(),
         };
         Self { rule, key, amount }
@@ -73,7 +73,8 @@ impl RateCharge {
             Digest::compute(counted.as_bytes()).to_string().into()
         };
         let policy = rule.policy.key().name.as_str().into();
-        Self { key: BudgetKey { policy, budget: name, subject }, windows }
+        let budget = rule.policy.account_name(&name);
+        Self { key: BudgetKey { policy, budget, subject }, windows }
     }
 }
 

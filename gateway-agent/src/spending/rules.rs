@@ -35,11 +35,10 @@ impl BudgetRules {
                 let Ok(windows) = windows(&budget.window) else { continue };
                 let name = BudgetName {
                     policy: policy.key().name.as_str().into(),
-                    budget: budget.name.as_str().into(),
+                    budget: policy.account_name(budget.name.as_str()),
                 };
-                // A release precedes its pre-release.
                 let (limit, allowance) = (budget.limit, budget.on_unavailable.allowance());
-                budgets.entry(name).or_insert(BudgetRule { limit, allowance, windows });
+                budgets.insert(name, BudgetRule { limit, allowance, windows });
             }
         }
         Self { catalog: Arc::clone(catalog), policies, budgets }

@@ -38,8 +38,10 @@ const SPEND: Requirement =
     Requirement::AnyRole(Roles::new(&[Role::Gateway, Role::Relay, Role::Admin]));
 /// People decide about calls. Validation decides which calls a person may decide about.
 const DECIDE: Requirement = Requirement::AnyRole(Roles::new(&[Role::Approver, Role::Admin]));
-const GRANTS: Requirement =
+const REVOKE: Requirement =
     Requirement::AnyRole(Roles::new(&[Role::Approver, Role::Governor, Role::Admin]));
+const GRANTS: Requirement =
+    Requirement::AnyRole(Roles::new(&[Role::Auditor, Role::Approver, Role::Governor, Role::Admin]));
 const ADMIN: Requirement = Requirement::AnyRole(Roles::new(&[Role::Admin]));
 /// Gateways follow the log, and so do users who export or watch it.
 const FOLLOW: Requirement = Requirement::AnyRole(Roles::ALL);
@@ -96,7 +98,7 @@ const TABLE: &[(&str, Requirement)] = &[
     ("/registry.v1.ApprovalService/DecideApproval", DECIDE),
     ("/registry.v1.ApprovalService/CancelApproval", Requirement::Authenticated),
     ("/registry.v1.ApprovalService/ListStandingGrants", GRANTS),
-    ("/registry.v1.ApprovalService/RevokeStandingGrant", GRANTS),
+    ("/registry.v1.ApprovalService/RevokeStandingGrant", REVOKE),
     ("/registry.v1.AccessService/CreateToken", ADMIN),
     ("/registry.v1.AccessService/ListTokens", ADMIN),
     ("/registry.v1.AccessService/RevokeToken", ADMIN),

@@ -33,7 +33,7 @@ use crate::{
     approval_key::ApprovalKey,
     feed::Hub,
     metrics,
-    store::{self, ApprovalContext, GenerationCause, LedgerFailure, Store},
+    store::{self, ApprovalContext, DecisionEvent, GenerationCause, LedgerFailure, Store},
 };
 
 /// Maximum number of generations that an operation starts.
@@ -160,7 +160,8 @@ impl Approvals {
         id: RequestId,
         caller: &Principal,
     ) -> Result<Result<Request, ConfirmError>, Error> {
-        let confirmed = self.change(id, |request, _, now| request.confirm(caller, now)).await?;
+        let confirmed =
+            self.change(id, None, |request, _, now| request.confirm(caller, now)).await?;
         Ok(confirmed.unwrap_or(Err(ConfirmError::NotFound)))
     }
 
@@ -171,7 +172,8 @@ impl Approvals {
         caller: &Principal,
     ) -> Result<Result<Request, CancelError>, Error> {
         let by = Canceller::Caller(caller);
-        let cancelled = self.change(id, move |request, _, now| request.cancel(by, now)).await?;
+        let cancelled =
+            self.change(id, None, move |request, _, now| request.cancel(by, now)).await?;
         Ok(cancelled.unwrap_or(Err(CancelError::NotFound)))
     }
 
@@ -183,7 +185,7 @@ impl Approvals {
     ) -> Result<Result<Request, ConsumeError>, Error> {
         let id = claim.request;
         let consumed =
-            self.change(id, |request, _, now| request.consume(gateway, claim, now)).await?;
+            self.change(id, None, |request, _, now| request.consume(gateway, claim, now)).await?;
         Ok(consumed.unwrap_or(Err(ConsumeError::NotFound)))
     }
 
@@ -194,22 +196,24 @@ impl Approvals {
         settlement: &Settlement,
     ) -> Result<Result<Request, SettleError>, Error> {
         let id = settlement.request;
-        let settled =
-            self.change(id, |request, _, now| request.settle(gateway, settlement, now)).await?;
+        let settled = self
+            .change(id, None, |request, _, now| request.settle(gateway, settlement, now))
+            .await?;
         Ok(settled.unwrap_or(Err(SettleError::NotFound)))
     }
 
-    /// Changes a request. `None`: there is no such request.
+    /// Changes a request. A new decision stores its event. `None`: there is no such request.
     async fn change<E: Send>(
         &self,
         id: RequestId,
+        event: Option<DecisionEvent<'_>>,
         change: impl Fn(&Request, usize, Timestamp) -> Result<Option<Changed>, E> + Send + Sync,
     ) -> Result<Option<Result<Request, E>>, Error> {
         let change = &change;
         let changing = self.transact(move |context| {
             let now = context.now;
             let change = move |request: &Request, grants: usize| change(request, grants, now);
-            self.store.change_approval(id, context, change)
+            self.store.change_approval(id, context, event, change)
         });
         let changed = changing.await?;
         Ok(changed.map(|changed| changed.map(|recorded| self.note(recorded))))

@@ -131,6 +131,8 @@ fn access_event(AccessEvent { number, event, subject, what }: AccessEvent) -> v1
     let token = |kind, id| (kind, Some(Subject::TokenId(id)));
     let recovery =
         |kind, number: String| (kind, number.parse().ok().map(Subject::LedgerGeneration));
+    let approval = |kind, id| (kind, Some(Subject::ApprovalId(id)));
+    let budget = |kind, book| (kind, Some(Subject::Budget(book)));
     let (kind, subject) = match event.as_str() {
         "token-created" => token(v1::AccessEventType::TokenCreated, subject),
         "token-revoked" => token(v1::AccessEventType::TokenRevoked, subject),
@@ -142,6 +144,11 @@ fn access_event(AccessEvent { number, event, subject, what }: AccessEvent) -> v1
         }
         "ledger-recovery-started" => recovery(v1::AccessEventType::LedgerRecoveryStarted, subject),
         "ledger-recovery-ended" => recovery(v1::AccessEventType::LedgerRecoveryEnded, subject),
+        "approval-approved" => approval(v1::AccessEventType::ApprovalApproved, subject),
+        "approval-denied" => approval(v1::AccessEventType::ApprovalDenied, subject),
+        "approval-grant-revoked" => approval(v1::AccessEventType::ApprovalGrantRevoked, subject),
+        "budget-adjusted" => budget(v1::AccessEventType::BudgetAdjusted, subject),
+        "budget-reclaimed" => budget(v1::AccessEventType::BudgetReclaimed, subject),
         _ => (v1::AccessEventType::Unspecified, None),
     };
     v1::AccessEvent {

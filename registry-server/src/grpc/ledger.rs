@@ -33,8 +33,7 @@ use crate::{
     },
     feed,
     store::{
-        AlertDelivery, Crossing, LedgerChange, ListedAlert, ListedChange, NewLedgerChange,
-        Reclaimed,
+        AlertDelivery, ChangeOrigin, Crossing, LedgerChange, ListedAlert, ListedChange, Reclaimed,
     },
 };
 
@@ -294,7 +293,7 @@ fn encode_alert(ListedAlert { crossing, delivery }: ListedAlert) -> v1::BudgetAl
 }
 
 fn encode_change(ListedChange { what, change }: ListedChange) -> v1::BudgetChange {
-    let NewLedgerChange { at, principal, reason } = what;
+    let ChangeOrigin { at, principal, reason } = what;
     let (kind, amount, gateway) = match change {
         LedgerChange::Adjust(amount) => (v1::BudgetChangeType::Adjust, amount, String::new()),
         LedgerChange::Reclaim { gateway, amount } => {

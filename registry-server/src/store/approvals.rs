@@ -16,7 +16,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{
-    Error, LedgerFailure, OPERATION_TIMEOUT, SeenState, Store,
+    Error, LedgerFailure, NewAccessEvent, OPERATION_TIMEOUT, SeenState, Store,
     backend::{Backend, execute, run},
     ledger::{LedgerTransaction, execute_in},
     row::{corrupt, row},
@@ -80,6 +80,17 @@ pub struct ApprovalContext {
     pub now: Timestamp,
 }
 
+/// The access event of a decision.
+#[derive(Debug, Clone, Copy)]
+pub struct DecisionEvent<'a> {
+    /// `approval-approved` or `approval-denied`.
+    pub kind: &'static str,
+    /// The person, the time and details.
+    pub what: &'a NewAccessEvent,
+}
+
+const GRANT_REVOKED: &str = "approval-grant-revoked";
+
 impl Store {
     /// Finds or creates the request of a call.
     pub async fn open_approval(
@@ -90,15 +101,16 @@ impl Store {
         self.within(OPERATION_TIMEOUT, open(&self.backend, wanted, context)).await
     }
 
-    /// Changes a request by a function of it and of the number of standing grants of its caller. `None`: there is no
-    /// such request.
+    /// Changes a request by a function of it and of the number of standing grants of its caller. A new decision stores
+    /// its event. `None`: there is no such request.
     pub async fn change_approval<E: Send>(
         &self,
         id: RequestId,
         context: ApprovalContext,
+        event: Option<DecisionEvent<'_>>,
         change: impl Fn(&Request, usize) -> Result<Option<Changed>, E> + Send + Sync,
     ) -> Result<Option<Result<Recorded<Request>, E>>, LedgerFailure> {
-        self.within(OPERATION_TIMEOUT, change_one(&self.backend, id, context, &change)).await
+        self.within(OPERATION_TIMEOUT, change_one(&self.backend, id, context, event, &change)).await
     }
 
     /// Finds a request.
@@ -125,7 +137,7 @@ impl Store {
         let due = self.within(OPERATION_TIMEOUT, due(&self.backend, context.now)).await?;
         for id in due {
             let advance = |request: &Request, _| Ok::<_, Error>(request.advance(context.now));
-            if let Some(recorded) = self.change_approval(id, context, advance).await? {
+            if let Some(recorded) = self.change_approval(id, context, None, advance).await? {
                 transitions.extend(recorded?.transitions);
             }
         }
@@ -158,9 +170,10 @@ impl Store {
         &self,
         grant: &StandingGrant,
         by: &Principal,
+        event: &NewAccessEvent,
         context: ApprovalContext,
     ) -> Result<Vec<Transition>, LedgerFailure> {
-        self.within(OPERATION_TIMEOUT, revoke(&self.backend, grant, by, context)).await
+        self.within(OPERATION_TIMEOUT, revoke(&self.backend, grant, by, event, context)).await
     }
 }
 
@@ -168,9 +181,10 @@ async fn revoke(
     backend: &Backend,
     grant: &StandingGrant,
     by: &Principal,
+    event: &NewAccessEvent,
     context: ApprovalContext,
 ) -> Result<Vec<Transition>, LedgerFailure> {
-    let mut writer = Writer::begin(backend).await?;
+    let mut writer = Writer::begin_recorded(backend).await?;
     // A creation uses the grant before, and its approval is cancelled, or finds no grant.
     writer.lock_creation().await?;
     let stored = writer.lock_requests(&grant.binding.caller.key().to_string()).await?;
@@ -183,6 +197,7 @@ async fn revoke(
             transitions.push(changed.transition);
         }
     }
+    writer.record(GRANT_REVOKED, grant.origin, event).await?;
     writer.commit().await?;
     Ok(transitions)
 }
@@ -235,9 +250,13 @@ async fn change_one<E>(
     backend: &Backend,
     id: RequestId,
     context: ApprovalContext,
+    event: Option<DecisionEvent<'_>>,
     change: &(impl Fn(&Request, usize) -> Result<Option<Changed>, E> + Sync),
 ) -> Result<Option<Result<Recorded<Request>, E>>, LedgerFailure> {
-    let mut writer = Writer::begin(backend).await?;
+    let mut writer = match event {
+        Some(_) => Writer::begin_recorded(backend).await?,
+        None => Writer::begin(backend).await?,
+    };
     let Some(stored) = writer.lock_request(id).await? else { return Ok(None) };
     writer.check(context.seen).await?;
     let mut recorded = Recorded { value: stored.request.clone(), transitions: Vec::new() };
@@ -259,6 +278,11 @@ async fn change_one<E>(
         Err(refusal) => return Ok(Some(Err(refusal))),
     };
     writer.replace(&stored.request, &changed).await?;
+    // A changed tool or policy ends the request without a decision.
+    let is_decided = changed.request.decisions.len() > stored.request.decisions.len();
+    if let Some(DecisionEvent { kind, what }) = event.filter(|_| is_decided) {
+        writer.record(kind, id, what).await?;
+    }
     writer.commit().await?;
     recorded.value = changed.request;
     recorded.transitions.push(changed.transition);
@@ -281,9 +305,30 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     async fn begin(backend: &'a Backend) -> Result<Self, Error> {
-        let begun = LedgerTransaction::begin(backend).await;
+        Self::begun(backend, LedgerTransaction::begin(backend).await)
+    }
+
+    /// Starts a transaction that can store an access event.
+    async fn begin_recorded(backend: &'a Backend) -> Result<Self, Error> {
+        Self::begun(backend, LedgerTransaction::begin_recorded(backend).await)
+    }
+
+    fn begun(
+        backend: &'a Backend,
+        begun: Result<LedgerTransaction, sqlx::Error>,
+    ) -> Result<Self, Error> {
         let transaction = begun.map_err(|e| backend.explain(&e))?;
         Ok(Self { backend, transaction, generation: 0 })
+    }
+
+    async fn record(
+        &mut self,
+        kind: &str,
+        subject: RequestId,
+        event: &NewAccessEvent,
+    ) -> Result<(), Error> {
+        let recorded = self.transaction.record(kind, &subject.to_string(), event).await;
+        recorded.map_err(|e| self.backend.explain(&e))
     }
 
     async fn commit(self) -> Result<(), Error> {

@@ -28,7 +28,7 @@ use super::Error;
 pub(super) use transaction::{LedgerTransaction, execute_in};
 
 pub use admin::{
-    BudgetPage, LedgerChange, ListedAccount, ListedBudget, ListedChange, NewLedgerChange, Reclaim,
+    BudgetPage, ChangeOrigin, LedgerChange, ListedAccount, ListedBudget, ListedChange, Reclaim,
     ReclaimFailure, Reclaimed,
 };
 pub use alerts::{AlertAttempt, AlertDelivery, ClaimedAlert, Crossing, ListedAlert};

@@ -19,7 +19,7 @@ pub(super) struct Schema {
 }
 
 /// Latest migration of this program.
-pub(super) const KNOWN: i64 = 19;
+pub(super) const KNOWN: i64 = 20;
 
 /// Value of `registry.needs_version` after these migrations; later migrations may raise it.
 pub(super) const NEEDED: i64 = 9;
@@ -51,6 +51,10 @@ pub(super) static SQLITE: Schema = Schema {
             (
                 "operator_events",
                 include_str!("../../../migrations/sqlite/0019_operator_events.sql"),
+            ),
+            (
+                "decision_events",
+                include_str!("../../../migrations/sqlite/0020_decision_events.sql"),
             ),
         ])
     }),
@@ -88,6 +92,10 @@ pub(super) static POSTGRES: Schema = Schema {
             (
                 "operator_events",
                 include_str!("../../../migrations/postgres/0019_operator_events.sql"),
+            ),
+            (
+                "decision_events",
+                include_str!("../../../migrations/postgres/0020_decision_events.sql"),
             ),
         ])
     }),

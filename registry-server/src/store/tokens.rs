@@ -77,10 +77,12 @@ pub struct CommitEvent {
 pub struct AccessEvent {
     /// Sequence number.
     pub number: u64,
-    /// `token-created`, `token-revoked`, `committed`, `checkpoint-key-replaced`, `ledger-recovery-started` or
-    /// `ledger-recovery-ended`.
+    /// `token-created`, `token-revoked`, `committed`, `checkpoint-key-replaced`, `ledger-recovery-started`,
+    /// `ledger-recovery-ended`, `approval-approved`, `approval-denied`, `approval-grant-revoked`, `budget-adjusted` or
+    /// `budget-reclaimed`.
     pub event: String,
-    /// Token id, revision of the commit, verifier key, or generation of the ledger.
+    /// Id of the token, approval request or grant, revision of the commit, verifier key, generation of the ledger, or
+    /// budget with its window.
     pub subject: String,
     /// Principal, time, authentication method and client address.
     pub what: NewAccessEvent,

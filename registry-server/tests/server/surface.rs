@@ -167,6 +167,28 @@ async fn call_apply(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rejected_request_over_http2_may_send_body() {
+    let registry = TestServer::start().await;
+    let socket = tokio::net::TcpStream::connect(registry.address).await.unwrap();
+    let (client, connection) = h2::client::handshake(socket).await.unwrap();
+    tokio::spawn(async move { connection.await.unwrap() });
+    let head = http::Request::post("http://localhost/nothing").body(()).unwrap();
+    let mut client = client.ready().await.unwrap();
+    let (answer, mut body) = client.send_request(head, false).unwrap();
+    // The server has read the head when it answers another request.
+    assert_eq!(get(&registry, "/livez", "").await.0, 200);
+    for is_last in [false, true] {
+        body.send_data(vec![b' '; 16_000].into(), is_last).expect("the stream is open");
+    }
+    let answer = answer.await.expect("an answer");
+    assert_eq!(answer.status(), 404);
+    let mut content = answer.into_body();
+    while let Some(data) = content.data().await {
+        data.expect("the stream is not reset");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn deadline_is_enforced_and_write_is_retryable() {
     let registry = TestServer::start().await;
     let lock = lock(&registry).await;

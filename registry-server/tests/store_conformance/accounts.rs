@@ -10,7 +10,7 @@ use ledger::{
 use registry_core::{Amount, Timestamp};
 use registry_server::store::{
     BookKey, BookPosting, BookReports, BookTerms, Error, GenerationCause, LedgerAges,
-    LedgerFailure, NewLedgerChange, OpenWindow, PostContext, PostRequest, Posting, Reclaim,
+    LedgerFailure, NewAccessEvent, OpenWindow, PostContext, PostRequest, Posting, Reclaim,
     Reclaimed, SeenState, Store,
 };
 
@@ -186,8 +186,8 @@ async fn reclaim(store: &Store, now: Timestamp) -> Reclaimed {
         longest_call: Duration::from_mins(15),
     };
     let wanted = Reclaim { gateway: "g".to_owned(), epoch: None, limits };
-    let what = NewLedgerChange { at: now, principal: "op".to_owned(), reason: "lost".to_owned() };
-    store.reclaim_accounts(&book(), &wanted, &what).await.unwrap()
+    let lost = NewAccessEvent { at: now, ..event(0) };
+    store.reclaim_accounts(&book(), &wanted, &lost).await.unwrap()
 }
 
 pub(crate) async fn reclaim_leaves_rights_of_live_processes(fixture: &Fixture) {

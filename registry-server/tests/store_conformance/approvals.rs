@@ -11,7 +11,8 @@ use approval::{
 use futures_util::future::join_all;
 use registry_core::{Digest, Timestamp, entity::policy::Approval};
 use registry_server::store::{
-    ApprovalContext, ApprovalQuery, GenerationCause, GrantQuery, LedgerFailure, SeenState, Store,
+    ApprovalContext, ApprovalQuery, DecisionEvent, GenerationCause, GrantQuery, LedgerFailure,
+    SeenState, Store,
 };
 
 use crate::{Fixture, tokens::event};
@@ -72,7 +73,9 @@ async fn decide(store: &Store, id: RequestId, choice: &Choice, now: Timestamp) -
             Review { decider: &decider, choice, current: &current, is_batch: false, grants };
         Ok::<_, DecideError>(Some(request.decide(review, now)?))
     };
-    store.change_approval(id, context(now), change).await.unwrap().unwrap().unwrap().value
+    let what = event(0);
+    let event = Some(DecisionEvent { kind: "approval-approved", what: &what });
+    store.change_approval(id, context(now), event, change).await.unwrap().unwrap().unwrap().value
 }
 
 /// Consumes a round. Returns the refusal.
@@ -90,7 +93,7 @@ async fn consume(
         within: Duration::from_mins(1),
     };
     let change = |request: &Request, _| request.consume("gateway", &claim, now);
-    store.change_approval(request.id, context(now), change).await.unwrap().unwrap().err()
+    store.change_approval(request.id, context(now), None, change).await.unwrap().unwrap().err()
 }
 
 async fn approved(store: &Store) -> Request {
@@ -151,10 +154,14 @@ pub(crate) async fn standing_grant_approves_until_its_end(fixture: &Fixture) {
     let grant = store.standing_grant(first.id).await.unwrap().unwrap();
     let (unused, bob) = (open(&store, 5, "e", at(2)).await, account("bob"));
     assert_eq!(unused.state, State::Approved);
-    let steps = store.revoke_grant(&grant, &bob, context(at(2))).await.unwrap();
+    let steps = store.revoke_grant(&grant, &bob, &event(2), context(at(2))).await.unwrap();
     assert_eq!(steps.iter().map(|step| step.request).collect::<Vec<_>>(), [unused.id]);
     let refusal = consume(&store, &unused, 1, at(2)).await;
     assert!(refusal.is_some(), "the unused approval is cancelled");
+    let trail = store.access_events(0, 9).await.unwrap();
+    let id = first.id.to_string();
+    let recorded: Vec<_> = trail.iter().map(|event| (&*event.event, &event.subject)).collect();
+    assert_eq!(recorded, [("approval-approved", &id), ("approval-grant-revoked", &id)]);
     assert_eq!(store.standing_grant(first.id).await.unwrap(), None);
     assert_eq!(open(&store, 4, "d", at(2)).await.state, State::Pending);
 }
@@ -182,7 +189,12 @@ pub(crate) async fn time_ends_and_erases_requests(fixture: &Fixture) {
         Settlement { request: request.id, attempt: Attempt::new(1), outcome: Outcome::Succeeded };
     let change = |request: &Request, _| request.settle("gateway", &late, hour);
     assert!(
-        store.change_approval(request.id, context(hour), change).await.unwrap().unwrap().is_err()
+        store
+            .change_approval(request.id, context(hour), None, change)
+            .await
+            .unwrap()
+            .unwrap()
+            .is_err()
     );
     let stored = store.approval(waiting.id).await.unwrap().unwrap();
     assert_eq!((stored.state, stored.preview.as_deref()), (State::Expired, Some("{}")));
@@ -242,7 +254,7 @@ pub(crate) async fn unknown_outcomes_stay_while_grant_could_repeat_them(fixture:
     grant_until(&store, 3, now, at(7_000)).await;
     assert_eq!(refusal(&store, 5, now).await, Some(OpenError::TooManyStored));
     let grant = store.standing_grant(RequestId::new(3)).await.unwrap().unwrap();
-    store.revoke_grant(&grant, &account("bob"), context(now)).await.unwrap();
+    store.revoke_grant(&grant, &account("bob"), &event(0), context(now)).await.unwrap();
     assert_eq!(refusal(&store, 5, now).await, None);
 }
 

@@ -143,6 +143,7 @@ conformance! {
     open::migration_17_keeps_unknown_outcomes,
     open::migration_18_adds_traces,
     open::migration_19_records_operators,
+    open::migration_20_records_decisions,
     open::new_database_becomes_a_relay,
     open::concurrent_signature_updates_are_kept,
     open::edited_migration_is_reported,

@@ -55,7 +55,7 @@ pub(crate) async fn database_of_a_newer_schema_is_rejected(fixture: &Fixture) {
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 19, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 20, .. }), "{error}");
     assert!(error.to_string().contains("upgrade registry-server"), "{error}");
 }
 
@@ -382,6 +382,32 @@ pub(crate) async fn migration_19_records_operators(fixture: &Fixture) {
     );
     assert!(trail[1].number > 2, "the number of a deleted event is not used again");
     assert_eq!((&*trail[1].subject, &trail[2].subject), ("new", &trail[3].subject));
+    goes_on((again, log)).await;
+}
+
+/// A database before migration 20, with an access event of a token.
+pub(crate) async fn migration_20_records_decisions(fixture: &Fixture) {
+    let undo = match fixture {
+        // The wider constraint stays.
+        Fixture::Sqlite(_) => "SELECT 1",
+        Fixture::Postgres(_) => {
+            "ALTER TABLE access_events DROP CONSTRAINT access_events_event_known;
+             ALTER TABLE access_events ADD CONSTRAINT access_events_event_known
+                 CHECK (event IN ('token-created', 'token-revoked', 'committed')) NOT VALID"
+        }
+    };
+    drop(fixture.open().await);
+    let row = "INSERT INTO access_events (at, principal, method, address, event, subject, detail)
+               VALUES ('2026-11-25T12:00:00.000Z', 'root', 'local', '', 'token-created', 'aa', '')";
+    fixture.execute(row).await;
+    let (again, log) = left_earlier(fixture, 20, [Draft::new().register("A", "1.0.0")], undo).await;
+    let budget = BudgetKey { policy: "p".into(), budget: "b".into(), subject: "fleet".into() };
+    let book = BookKey { budget, window: WindowId::new("total") };
+    again.adjust_budget(&book, None, Amount::from_micros(1), &event(1)).await.unwrap();
+    let trail = again.access_events(0, 10).await.unwrap();
+    let recorded: Vec<_> = trail.iter().map(|event| (&*event.event, &*event.subject)).collect();
+    assert_eq!(recorded, [("token-created", "aa"), ("budget-adjusted", "p/b/fleet total")]);
+    assert_eq!(trail[1].what.detail, "by 0.000001: a test");
     goes_on((again, log)).await;
 }
 

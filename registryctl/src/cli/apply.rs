@@ -59,7 +59,7 @@ pub(crate) struct PruneArgs {
 pub(crate) struct ApplyOptions {
     #[command(flatten)]
     pub(crate) confirm: ConfirmArgs,
-    /// With --dry-run: exit with 5 if something would change
+    /// With --dry-run: exit with 5 if something would change or is held
     #[arg(long, help_heading = CONFIRMATION, requires = "dry_run")]
     pub(crate) exit_code: bool,
     /// Conflicting content: fail, skip or bump

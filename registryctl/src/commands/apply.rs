@@ -5,7 +5,7 @@ mod prepare;
 mod retired;
 
 use outcome::{Applied, Outcome};
-use prepare::{HeldEntity, Prepared, ResolvedConflict};
+use prepare::{ForeignEntity, HeldEntity, Prepared, ResolvedConflict};
 use registry_proto::v1;
 
 use super::{
@@ -92,6 +92,11 @@ pub(super) async fn apply_batch(
     if options.exit_code && changes > 0 {
         return Err(Failure::WouldChange("changes are pending".to_owned()));
     }
+    if options.exit_code && !applied.prepared.held.is_empty() {
+        let message =
+            "entities of the files are held in another state, which `apply` does not change";
+        return Err(Failure::WouldChange(message.to_owned()));
+    }
     Ok(())
 }
 
@@ -138,7 +143,8 @@ fn located<T>(answer: Result<T, Failure>, batch: &Batch, screen: Screen) -> Resu
 fn show_prepared(screen: Screen, prepared: &Prepared) -> Result<(), Failure> {
     let conflicts = prepared.conflicts.iter().map(ResolvedConflict::to_string);
     let held = prepared.held.iter().map(HeldEntity::to_string);
-    conflicts.chain(held).try_for_each(|line| screen.line(&line))
+    let foreign = prepared.foreign.iter().map(ForeignEntity::to_string);
+    conflicts.chain(held).chain(foreign).try_for_each(|line| screen.line(&line))
 }
 
 fn show_plan(screen: Screen, planned: &Planned) -> Result<(), Failure> {

@@ -103,7 +103,7 @@ fn print(session: &Session, Shown { approval, steps }: &Shown) -> Result<(), Fai
                 screen.line("other arguments of the call are hidden")?;
             }
         }
-        None => screen.line("arguments: erased, or not visible to you")?,
+        None => screen.line("arguments: erased, or hidden from your roles")?,
     }
     if !approval.decisions.is_empty() {
         screen.line("")?;

@@ -88,10 +88,20 @@ impl From<v1::AccessEvent> for AccessEventView {
             Ok(v1::AccessEventType::CheckpointKeyReplaced) => "checkpoint-key-replaced",
             Ok(v1::AccessEventType::LedgerRecoveryStarted) => "ledger-recovery-started",
             Ok(v1::AccessEventType::LedgerRecoveryEnded) => "ledger-recovery-ended",
+            Ok(v1::AccessEventType::ApprovalApproved) => "approval-approved",
+            Ok(v1::AccessEventType::ApprovalDenied) => "approval-denied",
+            Ok(v1::AccessEventType::ApprovalGrantRevoked) => "approval-grant-revoked",
+            Ok(v1::AccessEventType::BudgetAdjusted) => "budget-adjusted",
+            Ok(v1::AccessEventType::BudgetReclaimed) => "budget-reclaimed",
             Ok(v1::AccessEventType::Unspecified) | Err(_) => "unknown",
         };
         let subject = match subject {
-            Some(Subject::TokenId(id) | Subject::VerifierKey(id)) => id,
+            Some(
+                Subject::TokenId(id)
+                | Subject::VerifierKey(id)
+                | Subject::ApprovalId(id)
+                | Subject::Budget(id),
+            ) => id,
             Some(Subject::Revision(number) | Subject::LedgerGeneration(number)) => {
                 number.to_string()
             }

@@ -41,6 +41,7 @@ const GATEWAYS: Allowed = Allowed::Roles(&["gateway", "relay", "admin"]);
 const GOVERNORS: Allowed = Allowed::Roles(&["governor", "admin"]);
 const APPROVERS: Allowed = Allowed::Roles(&["approver", "admin"]);
 const REVIEWERS: Allowed = Allowed::Roles(&["approver", "governor", "admin"]);
+const GRANT_READERS: Allowed = Allowed::Roles(&["auditor", "approver", "governor", "admin"]);
 const ADMINS: Allowed = Allowed::Roles(&["admin"]);
 
 const RULES: &[(&str, Allowed)] = &[
@@ -90,7 +91,7 @@ const RULES: &[(&str, Allowed)] = &[
     ("registry.v1.ApprovalService/GetApproval", Allowed::Authenticated),
     ("registry.v1.ApprovalService/DecideApproval", APPROVERS),
     ("registry.v1.ApprovalService/CancelApproval", Allowed::Authenticated),
-    ("registry.v1.ApprovalService/ListStandingGrants", REVIEWERS),
+    ("registry.v1.ApprovalService/ListStandingGrants", GRANT_READERS),
     ("registry.v1.ApprovalService/RevokeStandingGrant", REVIEWERS),
     ("registry.v1.AccessService/CreateToken", ADMINS),
     ("registry.v1.AccessService/ListTokens", ADMINS),

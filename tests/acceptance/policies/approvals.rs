@@ -177,6 +177,37 @@ async fn governor_sees_requests_without_arguments() {
 }
 
 #[tokio::test]
+async fn auditor_sees_deciders_without_arguments() {
+    let guarded = guarded_bank(&[]);
+    let gateway = FakeGateway::start(&guarded).await;
+    let approval = gateway.request("a", one_approver()).await;
+    let id = &*approval.id;
+    let approver = guarded.token("ann", "security", "approver");
+    let denied = run(&guarded, &approver, &["approvals", "deny", id, "--reason", "late", "--yes"]);
+    assert!(denied.success(), "{denied:?}");
+    let auditor = guarded.token("rev", "security", "auditor");
+    let run = |arguments: &[&str]| run(&guarded, &auditor, arguments);
+    let listed = run(&["approvals", "list", "--all"]).json();
+    assert_eq!([&listed[0]["id"], &listed[0]["state"]], [&json!(id), &json!("denied")]);
+    let shown = run(&["approvals", "show", id]).json()["approval"].clone();
+    let decision = &shown["decisions"][0];
+    assert_eq!([&decision["by"]["subject"], &decision["reason"]], ["ann", "late"]);
+    assert!(decision["at"].is_string(), "{shown}");
+    assert_eq!([&shown["resource"], &shown["caller"]["subject"]], ["tool/charge", "clerk"]);
+    assert_eq!(shown["arguments"], Value::Null);
+    assert!(run(&["approvals", "grants"]).success());
+    let trail = run(&["audit", "access"]).json();
+    let recorded = trail.as_array().expect("a list").last().expect("an event");
+    let call = format!("tool/charge@1.0.0 for clerk of {ISSUER}: late");
+    assert_eq!(
+        ["event", "principal", "subject", "detail"].map(|field| &recorded[field]),
+        ["approval-denied", "ann", id, &call]
+    );
+    let refused = run(&["approvals", "cancel", id, "--yes"]);
+    assert!(refused.code == 1, "{refused:?}");
+}
+
+#[tokio::test]
 async fn approver_sees_which_arguments_are_shown() {
     let guarded = guarded_bank(&[]);
     let gateway = FakeGateway::start(&guarded).await;

@@ -160,7 +160,10 @@ async fn unreachable_registry_approves_nothing() {
     let request = id(&denial(&gateway, 7).await);
     assert!(run(&guarded, &approver, &["approve", &request, "--yes"]).success());
     guarded.registry.process.kill_9();
-    assert_eq!(denial(&gateway, 7).await["reason"], "APPROVAL_UNAVAILABLE");
+    let denied = denial(&gateway, 7).await;
+    assert_eq!(denied["reason"], "APPROVAL_UNAVAILABLE");
+    let problem = "approvals are unavailable at the moment; retry later";
+    assert_eq!(denied["error"]["details"]["problem"], problem);
     let read = call(&gateway, "clerk", "balance", 7).await;
     assert_ne!(read["isError"], true, "calls without a demand continue: {read}");
     guarded.registry.restart();

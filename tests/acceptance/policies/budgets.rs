@@ -301,6 +301,17 @@ async fn new_limit_and_version_keep_spending() {
 }
 
 #[tokio::test]
+async fn release_starts_with_nothing_of_its_pre_release() {
+    let guarded = Guarded::start(&[]);
+    set_limit(&guarded, "1.0.0-rc.1", "10");
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    let observed = gateway.want_from("b@1.0.0-rc.1", waiting(10 * DOLLAR)).await;
+    assert_eq!(observed.granted_micros, 10 * DOLLAR);
+    set_limit(&guarded, "1.0.0", "10");
+    assert_eq!(gateway.wait_for(10 * DOLLAR).await.granted_micros, 10 * DOLLAR);
+}
+
+#[tokio::test]
 async fn account_of_other_gateway_is_unchanged() {
     let guarded = fleet_budget();
     let (a, b) = (FakeGateway::start(&guarded, "a").await, FakeGateway::start(&guarded, "b").await);
@@ -655,6 +666,12 @@ async fn governor_adjusts_limit_with_reason() {
     let adjusted = roles::run(&guarded, &governor, &adjust("5")).json();
     assert_eq!((&adjusted["limit"], &adjusted["adjustment"]), (&json!("15"), &json!("5")));
     assert_eq!(gateway.wait_for(15 * DOLLAR).await.granted_micros, 15 * DOLLAR);
+    let trail = roles::run(&guarded, &reader, &["audit", "access"]).json();
+    let recorded = trail.as_array().expect("a list").last().expect("an event");
+    assert_eq!(
+        ["event", "principal", "subject", "detail"].map(|field| &recorded[field]),
+        ["budget-adjusted", "gov", "limit/b/fleet total", "by 5: launch week"]
+    );
     let lowered = roles::run(&guarded, &governor, &adjust("-2.50")).json();
     assert_eq!((&lowered["limit"], &lowered["available"]), (&json!("7.5"), &json!("0")));
     let changes = shown(&guarded)["changes"].clone();

@@ -174,6 +174,17 @@ impl<'a> State<'a> {
             return Diagnostic::error(Code::AlreadyRegistered, "/name", message).with_help(help);
         }
         let mut message = match self.catalog.find(key) {
+            Some(record) if differs_in_mark_only(&record.document, document) => {
+                let message = format!(
+                    "{key} was registered with another `metadata.managedBy` in revision {}, and the mark is a \
+                     part of the version",
+                    record.registered,
+                );
+                let help = "give the next version the mark; until then, `apply --on-conflict skip` lists and \
+                            skips registered versions, and `--on-conflict bump` registers next versions";
+                return Diagnostic::error(Code::AlreadyRegistered, "/version", message)
+                    .with_help(help);
+            }
             Some(record) => format!(
                 "{key} was registered with other content in revision {}, and registered content is immutable",
                 record.registered,
@@ -192,13 +203,31 @@ impl<'a> State<'a> {
 /// Maximum size of compared documents, which bounds the time for a batch of many conflicts.
 const COMPARED_BYTES: usize = 64 << 10;
 
+/// The content of a document that is small enough to be compared.
+fn compared(document: &Document) -> Option<Value> {
+    let bytes = Some(document.bytes()).filter(|bytes| bytes.len() <= COMPARED_BYTES)?;
+    serde_json::from_slice(bytes).ok()
+}
+
 /// The pointer of the first difference of two documents.
 fn first_difference(old: &Document, new: &Document) -> Option<String> {
-    let value = |document: &Document| -> Option<Value> {
-        let bytes = Some(document.bytes()).filter(|bytes| bytes.len() <= COMPARED_BYTES)?;
-        serde_json::from_slice(bytes).ok()
+    difference(&compared(old)?, &compared(new)?, "")
+}
+
+/// Whether two different documents have the same content apart from the mark of their source.
+fn differs_in_mark_only(old: &Document, new: &Document) -> bool {
+    let unmarked = |document: &Document| {
+        let mut value = compared(document)?;
+        let members = value.as_object_mut()?;
+        if let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedBy");
+            if metadata.is_empty() {
+                members.remove("metadata");
+            }
+        }
+        Some(value)
     };
-    difference(&value(old)?, &value(new)?, "")
+    unmarked(old).is_some_and(|old| unmarked(new) == Some(old))
 }
 
 fn difference(old: &Value, new: &Value, at: &str) -> Option<String> {
@@ -289,6 +318,20 @@ mod tests {
             @"error[already-registered] server/s@1.0.0 at \"/version\": server/s@1.0.0 occurs \
               twice in this batch with different content; the first difference is at \
               /description (register the new content under a new version)"
+        );
+    }
+
+    #[test]
+    fn other_mark_of_registered_version_is_explained() {
+        let one = server("s", &[]);
+        let marked = with(&one, json!({ "metadata": { "managedBy": "git" } }));
+        insta::assert_snapshot!(
+            found(&[one], &[marked]),
+            @"error[already-registered] server/s@1.0.0 at \"/version\": server/s@1.0.0 was \
+              registered with another `metadata.managedBy` in revision 1, and the mark is a \
+              part of the version (give the next version the mark; until then, `apply \
+              --on-conflict skip` lists and skips registered versions, and `--on-conflict bump` \
+              registers next versions)"
         );
     }
 

@@ -14,8 +14,8 @@ use crate::v1;
 
 /// Maximum number of accounts, and of processes in each list, of a report.
 pub const MAX_REPORTED: usize = 1_000;
-/// Maximum length of the name of a policy or budget, in bytes.
-const NAME_BYTES: usize = 256;
+/// Maximum length of the name of a policy, or of a budget with the version of its pre-release, in bytes.
+const NAME_BYTES: usize = 512;
 /// Maximum length of the id of a window, in bytes.
 const WINDOW_BYTES: usize = 64;
 

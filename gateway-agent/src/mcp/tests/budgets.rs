@@ -239,6 +239,30 @@ async fn pre_release_charges_no_budget_of_its_release() {
 }
 
 #[tokio::test]
+async fn release_starts_with_nothing_of_its_pre_release() {
+    let versioned = |version: &str| {
+        let mut costs = budget(fixed("1"), "1");
+        costs.document["version"] = json!(version);
+        costs.document["rates"] = json!([{ "limit": 1, "window": "PT1H" }]);
+        costs
+    };
+    let bench = bench([versioned("1.0.0-rc.1")]).await;
+    for _ in 0..2 {
+        assert_eq!(denial(&bench, "a", "pay", json!({})).await, Value::Null, "observed");
+    }
+    bench.publish(2, entities([versioned("1.0.0-rc.1"), versioned("1.0.0")]));
+    assert_eq!(denial(&bench, "a", "pay", json!({})).await, Value::Null);
+    let view = serde_json::to_value(bench.gateway.spending().view()).unwrap();
+    let spent_of = |name: &str| {
+        let budgets = view["budgets"].as_array().unwrap();
+        let budget = budgets.iter().find(|budget| budget["budget"] == name);
+        budget.map(|budget| budget["gateway"]["spent"].clone())
+    };
+    assert_eq!([spent_of("b@1.0.0-rc.1"), spent_of("b")], [Some(json!("2")), Some(json!("1"))]);
+    assert!(denial(&bench, "a", "pay", json!({})).await.is_string(), "the limits are used up");
+}
+
+#[tokio::test]
 async fn cost_of_a_trace_is_limited() {
     let limits = json!({ "price": { "perCall": "1" }, "limits": { "trace": { "cost": "2" } } });
     let bench = bench([policy("loops", limits)]).await;

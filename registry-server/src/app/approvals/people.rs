@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use approval::{
-    Canceller, Choice, Decider, GrantScope, Principal as Account, Request, RequestId, Review,
-    SignIn, StandingGrant, StandingWish, State, Transition,
+    Binding, Canceller, Choice, Decider, GrantScope, Principal as Account, Request, RequestId,
+    Review, SignIn, StandingGrant, StandingWish, State, Transition,
 };
-use registry_core::Timestamp;
+use registry_core::{Timestamp, duration::format_iso_duration};
 
 use super::{Approvals, Error, audit};
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
         ledger::later,
         page::{self, Page, PageRequest},
     },
-    store::{ApprovalQuery, GrantQuery},
+    store::{ApprovalQuery, DecisionEvent, GrantQuery, NewAccessEvent},
 };
 
 /// The issuer of accounts with API tokens.
@@ -24,8 +24,10 @@ const TOKENS: &str = "registry";
 const CERTIFICATES: &str = "certificate";
 /// The roles that approve.
 const APPROVERS: Roles = Roles::new(&[Role::Approver, Role::Admin]);
-/// The roles that see and cancel all requests.
+/// The roles that cancel all requests and revoke all grants.
 const GOVERNORS: Roles = Roles::new(&[Role::Governor, Role::Admin]);
+/// The roles that see all requests and grants, without arguments.
+const OVERSEERS: Roles = Roles::new(&[Role::Auditor, Role::Governor, Role::Admin]);
 /// Number of rows that a list reads at once.
 const BATCH: usize = 500;
 
@@ -34,6 +36,9 @@ const BATCH: usize = 500;
 pub struct Viewer {
     decider: Decider,
     is_governor: bool,
+    is_overseer: bool,
+    /// The name, the authentication and the address in access events.
+    principal: Principal,
 }
 
 /// Selects requests by their state.
@@ -128,6 +133,8 @@ impl Viewer {
                 lacks_person: principal.lacks_person,
             },
             is_governor: principal.roles.intersects(GOVERNORS),
+            is_overseer: principal.roles.intersects(OVERSEERS),
+            principal: principal.clone(),
         }
     }
 
@@ -136,8 +143,12 @@ impl Viewer {
         &self.decider.principal
     }
 
+    fn access_event(&self, at: Timestamp, detail: String) -> NewAccessEvent {
+        self.principal.access_event(at, detail)
+    }
+
     fn sees(&self, request: &Request) -> bool {
-        self.is_governor || self.sees_arguments(request)
+        self.is_overseer || self.sees_arguments(request)
     }
 
     /// Whether the person sees the arguments of a request.
@@ -146,6 +157,10 @@ impl Viewer {
     }
 
     fn sees_grant(&self, grant: &StandingGrant) -> bool {
+        self.is_overseer || grant.is_visible_to(&self.decider)
+    }
+
+    fn may_revoke(&self, grant: &StandingGrant) -> bool {
         self.is_governor || grant.is_visible_to(&self.decider)
     }
 }
@@ -160,7 +175,7 @@ impl Approvals {
     ) -> Result<Page<Request>, Error> {
         let mut after = page.cursor(|cursor| cursor.parse::<RequestId>().ok())?;
         let now = self.now();
-        let is_reviewer = viewer.is_governor || viewer.decider.is_approver;
+        let is_reviewer = viewer.is_overseer || viewer.decider.is_approver;
         let caller = (wanted.own || !is_reviewer).then_some(&viewer.decider.principal);
         // A time limit can end a stored request, so that only open states are those of the rows.
         let state = match wanted.states {
@@ -201,7 +216,6 @@ impl Approvals {
     /// Records a decision.
     pub async fn decide(&self, viewer: &Viewer, wanted: &DecisionWanted) -> Result<Request, Error> {
         let DecisionWanted { id, choice, is_batch } = wanted;
-        self.find(viewer, *id).await?;
         let decide = |request: &Request, grants: usize, now: Timestamp| {
             let choice = recorded_choice(choice, now);
             let (decider, current) = (&viewer.decider, self.current(&request.binding));
@@ -209,7 +223,11 @@ impl Approvals {
                 Review { decider, choice: &choice, current: &current, is_batch: *is_batch, grants };
             request.decide(review, now).map(Some)
         };
-        let decided = self.change(*id, decide).await?;
+        let known = self.find(viewer, *id).await?;
+        let (kind, detail) = recorded_event(choice, &known.binding);
+        let what = viewer.access_event(self.now(), detail);
+        let event = DecisionEvent { kind, what: &what };
+        let decided = self.change(*id, Some(event), decide).await?;
         Ok(decided.ok_or(Error::UnknownRequest(*id))??)
     }
 
@@ -220,7 +238,8 @@ impl Approvals {
         let is_operator = viewer.is_governor && !known.binding.caller.is_account(account);
         let by =
             if is_operator { Canceller::Operator(account) } else { Canceller::Caller(account) };
-        let cancelled = self.change(id, move |request, _, now| request.cancel(by, now)).await?;
+        let cancelled =
+            self.change(id, None, move |request, _, now| request.cancel(by, now)).await?;
         Ok(cancelled.ok_or(Error::UnknownRequest(id))??)
     }
 
@@ -247,10 +266,12 @@ impl Approvals {
     /// Ends a standing grant, and cancels its unused approvals.
     pub async fn revoke_grant(&self, viewer: &Viewer, origin: RequestId) -> Result<(), Error> {
         let grant = self.store.standing_grant(origin).await?;
-        let grant = grant.filter(|grant| viewer.sees_grant(grant));
+        let grant = grant.filter(|grant| viewer.may_revoke(grant));
         let grant = &grant.ok_or(Error::UnknownGrant(origin))?;
         let by = &viewer.decider.principal;
-        let revoking = self.transact(move |context| self.store.revoke_grant(grant, by, context));
+        let event = &viewer.access_event(self.now(), described(&grant.binding));
+        let revoking =
+            self.transact(move |context| self.store.revoke_grant(grant, by, event, context));
         revoking.await?.iter().for_each(audit);
         let Account { issuer, subject, .. } = by;
         tracing::info!(target: "audit", event = "approval-grant-revoked", %origin, issuer, subject);
@@ -272,6 +293,23 @@ fn recorded_choice(choice: &DecisionChoice, now: Timestamp) -> Choice {
         }
         DecisionChoice::Deny { reason } => Choice::Deny { reason: reason.clone() },
     }
+}
+
+/// The kind and the detail of the access event of a decision. They outlive the request.
+fn recorded_event(choice: &DecisionChoice, call: &Binding) -> (&'static str, String) {
+    let call = described(call);
+    match choice {
+        DecisionChoice::Approve => ("approval-approved", call),
+        DecisionChoice::ApproveFor { duration, .. } => {
+            let duration = format_iso_duration(*duration);
+            ("approval-approved", format!("{call}, and later calls for {duration}"))
+        }
+        DecisionChoice::Deny { reason } => ("approval-denied", format!("{call}: {reason}")),
+    }
+}
+
+fn described(Binding { caller, resource, version, .. }: &Binding) -> String {
+    format!("{resource}@{version} for {} of {}", caller.subject, caller.issuer)
 }
 
 /// The approximate size in a message.
@@ -309,15 +347,17 @@ mod tests {
     }
 
     #[test]
-    fn roles_approve_and_govern() {
-        for (role, approves, governs) in [
-            (Role::Reader, false, false),
-            (Role::Approver, true, false),
-            (Role::Governor, false, true),
-            (Role::Admin, true, true),
+    fn roles_approve_govern_and_oversee() {
+        for (role, rights) in [
+            (Role::Reader, [false, false, false]),
+            (Role::Approver, [true, false, false]),
+            (Role::Auditor, [false, false, true]),
+            (Role::Governor, [false, true, true]),
+            (Role::Admin, [true, true, true]),
         ] {
-            let viewer = viewer(Method::Certificate, None, &[role]);
-            assert_eq!((viewer.decider.is_approver, viewer.is_governor), (approves, governs));
+            let Viewer { decider, is_governor, is_overseer, .. } =
+                viewer(Method::Certificate, None, &[role]);
+            assert_eq!([decider.is_approver, is_governor, is_overseer], rights);
         }
     }
 }

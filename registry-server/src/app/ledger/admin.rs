@@ -19,7 +19,7 @@ use crate::{
     metrics,
     store::{
         self, BookKey, BudgetPage, LedgerFailure, ListedAccount, ListedAlert, ListedBudget,
-        ListedChange, NewLedgerChange, Reclaim, ReclaimFailure, Reclaimed,
+        ListedChange, NewAccessEvent, Reclaim, ReclaimFailure, Reclaimed,
     },
 };
 
@@ -295,9 +295,9 @@ impl Ledger {
         let window = open_window(rule, selector.window.as_ref(), now).ok_or_else(unknown)??;
         let book = BookKey { budget: selector.key, window: window.id };
         self.check_subject(rule.per, &book, now).await?;
-        let what = change(by, reason, now);
-        self.store.adjust_budget(&book, window.end, adjustment, &what).await?;
-        note("budget-adjusted", &book, adjustment, &what);
+        let event = by.access_event(now, reason);
+        self.store.adjust_budget(&book, window.end, adjustment, &event).await?;
+        note("budget-adjusted", &book, adjustment, &event);
         self.changed(&book, now).await
     }
 
@@ -333,11 +333,11 @@ impl Ledger {
             offline_for: self.offline_for(),
             longest_call: self.config.budget_longest_call,
         };
-        let what = change(by, reason, now);
+        let event = by.access_event(now, reason);
         let reclaim = Reclaim { gateway, epoch, limits };
-        let reclaimed = self.store.reclaim_accounts(&book, &reclaim, &what).await?;
+        let reclaimed = self.store.reclaim_accounts(&book, &reclaim, &event).await?;
         metrics::ledger_excess("reclaimed", reclaimed.amount);
-        note("budget-reclaimed", &book, reclaimed.amount, &what);
+        note("budget-reclaimed", &book, reclaimed.amount, &event);
         Ok((self.changed(&book, now).await?, reclaimed))
     }
 
@@ -427,12 +427,8 @@ fn check_scope(by: &Principal, key: &BudgetKey) -> Result<(), Error> {
     Err(Error::OutsideScope { name, policy: key.policy.to_string(), held })
 }
 
-fn change(by: &Principal, reason: String, at: Timestamp) -> NewLedgerChange {
-    NewLedgerChange { at, principal: by.name.to_string(), reason }
-}
-
-fn note(event: &'static str, book: &BookKey, amount: Amount, what: &NewLedgerChange) {
-    let NewLedgerChange { at: _, principal, reason } = what;
+fn note(name: &'static str, book: &BookKey, amount: Amount, event: &NewAccessEvent) {
+    let NewAccessEvent { principal, detail: reason, .. } = event;
     let BookKey { budget, window } = book;
-    tracing::info!(target: "audit", event, %budget, %window, %amount, principal, reason);
+    tracing::info!(target: "audit", event = name, %budget, %window, %amount, principal, reason);
 }

@@ -9,7 +9,7 @@ use ledger::{BudgetKey, FleetRate, WindowRule};
 use policy::PoliciesInForce;
 use registry_core::{
     Amount, Catalog, Key, Revision,
-    entity::policy::{BudgetScope, Fraction, Mode, Reach},
+    entity::policy::{BudgetScope, Fraction, Reach},
 };
 
 use crate::feed::Hub;
@@ -75,32 +75,27 @@ impl RulesCache {
     }
 }
 
-/// Of two versions of a policy in force, the enforced one counts.
 fn budgets(policies: &PoliciesInForce) -> HashMap<(Arc<str>, Arc<str>), Rule> {
     let mut budgets = HashMap::new();
-    for mode in [Mode::Audit, Mode::Enforce] {
-        for policy in policies.iter().filter(|policy| policy.mode() == mode) {
-            let name: Arc<str> = policy.key().name.as_str().into();
-            for budget in &policy.policy().budgets {
-                let window = &budget.window;
-                let text = window.to_string();
-                // Validation rejects policies with other windows.
-                let Ok(windows) = WindowRule::parse(&text, window.time_zone(), window.anchor())
-                else {
-                    continue;
-                };
-                let alert_at = budget.alert_at.as_slice().into();
-                let (limit, allowance) = (budget.limit, budget.on_unavailable.allowance());
-                let per = Some(budget.per);
-                let rule = Rule { per, limit, allowance, windows, alert_at };
-                budgets.insert((name.clone(), budget.name.as_str().into()), rule);
-            }
-            let rates = policy.policy().rates.iter().filter(|rate| rate.reach == Reach::Fleet);
-            for FleetRate { name: rate, windows, limit } in rates.map(FleetRate::new) {
-                let alert_at = Arc::default();
-                let rule = Rule { per: None, limit, allowance: Amount::ZERO, windows, alert_at };
-                budgets.insert((name.clone(), rate), rule);
-            }
+    for policy in policies.iter() {
+        let name: Arc<str> = policy.key().name.as_str().into();
+        for budget in &policy.policy().budgets {
+            let window = &budget.window;
+            let text = window.to_string();
+            // Validation rejects policies with other windows.
+            let Ok(windows) = WindowRule::parse(&text, window.time_zone(), window.anchor()) else {
+                continue;
+            };
+            let alert_at = budget.alert_at.as_slice().into();
+            let (limit, allowance) = (budget.limit, budget.on_unavailable.allowance());
+            let rule = Rule { per: Some(budget.per), limit, allowance, windows, alert_at };
+            budgets.insert((name.clone(), policy.account_name(budget.name.as_str())), rule);
+        }
+        let rates = policy.policy().rates.iter().filter(|rate| rate.reach == Reach::Fleet);
+        for FleetRate { name: rate, windows, limit } in rates.map(FleetRate::new) {
+            let alert_at = Arc::default();
+            let rule = Rule { per: None, limit, allowance: Amount::ZERO, windows, alert_at };
+            budgets.insert((name.clone(), policy.account_name(&rate)), rule);
         }
     }
     budgets

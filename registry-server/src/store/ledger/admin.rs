@@ -15,7 +15,7 @@ use super::{
     transaction::{Failed, LedgerTransaction, columns, epoch, execute_in, unsigned},
 };
 use crate::store::{
-    Error, OPERATION_TIMEOUT, Store,
+    Error, NewAccessEvent, OPERATION_TIMEOUT, Store,
     backend::{Backend, run},
     row::row,
     sql_timestamp::SqlTimestamp,
@@ -80,14 +80,14 @@ pub enum LedgerChange {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedChange {
     /// The time, the operator and the reason.
-    pub what: NewLedgerChange,
+    pub what: ChangeOrigin,
     /// The change.
     pub change: LedgerChange,
 }
 
 /// The time, the operator and the reason of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewLedgerChange {
+pub struct ChangeOrigin {
     /// The time.
     pub at: Timestamp,
     /// The principal of the operator.
@@ -270,31 +270,32 @@ impl Store {
         Ok(rows.into_iter().map(ListedChange::from).collect())
     }
 
-    /// Replaces the change of a budget's limit. Creates the budget if it has no spending yet.
+    /// Replaces the change of a budget's limit. Creates the budget if it has no spending yet. The detail of the event is
+    /// the reason.
     pub async fn adjust_budget(
         &self,
         book: &BookKey,
         end: Option<Timestamp>,
         adjustment: Amount,
-        what: &NewLedgerChange,
+        event: &NewAccessEvent,
     ) -> Result<(), LedgerFailure> {
         let adjusting = async {
-            let done = adjust(&self.backend, book, end, adjustment, what).await;
+            let done = adjust(&self.backend, book, end, adjustment, event).await;
             done.map_err(|failed| failed.explain(&self.backend))
         };
         self.within(OPERATION_TIMEOUT, adjusting).await
     }
 
     /// Closes accounts of a lost gateway at their reported spending. Without an epoch, accounts of processes that may
-    /// still spend stay open, unless there are no others.
+    /// still spend stay open, unless there are no others. The detail of the event is the reason.
     pub async fn reclaim_accounts(
         &self,
         book: &BookKey,
         wanted: &Reclaim,
-        what: &NewLedgerChange,
+        event: &NewAccessEvent,
     ) -> Result<Reclaimed, ReclaimFailure> {
         let reclaiming = async {
-            let done = reclaim_all(&self.backend, book, wanted, what).await;
+            let done = reclaim_all(&self.backend, book, wanted, event).await;
             done.map_err(|failed| failed.explain(&self.backend))
         };
         let done: Result<_, ReclaimError> = self.within(OPERATION_TIMEOUT, reclaiming).await?;
@@ -307,15 +308,15 @@ async fn adjust(
     book: &BookKey,
     end: Option<Timestamp>,
     adjustment: Amount,
-    what: &NewLedgerChange,
+    event: &NewAccessEvent,
 ) -> Result<(), Failed> {
-    let mut transaction = LedgerTransaction::begin(backend).await?;
+    let mut transaction = LedgerTransaction::begin_recorded(backend).await?;
     transaction.insert_budgets(&[NewBudget { book, end }]).await?;
     // A row that another server deletes in between is an error.
     let budget = transaction.lock_budget(book).await?.ok_or(sqlx::Error::RowNotFound)?;
     let row = BudgetRow { adjustment, ..budget.row };
     transaction.update_budgets(&[LockedBudget { row, ..budget }]).await?;
-    record(&mut transaction, book, &LedgerChange::Adjust(adjustment), what).await?;
+    record(&mut transaction, book, &LedgerChange::Adjust(adjustment), event).await?;
     Ok(transaction.commit().await?)
 }
 
@@ -324,9 +325,9 @@ async fn reclaim_all(
     backend: &Backend,
     book: &BookKey,
     wanted: &Reclaim,
-    what: &NewLedgerChange,
+    event: &NewAccessEvent,
 ) -> Result<Result<Reclaimed, ReclaimError>, Failed> {
-    let mut transaction = LedgerTransaction::begin(backend).await?;
+    let mut transaction = LedgerTransaction::begin_recorded(backend).await?;
     let Some(budget) = transaction.lock_budget(book).await? else {
         return Ok(Err(ReclaimError::Unknown));
     };
@@ -343,10 +344,10 @@ async fn reclaim_all(
         }
         let process = ProcessKey { epoch: account.process, ..key.clone() };
         let ProcessRow { last_contact, .. } = processes.get(&process).copied().unwrap_or_default();
-        match reclaim(&row, &account.row, last_contact, wanted.limits, what.at) {
+        match reclaim(&row, &account.row, last_contact, wanted.limits, event.at) {
             Ok(done) => {
                 row = done.budget;
-                changed.push((key, account.replaced(done.account, what.at)));
+                changed.push((key, account.replaced(done.account, event.at)));
             }
             Err(ReclaimError::TooEarly(at)) => {
                 live.insert(process.epoch);
@@ -367,7 +368,7 @@ async fn reclaim_all(
     transaction.update_budgets(&[LockedBudget { row, ..budget }]).await?;
     let amount = row.reclaimed.saturating_sub(budget.row.reclaimed);
     let change = LedgerChange::Reclaim { gateway: wanted.gateway.clone(), amount };
-    record(&mut transaction, book, &change, what).await?;
+    record(&mut transaction, book, &change, event).await?;
     transaction.commit().await?;
     Ok(Ok(Reclaimed { amount, live: live.into_iter().collect() }))
 }
@@ -376,22 +377,29 @@ async fn record(
     transaction: &mut LedgerTransaction,
     book: &BookKey,
     change: &LedgerChange,
-    what: &NewLedgerChange,
+    event: &NewAccessEvent,
 ) -> Result<(), sqlx::Error> {
     let [policy, budget, subject, window] = columns(book);
-    let (kind, gateway, amount) = match change {
-        LedgerChange::Adjust(amount) => ("adjust", "", amount.as_micros()),
+    let reason = event.detail.as_str();
+    let (kind, gateway, amount, recorded, detail) = match change {
+        LedgerChange::Adjust(amount) => {
+            ("adjust", "", amount, "budget-adjusted", format!("by {amount}: {reason}"))
+        }
         LedgerChange::Reclaim { gateway, amount } => {
-            ("reclaim", gateway.as_str(), amount.as_micros())
+            let detail = format!("{amount} of {gateway}: {reason}");
+            ("reclaim", gateway.as_str(), amount, "budget-reclaimed", detail)
         }
     };
-    let NewLedgerChange { at, principal, reason } = what;
-    let (at, principal, reason) = (SqlTimestamp(*at), principal.as_str(), reason.as_str());
+    let (at, principal) = (SqlTimestamp(event.at), event.principal.as_str());
+    let amount = amount.as_micros();
     execute_in!(
         &mut *transaction,
         sql::INSERT_CHANGE,
         [at, principal, policy, budget, subject, window, kind, gateway, amount, reason]
-    )
+    )?;
+    let subject = format!("{} {window}", book.budget);
+    let event = NewAccessEvent { detail, ..event.clone() };
+    transaction.record(recorded, &subject, &event).await
 }
 
 impl From<ListedBudgetRecord> for ListedBudget {
@@ -444,6 +452,6 @@ impl From<ChangeRecord> for ListedChange {
             "reclaim" => LedgerChange::Reclaim { gateway, amount },
             _ => LedgerChange::Adjust(amount),
         };
-        Self { what: NewLedgerChange { at: at.0, principal, reason }, change }
+        Self { what: ChangeOrigin { at: at.0, principal, reason }, change }
     }
 }

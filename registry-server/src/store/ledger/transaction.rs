@@ -225,7 +225,7 @@ impl LedgerTransaction {
     }
 
     /// Starts a transaction that can store an access event: it excludes other writers of events.
-    pub(super) async fn begin_recorded(backend: &Backend) -> Result<Self, sqlx::Error> {
+    pub(in crate::store) async fn begin_recorded(backend: &Backend) -> Result<Self, sqlx::Error> {
         match backend {
             Backend::Sqlite(store) => {
                 store.begin_write().await.map(|of| Self::Sqlite(SqliteLedger(of)))
@@ -237,7 +237,7 @@ impl LedgerTransaction {
     }
 
     /// Stores an access event. The transaction must be of `begin_recorded`.
-    pub(super) async fn record(
+    pub(in crate::store) async fn record(
         &mut self,
         kind: &str,
         subject: &str,

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use registry_core::{
-    Catalog, Key,
+    Catalog, Key, Proposed,
     conflict::{OnConflict, Resolution, resolve_conflicts},
     prune::{Managed, prune},
 };
@@ -78,6 +78,25 @@ impl fmt::Display for HeldEntity {
     }
 }
 
+/// An entity of the files with another owner, so that pruning never retires it.
+#[derive(Debug, Serialize)]
+pub(super) struct ForeignEntity {
+    key: String,
+    owner: String,
+}
+
+impl fmt::Display for ForeignEntity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, owner } = self;
+        let owner = printable(owner);
+        write!(
+            f,
+            "foreign: {key} belongs to {owner}, so that this run never retires it; change its owner \
+             with `registryctl transfer`, or apply it in a run with `--owner {owner}`"
+        )
+    }
+}
+
 /// A batch that is ready for planning.
 #[derive(Default)]
 pub(super) struct Prepared {
@@ -86,6 +105,7 @@ pub(super) struct Prepared {
     pub(super) revision: Option<u64>,
     pub(super) conflicts: Vec<ResolvedConflict>,
     pub(super) held: Vec<HeldEntity>,
+    pub(super) foreign: Vec<ForeignEntity>,
 }
 
 /// Resolves the conflicts of a batch, and adds the changes of pruning.
@@ -105,7 +125,7 @@ pub(super) async fn prepare(
         .map_err(|e| Failure::Rejected(e.to_string()))?;
     let mut changes: Vec<_> =
         settled.changes.into_iter().map(|(from, change)| (Some(from), change)).collect();
-    let mut held = Vec::new();
+    let (mut held, mut foreign) = (Vec::new(), Vec::new());
     if let Some(source) = pruned.managed_by.as_deref().filter(|_| pruned.prune) {
         let owner = match &pruned.owner {
             Some(owner) => owner.clone(),
@@ -118,13 +138,21 @@ pub(super) async fn prepare(
         let pruning = pruning.map_err(|e| Failure::Rejected(e.to_string()))?;
         changes.extend(pruning.changes.into_iter().map(|change| (None, change)));
         held = pruning.held.iter().filter_map(|key| held_in(&catalog, key)).collect();
+        let documents = batch.proposals().iter().filter_map(Proposed::document);
+        foreign = documents.filter_map(|new| foreign_in(&catalog, new.key(), &owner)).collect();
     }
     Ok(Prepared {
         batch: batch.with_proposals(changes),
         revision: Some(catalog.revision().0),
         conflicts: settled.resolutions.iter().map(ResolvedConflict::from).collect(),
         held,
+        foreign,
     })
+}
+
+fn foreign_in(catalog: &Catalog, key: &Key, owner: &str) -> Option<ForeignEntity> {
+    let other = Some(catalog.owner_of(catalog.find(key)?)).filter(|other| *other != owner)?;
+    Some(ForeignEntity { key: key.to_string(), owner: other.to_owned() })
 }
 
 fn held_in(catalog: &Catalog, key: &Key) -> Option<HeldEntity> {

@@ -40,6 +40,11 @@ pub(super) struct TokenEndpoint {
     timeout_ms: u64,
 }
 
+fn count(server: &TargetId, outcome: &'static str, requests: u64) {
+    let server = server.name.as_str().to_owned();
+    metrics::counter!(REQUESTS, "server" => server, "outcome" => outcome).increment(requests);
+}
+
 impl TokenEndpoint {
     /// Must be called inside a Tokio runtime.
     pub(super) fn open(
@@ -48,6 +53,10 @@ impl TokenEndpoint {
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {
         metrics::describe_counter!(REQUESTS, "Requests for access tokens of upstreams");
+        // Operators alert on increases, and the step from no series to 1 is none.
+        for outcome in ["issued", "rejected", "failed"] {
+            count(server, outcome, 0);
+        }
         let invalid = |_| InvalidAddress::Url(redact_url(&config.token_url));
         let url = parse_url(&config.token_url).map_err(invalid)?;
         let tls = match &config.tls {
@@ -79,8 +88,7 @@ impl TokenEndpoint {
             Err(TokenError::Refused { .. }) => "rejected",
             Err(_) => "failed",
         };
-        let server = self.server.name.as_str().to_owned();
-        metrics::counter!(REQUESTS, "server" => server, "outcome" => outcome).increment(1);
+        count(&self.server, outcome, 1);
         asked
     }
 
