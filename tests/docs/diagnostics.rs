@@ -154,7 +154,7 @@ const CODES: &[[&str; 4]] = &[
         "replacement-unknown",
         "a replacement that is not registered, is retired, or is the entity itself",
         "`the replacement tool/u@1.0.0 is not registered`",
-        "register it first, or earlier in the same batch",
+        "register it first, or in the same batch",
     ],
     [
         "still-needed",

@@ -208,8 +208,8 @@ enum BatchOrigin {
 
 fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
     let mut diagnostics = Vec::new();
-    let effects = effect::effects(catalog, batch, &mut diagnostics);
     let proposal = Proposal::new(catalog, batch);
+    let effects = effect::effects(&proposal, batch, &mut diagnostics);
     for new in &proposal.new {
         provision::check(&proposal, new, &mut diagnostics);
         source::check(&proposal, new, &mut diagnostics);

@@ -163,8 +163,18 @@ impl<'a> Proposal<'a> {
     /// The remedy for an unresolved reference, with the registered versions of the name or of a
     /// similar one.
     pub(super) fn help_for_unknown(&self, key: &Key) -> String {
+        self.help_without(key, None)
+    }
+
+    /// The remedy for an unknown replacement of an entity, which cannot replace itself.
+    pub(super) fn help_for_unknown_replacement(&self, key: &Key, of: &Key) -> String {
+        self.help_without(key, Some(of))
+    }
+
+    /// `unfit` is not suggested.
+    fn help_without(&self, key: &Key, unfit: Option<&Key>) -> String {
         let kind = key.kind;
-        let known = self.known_versions(kind, &key.name);
+        let known = self.known_versions(kind, &key.name, unfit);
         if !known.is_empty() {
             return format!(
                 "register {key} in the same batch, or refer to a registered version: {}",
@@ -173,8 +183,11 @@ impl<'a> Proposal<'a> {
         }
         let register = format!("register {key} first, or in the same batch");
         let Some(similar) = self.similar_name(kind, &key.name) else { return register };
-        let versions = self.known_versions(kind, similar).join(", ");
-        format!("did you mean {kind}/{similar} ({versions})? otherwise {register}")
+        let versions = self.known_versions(kind, similar, unfit);
+        if versions.is_empty() {
+            return register;
+        }
+        format!("did you mean {kind}/{similar} ({})? otherwise {register}", versions.join(", "))
     }
 
     /// The name that was likely meant. A large registry has no suggestion for a typo at the start of
@@ -208,8 +221,12 @@ impl<'a> Proposal<'a> {
     }
 
     /// At most five versions of a name, the newest last.
-    fn known_versions(&self, kind: Kind, name: &Name) -> Vec<String> {
+    fn known_versions(&self, kind: Kind, name: &Name, unfit: Option<&Key>) -> Vec<String> {
+        let is_unfit = |version: &Version| {
+            unfit.is_some_and(|key| (key.kind, &key.name, &key.version) == (kind, name, version))
+        };
         let mut versions: Vec<_> = self.versions(kind, name).collect();
+        versions.retain(|version| !is_unfit(version));
         versions.sort();
         versions.dedup();
         let from = versions.len().saturating_sub(5);
