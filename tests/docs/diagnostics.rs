@@ -20,7 +20,7 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "document-invalid",
-        "a missing, unknown or mistyped field; a hidden or default argument that the input schema lacks; a size, depth or number out of bounds; invalid JSON",
+        "a missing, unknown or mistyped field; a hidden or default argument that does not fit the input schema; a size, depth or number out of bounds; invalid JSON",
         "``unknown field `bogus` ``",
         "the help line lists the fields; [limits](limits.md)",
     ],

@@ -210,10 +210,11 @@ fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
     let mut diagnostics = Vec::new();
     let proposal = Proposal::new(catalog, batch);
     let effects = effect::effects(&proposal, batch, &mut diagnostics);
+    let mut arguments = argument::Arguments::new(&proposal, origin);
     for new in &proposal.new {
         provision::check(&proposal, new, &mut diagnostics);
         source::check(&proposal, new, &mut diagnostics);
-        argument::check(&proposal, new, &mut diagnostics);
+        arguments.check(new, &mut diagnostics);
         dependency::check(&proposal, new, &mut diagnostics);
         extension::check(new, &mut diagnostics);
         ambiguity::check(new, &mut diagnostics);
