@@ -118,7 +118,7 @@ impl<'a> State<'_, 'a> {
         let is_new = proposal.position(replacement).is_some();
         let (text, help) = if replacement == key {
             (format!("{key} cannot replace itself"), "name another entity or version".to_owned())
-        } else if proposal.document(replacement).is_none() {
+        } else if !proposal.is_known(replacement) {
             let help = proposal.help_for_unknown_replacement(replacement, key);
             (format!("the replacement {replacement} {NOT_REGISTERED}"), help)
         } else if !is_new && proposal.lifecycle(replacement).0 == LifecycleState::Retired {

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use super::Proposed;
+use super::{Proposed, UnreadEntity};
 use crate::{
     catalog::{Catalog, Record},
     diagnostic::Diagnostic,
@@ -35,6 +35,8 @@ pub(super) struct Proposal<'a> {
     pub(super) new: Vec<NewEntity<'a>>,
     /// Registered entities that the batch restores: to active, or from retired to deprecated.
     pub(super) restored: Vec<NewEntity<'a>>,
+    /// Entities that are proposed, but could not be read.
+    unread: &'a [UnreadEntity],
     by_key: HashMap<&'a Key, usize>,
     by_name: BTreeMap<(Kind, &'a Name), Vec<&'a Version>>,
     /// The last lifecycle change of each key in the batch with its index.
@@ -78,7 +80,11 @@ impl<'a> NewEntity<'a> {
 }
 
 impl<'a> Proposal<'a> {
-    pub(super) fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
+    pub(super) fn new(
+        catalog: &'a Catalog,
+        batch: &'a [Proposed],
+        unread: &'a [UnreadEntity],
+    ) -> Self {
         let (mut new, mut by_key, mut lifecycles) = (Vec::new(), HashMap::new(), HashMap::new());
         let mut by_name = BTreeMap::<_, Vec<_>>::new();
         // Documents that are already registered are not inspected.
@@ -105,7 +111,7 @@ impl<'a> Proposal<'a> {
         }
         let restored = restored(catalog, &lifecycles);
         let compared = AtomicUsize::new(0);
-        Self { catalog, new, restored, by_key, by_name, lifecycles, compared }
+        Self { catalog, new, restored, unread, by_key, by_name, lifecycles, compared }
     }
 
     /// The document with this key, in the batch or in the catalog.
@@ -114,6 +120,11 @@ impl<'a> Proposal<'a> {
             Some(&i) => Some(self.new[i].document),
             None => self.catalog.find(key).map(|record| &*record.document),
         }
+    }
+
+    /// Whether there may be an entity with this key.
+    pub(super) fn is_known(&self, key: &Key) -> bool {
+        self.document(key).is_some() || self.unread.iter().any(|unread| unread.may_be(key))
     }
 
     /// The entity with this key. `document` avoids parsing if only existence matters.
