@@ -158,9 +158,9 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "still-needed",
-        "an active entity depends on one that would be retired; one finding each, with the path",
+        "an active entity depends on one that would be retired, one finding each, with the path; or files of `apply --prune` need an entity that was removed from them",
         "`agent/a@1.0.0 is active and depends on it: …`",
-        "move it to a replacement, retire it too, or use `--force REASON`; the log records the reason",
+        "move it to a replacement, retire it too, or use `--force REASON`; the log records the reason. Keep a removed entity in the files, deprecated, or remove its dependents too",
     ],
     [
         "name-archived",

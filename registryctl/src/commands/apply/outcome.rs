@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{
     Planned,
-    prepare::{HeldEntity, Prepared, ResolvedConflict},
+    prepare::{HeldEntity, KeptEntity, Prepared, ResolvedConflict},
 };
 use crate::{
     cli::{Format, WaitArgs},
@@ -43,6 +43,8 @@ struct AppliedView<'a> {
     conflicts: &'a [ResolvedConflict],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     held: &'a [HeldEntity],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    kept: &'a [KeptEntity],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     retired: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,6 +101,7 @@ impl Applied {
             diagnostics: self.planned.report.findings(),
             conflicts: &self.prepared.conflicts,
             held: &self.prepared.held,
+            kept: &self.prepared.kept,
             retired: &self.planned.retired,
             rollout,
         }
