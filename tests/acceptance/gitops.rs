@@ -203,6 +203,37 @@ fn prune_retires_entities_of_the_callers_team() {
 }
 
 #[test]
+fn files_are_validated_against_export_after_retirement() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    let (files, export) = (dir.path().join("files"), dir.path().join("registry.json"));
+    let (files, export) = (files.to_str().expect("UTF-8"), export.to_str().expect("UTF-8"));
+    let written = |tools: &[&str]| {
+        let provides = ["a", "b"].map(|tool| json!({ "tool": tool, "version": "1.0.0" }));
+        let server = json!({ "name": "s", "version": "1.0.0", "provides": provides,
+            "metadata": { "managedBy": SOURCE } });
+        let of_server = |name: &&str| {
+            let mut tool = tool(name, SOURCE);
+            tool["source"]["server"] = json!("s");
+            tool
+        };
+        let tools: Vec<_> = tools.iter().map(of_server).collect();
+        let file = json!({ "schemaVersion": "2.0", "servers": [server], "tools": tools });
+        fs::create_dir_all(files).expect("a directory");
+        fs::write(Path::new(files).join("all.json"), file.to_string()).expect("written");
+        let done = prune(&registry, Path::new(files), &[]);
+        assert!(done.success(), "{done:?}");
+    };
+    written(&["a", "b"]);
+    written(&["a"]);
+    assert_eq!(state(&registry, "tool/b@1.0.0"), "retired");
+    let alone = registry.ctl(&["validate", files]);
+    assert!(alone.has_code("provision-unknown") && alone.stderr.contains("--against"), "{alone:?}");
+    registry.run(&["export", "--out", export]);
+    registry.run(&["validate", files, "--against", export]);
+}
+
+#[test]
 fn unread_subdirectories_are_named_in_warning() {
     let registry = Registry::start();
     let dir = tempfile::tempdir().expect("a directory");
