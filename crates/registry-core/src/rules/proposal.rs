@@ -148,6 +148,15 @@ impl<'a> Proposal<'a> {
         }
     }
 
+    /// The active entity that replaces a deprecated or retired one after the batch.
+    pub(super) fn replacement<'k>(&'k self, key: &Key) -> Option<&'k Key> {
+        let replacement = match self.lifecycles.get(key) {
+            Some((_, notice, _)) => notice.replacement.as_ref(),
+            None => self.catalog.find(key)?.lifecycle.replacement(),
+        };
+        replacement.filter(|replacement| self.lifecycle(replacement).0 == LifecycleState::Active)
+    }
+
     /// Registered entities that the batch retires, with the index of the change.
     pub(super) fn retired(&self) -> impl Iterator<Item = (&'a Key, &'a Notice, usize)> {
         let retired = self.lifecycles.iter().filter(|(key, after)| {
