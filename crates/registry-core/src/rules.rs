@@ -117,7 +117,7 @@ impl Proposed {
     }
 }
 
-/// An entity of a file that could not be read, as far as it is known.
+/// The known parts of an entity that could not be read.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UnreadEntity {
     kind: Option<Kind>,

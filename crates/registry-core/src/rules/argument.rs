@@ -269,7 +269,7 @@ fn nested_remedy(name: &str) -> Option<String> {
     is_path.then(|| format!("for the default of a member, write {}", nested(&path)))
 }
 
-/// A default of a member as it is written in JSON.
+/// The JSON of a default for a member.
 fn nested(path: &[&str]) -> String {
     let inner = |form: String, name: &&str| format!("{}: {form}", Value::from(*name));
     let mut names = path.iter().rev();
