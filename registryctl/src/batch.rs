@@ -10,9 +10,9 @@ use std::{
 
 use mcp_registry::LocatedDocument;
 use registry_core::{
-    Code, Diagnostic,
-    registry_file::{FileError, RegistryFile},
-    rules::Proposed,
+    Catalog, Code, Diagnostic,
+    registry_file::RegistryFile,
+    rules::{self, Plan, Proposed, UnreadEntity},
     suggest::closest,
 };
 use serde_json::Value;
@@ -34,6 +34,9 @@ pub(crate) struct Batch {
     /// The origin of each proposal, if it comes from a file.
     origins: Vec<Option<Origin>>,
     sources: Vec<Arc<Source>>,
+    /// The sources with entities that could not be read.
+    incomplete: BTreeSet<usize>,
+    unread: Vec<UnreadEntity>,
     findings: Vec<Finding>,
     /// Whether the sources are registry files.
     is_registry: bool,
@@ -133,24 +136,32 @@ impl Batch {
         self.is_registry = true;
         self.sources.push(Arc::clone(&source));
         let index = self.sources.len() - 1;
-        let Some(value) = self.value(&source) else { return };
-        match RegistryFile::from_value(&value) {
-            Ok(file) => {
-                self.findings.extend(in_file(&source, file.warnings()));
-                for (change, proposed) in file.proposals().iter().enumerate() {
-                    let pointer = file.pointer(change).unwrap_or_default().to_owned();
-                    self.origins.push(Some(Origin { source: index, pointer }));
-                    self.proposals.push(proposed.clone());
-                }
-            }
-            Err(FileError { diagnostics }) => {
-                let other = form::other_form(&value, source.name()).map(|(form, remedy)| {
-                    let message = format!("this is {form}, not a registry file");
-                    vec![Diagnostic::error(Code::DocumentInvalid, "", message).with_help(remedy)]
-                });
-                self.findings.extend(in_file(&source, &other.unwrap_or(diagnostics)));
-            }
+        let Some(value) = self.value(&source) else {
+            // The file may contain any entity.
+            return self.unread.push(UnreadEntity::default());
+        };
+        let (file, problems) = RegistryFile::readable(&value);
+        if problems.is_empty() {
+            self.findings.extend(in_file(&source, file.warnings()));
+        } else {
+            let other = form::other_form(&value, source.name()).map(|(form, remedy)| {
+                let message = format!("this is {form}, not a registry file");
+                vec![Diagnostic::error(Code::DocumentInvalid, "", message).with_help(remedy)]
+            });
+            self.findings.extend(in_file(&source, &other.unwrap_or(problems)));
+            self.incomplete.insert(index);
+            self.unread.extend_from_slice(file.unread());
         }
+        for (change, proposed) in file.proposals().iter().enumerate() {
+            let pointer = file.pointer(change).unwrap_or_default().to_owned();
+            self.origins.push(Some(Origin { source: index, pointer }));
+            self.proposals.push(proposed.clone());
+        }
+    }
+
+    /// The effect of the readable changes on a catalog.
+    pub(crate) fn plan(&self, catalog: &Catalog) -> Plan {
+        rules::plan_readable(catalog, &self.proposals, &self.unread)
     }
 
     /// The changes, in the order of the files.
@@ -170,11 +181,16 @@ impl Batch {
     }
 
     /// The findings of reading the files and the given findings about the batch, with locations.
+    /// Findings that may follow from unread entities are omitted.
     pub(crate) fn report(&self, about_batch: Vec<Finding>) -> Report {
         let mut by_source: BTreeMap<usize, Vec<Finding>> = BTreeMap::new();
         let mut findings = self.findings.clone();
         for found in about_batch {
+            if !self.unread.is_empty() && is_about_absence(&found) {
+                continue;
+            }
             match found.change.and_then(|change| self.origins.get(change)?.as_ref()) {
+                Some(Origin { source, .. }) if self.incomplete.contains(source) => {}
                 Some(Origin { source, pointer }) => {
                     let pointer = format!("{pointer}{}", found.pointer);
                     by_source.entry(*source).or_default().push(Finding { pointer, ..found });
@@ -216,6 +232,18 @@ fn is_repairable(error: &Finding) -> bool {
         Code::StillNeeded,
     ];
     !registered.iter().any(|code| error.code == code.as_str())
+}
+
+/// Whether the finding says that no other entity refers to an entity, or matches it.
+fn is_about_absence(found: &Finding) -> bool {
+    let absence = [
+        Code::SchemaUnused,
+        Code::PolicySelectorUnmatched,
+        Code::PolicyArgumentUndeclared,
+        Code::PolicyUnsatisfiable,
+        Code::BudgetUnpriced,
+    ];
+    absence.iter().any(|code| found.code == code.as_str())
 }
 
 fn in_file(source: &Arc<Source>, diagnostics: &[Diagnostic]) -> Vec<Finding> {
@@ -266,7 +294,7 @@ fn suggestion(found: &Finding, location: &Location) -> Option<String> {
 mod tests {
     use std::fs;
 
-    use registry_core::{Catalog, RegistryId, rules};
+    use registry_core::RegistryId;
 
     use super::*;
     use crate::style::Style;
@@ -278,7 +306,7 @@ mod tests {
         }
         let batch = Batch::read(&[dir.path().to_owned()]).unwrap();
         let catalog = Catalog::empty(RegistryId::new("test"));
-        let plan = rules::plan(&catalog, batch.proposals());
+        let plan = batch.plan(&catalog);
         let report = batch.report(plan.diagnostics.iter().map(Finding::from).collect());
         report.render(Style::Plain).replace(&format!("{}/", dir.path().display()), "")
     }
@@ -296,6 +324,51 @@ mod tests {
             text.contains("6 |       - { tool: get_user, version: 1.0.0 }\n  |         ^\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn unread_entities_cause_no_findings_about_others() {
+        let tool = |name: &str, more: &str| {
+            format!(
+                r##"{{ "name": "{name}", "version": "1.0.0", {more}
+                "inputSchema": {{ "$ref": "#Parcel:1.0.0" }},
+                "source": {{ "server": "post", "serverVersion": "1.0.0", "tool": "{name}" }} }}"##
+            )
+        };
+        let file = |kind: &str, entities: &[String]| {
+            format!(r#"{{ "schemaVersion": "2.0", "{kind}": [{}] }}"#, entities.join(", "))
+        };
+        let server = |version: &str| {
+            format!(
+                r#"{{ "name": "post", "version": "{version}", "provides": [
+                {{ "tool": "quote", "version": "1.0.0" }}, {{ "tool": "label", "version": "1.0.0" }},
+                {{ "tool": "absent", "version": "1.0.0" }} ] }}"#
+            )
+        };
+        let schema = r#"{ "name": "Parcel", "version": "1.0.0", "schema": { "type": "object" } }"#;
+        let unused = r#"{ "name": "Unused", "version": "1.0.0", "schema": {} }"#;
+        let schemas = file("schemas", &[schema.to_owned(), unused.to_owned()]);
+        let messages = |version: &str, misspelled: &str| {
+            let tools = [tool("quote", ""), tool("label", misspelled)];
+            let text = report(&[
+                ("schemas.json", &schemas),
+                ("servers.json", &file("servers", &[server(version)])),
+                ("tools.json", &file("tools", &tools)),
+            ]);
+            let heads = text.lines().filter(|line| line.starts_with(['e', 'w']));
+            heads.map(str::to_owned).collect::<Vec<_>>().join("\n")
+        };
+        insta::assert_snapshot!(messages("1.0.0", r#""ouputSchema": {},"#), @r"
+        error[document-invalid]: unknown field `ouputSchema`
+        error[provision-unknown]: the server provides tool/absent@1.0.0, which is not registered
+        ");
+        insta::assert_snapshot!(messages("1.0", ""), @r"
+        error[version-invalid]: `1.0` is not an exact semantic version: unexpected end of input while parsing minor version number
+        ");
+        insta::assert_snapshot!(messages("1.0.0", ""), @r"
+        error[provision-unknown]: the server provides tool/absent@1.0.0, which is not registered
+        warning[schema-unused]: schema/Unused@1.0.0 is not referenced
+        ");
     }
 
     #[test]

@@ -83,8 +83,14 @@ impl From<v1::PlannedChange> for PlannedChange {
 pub(crate) struct Plan(Vec<PlannedChange>);
 
 impl Plan {
+    /// An entry of a file with its lifecycle is two changes. If neither has an effect, one line says so.
     pub(crate) fn new(changes: Vec<v1::PlannedChange>) -> Self {
-        Self(changes.into_iter().map(PlannedChange::from).collect())
+        let mut unchanged = BTreeSet::new();
+        let changes = changes.into_iter().map(PlannedChange::from);
+        let is_first = |change: &PlannedChange| {
+            change.effect != Effect::Unchanged || unchanged.insert(change.key.to_string())
+        };
+        Self(changes.filter(is_first).collect())
     }
 
     /// The number of changes with an effect.
@@ -154,6 +160,11 @@ mod tests {
         );
         assert_eq!(plan.counts(), "1 register, 1 deprecate, 1 unchanged");
         assert_eq!(plan.effective(), 2);
+        let change = |action| change("tool/find@0.9.0", action, "");
+        let (same, deprecate) = (v1::ChangeAction::Unchanged, v1::ChangeAction::Deprecate);
+        assert_eq!(Plan::new(vec![change(same), change(same)]).counts(), "1 unchanged");
+        let changed = Plan::new(vec![change(same), change(deprecate)]);
+        assert_eq!(changed.counts(), "1 deprecate, 1 unchanged");
         assert_eq!(Plan::new(Vec::new()).counts(), "nothing");
     }
 }

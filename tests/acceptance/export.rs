@@ -1,6 +1,8 @@
 //! The registry over plain HTTP, and gateways that load files.
 
-use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry, root};
+use acceptance::{
+    Backend, CtlOutput, Gateway, GatewayOptions, ModernClient, Registry, binary, root,
+};
 use reqwest::StatusCode;
 use serde_json::Value;
 
@@ -72,6 +74,30 @@ async fn export_is_applied_to_another_registry() {
         shown["digest"].clone()
     };
     assert_eq!(tool(&first), tool(&second));
+}
+
+/// The deprecated tool is sorted before its replacement.
+#[test]
+fn export_with_replacements_is_accepted_everywhere() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let notice = ["--replacement", "tool/get_webpage@1.0.0"];
+    registry.run(&[&["deprecate", "--yes", "tool/fetch@1.2.3"][..], &notice].concat());
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("export.json");
+    let path = file.to_str().unwrap();
+    for form in [&["export", "--plain"][..], &["export"]] {
+        registry.run(&[form, &["-o", path]].concat());
+        registry.run(&["validate", path]);
+        let other = Registry::start();
+        other.apply_file(&file);
+        let lifecycle = &other.json(&["get", "tool/fetch@1.2.3"])["lifecycle"];
+        assert_eq!(lifecycle["replacement"], "tool/get_webpage@1.0.0", "{lifecycle}");
+        let mut check = std::process::Command::new(binary("gateway-agent"));
+        check.current_dir(&dir).args(["--check", "--registry", "file://./export.json"]);
+        let checked = CtlOutput::from(check.output().unwrap());
+        assert_eq!(checked.code, 0, "{checked:?}");
+    }
 }
 
 #[tokio::test]

@@ -88,6 +88,11 @@ fn a_directory_is_the_truth_for_what_it_manages(registry: &Registry) {
     assert_eq!(dry.code, 5, "{dry:?}");
     let plan = counts([("deprecate", 2), ("retire", 2), ("unchanged", 2)]);
     assert_eq!(planned(&dry), plan);
+    let kept = json!([
+        { "key": "server/c-server@1.0.0", "neededBy": ["tool/c@1.0.0"] },
+        { "key": "tool/c@1.0.0", "neededBy": ["agent/outside@1.0.0"] },
+    ]);
+    assert_eq!(dry.json()["kept"], kept);
     let old = prune(registry, &ours, &["--base-revision", "1"]);
     assert!(old.code == 1 && old.has_code("BASE_REVISION_MISMATCH"), "{old:?}");
     assert_eq!(state(registry, "tool/b@1.0.0"), "active");
@@ -107,7 +112,11 @@ fn a_directory_is_the_truth_for_what_it_manages(registry: &Registry) {
     }
     // Nothing changes until the agent has moved.
     let again = prune(registry, &ours, &["--dry-run", "--exit-code"]);
-    assert!(again.success(), "{again:?}");
+    assert!(again.success() && again.json()["kept"] == kept, "{again:?}");
+    let shown = apply(registry, &ours, &["--prune", "--managed-by", SOURCE]).stdout;
+    let line =
+        "kept: tool/c@1.0.0 is deprecated and not retired, because agent/outside@1.0.0 needs it";
+    assert!(shown.lines().any(|shown| shown == line), "{shown}");
     assert!(registry.ctl(&["retire", "--yes", "agent/outside@1.0.0"]).success());
     let rest = prune(registry, &ours, &[]);
     assert!(rest.success() && planned(&rest)["retire"] == 2, "{rest:?}");
@@ -116,13 +125,53 @@ fn a_directory_is_the_truth_for_what_it_manages(registry: &Registry) {
     write(&ours, &["a"], "git.example/typo");
     let unmarked = prune(registry, &ours, &[]);
     assert_eq!(unmarked.code, 1, "{unmarked:?}");
-    insta::assert_snapshot!("prune-unmanaged", unmarked.stderr);
+    let found = &unmarked.json()["diagnostics"];
+    assert_eq!(found.as_array().map(Vec::len), Some(2), "{found}");
+    assert_eq!(
+        found[0]["message"],
+        "server/a-server@1.0.0 is not managed by `git.example/tools`, but by `git.example/typo`"
+    );
+    assert_eq!(found[0]["file"], ours.join("a.json").to_str().expect("UTF-8"));
+    assert_eq!(
+        (&found[0]["line"], &found[0]["pointer"]),
+        (&json!(1), &json!("/servers/0/metadata/managedBy"),)
+    );
     write(&ours, &[], SOURCE);
     fs::write(ours.join("empty.json"), "{ \"schemaVersion\": \"2.0\" }").expect("written");
     let empty = prune(registry, &ours, &[]);
     assert_eq!(empty.code, 1, "{empty:?}");
     insta::assert_snapshot!("prune-everything", empty.stderr);
     assert_eq!(state(registry, "tool/a@1.0.0"), "active");
+}
+
+#[test]
+fn files_must_not_need_removed_entities() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    write(dir.path(), &["parcel"], SOURCE);
+    let mut label = tool("label", SOURCE);
+    label.as_object_mut().expect("an object").remove("source");
+    label["depends"] = json!([{ "type": "tool", "name": "parcel", "version": "1.0.0" }]);
+    let step = json!({ "id": "quote", "operation": { "tool": "parcel" } });
+    label["spec"] = json!({ "pipeline": { "steps": [step] } });
+    let label = json!({ "schemaVersion": "2.0", "tools": [label] });
+    let file = dir.path().join("label.json");
+    fs::write(&file, label.to_string()).expect("written");
+    assert_eq!(planned(&prune(&registry, dir.path(), &[])), counts([("register", 3)]));
+
+    fs::remove_file(dir.path().join("parcel.json")).expect("removed");
+    for _ in 0..2 {
+        let rejected = prune(&registry, dir.path(), &[]);
+        assert_eq!(rejected.code, 1, "{rejected:?}");
+        let found = &rejected.json()["diagnostics"];
+        assert_eq!(found[0]["code"], "still-needed", "{found}");
+        assert_eq!(found[0]["file"], file.to_str().expect("UTF-8"));
+        assert_eq!(found[0]["pointer"], "/tools/0/depends/0");
+        let message = "tool/label@1.0.0 needs tool/parcel@1.0.0, which was removed from the files";
+        assert_eq!(found[0]["message"], message);
+        // It is rejected, too, once the removed tool is deprecated.
+        registry.run(&["deprecate", "--yes", "tool/parcel@1.0.0"]);
+    }
 }
 
 #[test]
@@ -151,6 +200,37 @@ fn prune_retires_entities_of_the_callers_team() {
     assert_eq!(planned(&prune(&first)), counts([("register", 4)]));
     write(&dir, &["a"], SOURCE);
     assert_eq!(planned(&prune(&second)), counts([("retire", 2), ("unchanged", 2)]));
+}
+
+#[test]
+fn files_are_validated_against_export_after_retirement() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    let (files, export) = (dir.path().join("files"), dir.path().join("registry.json"));
+    let (files, export) = (files.to_str().expect("UTF-8"), export.to_str().expect("UTF-8"));
+    let written = |tools: &[&str]| {
+        let provides = ["a", "b"].map(|tool| json!({ "tool": tool, "version": "1.0.0" }));
+        let server = json!({ "name": "s", "version": "1.0.0", "provides": provides,
+            "metadata": { "managedBy": SOURCE } });
+        let of_server = |name: &&str| {
+            let mut tool = tool(name, SOURCE);
+            tool["source"]["server"] = json!("s");
+            tool
+        };
+        let tools: Vec<_> = tools.iter().map(of_server).collect();
+        let file = json!({ "schemaVersion": "2.0", "servers": [server], "tools": tools });
+        fs::create_dir_all(files).expect("a directory");
+        fs::write(Path::new(files).join("all.json"), file.to_string()).expect("written");
+        let done = prune(&registry, Path::new(files), &[]);
+        assert!(done.success(), "{done:?}");
+    };
+    written(&["a", "b"]);
+    written(&["a"]);
+    assert_eq!(state(&registry, "tool/b@1.0.0"), "retired");
+    let alone = registry.ctl(&["validate", files]);
+    assert!(alone.has_code("provision-unknown") && alone.stderr.contains("--against"), "{alone:?}");
+    registry.run(&["export", "--out", export]);
+    registry.run(&["validate", files, "--against", export]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "document-invalid",
-        "a missing, unknown or mistyped field; a hidden or default argument that the input schema lacks; a size, depth or number out of bounds; invalid JSON",
+        "a missing, unknown or mistyped field; a hidden or default argument that does not fit the input schema; a size, depth or number out of bounds; invalid JSON",
         "``unknown field `bogus` ``",
         "the help line lists the fields; [limits](limits.md)",
     ],
@@ -154,13 +154,13 @@ const CODES: &[[&str; 4]] = &[
         "replacement-unknown",
         "a replacement that is not registered, is retired, or is the entity itself",
         "`the replacement tool/u@1.0.0 is not registered`",
-        "register it first, or earlier in the same batch",
+        "register it first, or in the same batch",
     ],
     [
         "still-needed",
-        "an active entity depends on one that would be retired; one finding each, with the path",
+        "an active entity depends on one that would be retired, one finding each, with the path; or files of `apply --prune` need an entity that was removed from them",
         "`agent/a@1.0.0 is active and depends on it: …`",
-        "move it to a replacement, retire it too, or use `--force REASON`; the log records the reason",
+        "move it to a replacement, retire it too, or use `--force REASON`; the log records the reason. Keep a removed entity in the files, deprecated, or remove its dependents too",
     ],
     [
         "name-archived",

@@ -3,9 +3,9 @@
 //!
 //! `metadata.managedBy` of a document names its managing source. Only entities with that source and
 //! owner that are missing from the batch are pruned. An entity with dependents outside of the
-//! source is deprecated instead, and retired by a later run once they are gone. Only entities that
-//! pruning itself retired or deprecated, which their notice shows, are restored. A deliberate
-//! retirement stays.
+//! source is deprecated instead, and retired by a later run once they are gone. Dependents in the
+//! batch reject it. Only entities that pruning itself retired or deprecated, which their notice
+//! shows, are restored. A deliberate retirement stays.
 //!
 //! Only the highest version of a policy is in force. A source with lower versions only would turn
 //! the policy off, and is rejected.
@@ -16,7 +16,9 @@ use serde_json::Value;
 
 use crate::{
     catalog::{Catalog, Record},
+    diagnostic::{Code, Diagnostic},
     document::Document,
+    edges::references,
     entity::MANAGED_BY,
     graph::{Direction, Reach},
     kind::Kind,
@@ -43,20 +45,10 @@ pub enum InvalidSource {
         "no document in the files has `managedBy` `{0}`, so all entities of that source would be retired"
     )]
     Empty(String),
-    /// Some documents do not name the source, so they could never be pruned.
-    #[error(
-        "{first}{} is not managed by `{source_name}`; \
-         add \"metadata\": {{ \"managedBy\": \"{source_name}\" }}",
-        and_more(*more)
-    )]
-    Unmarked {
-        /// The first such document.
-        first: Key,
-        /// The number of further ones.
-        more: usize,
-        /// The source.
-        source_name: String,
-    },
+    /// Documents of the batch do not belong to the source, so they could never be pruned, or need
+    /// entities that are missing from it.
+    #[error("{}", .0.first().map_or_else(String::new, ToString::to_string))]
+    Documents(Vec<Diagnostic>),
     /// A policy of the source would have no version in force.
     #[error(
         "policy/{}{} would have no version in force: the highest registered version {} is not in \
@@ -83,6 +75,17 @@ pub struct Pruning {
     pub changes: Vec<Proposed>,
     /// Entities of the source that were deprecated or retired by other means, and stay so.
     pub held: Vec<Key>,
+    /// Removed entities that are deprecated instead of retired.
+    pub needed: Vec<NeededEntity>,
+}
+
+/// An entity with remaining dependents.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NeededEntity {
+    /// The key of the entity.
+    pub key: Key,
+    /// Its direct dependents.
+    pub by: Vec<Key>,
 }
 
 /// Compares a source with the registered entities that it manages.
@@ -91,14 +94,14 @@ pub fn prune(
     batch: &[Proposed],
     managed: Managed<'_>,
 ) -> Result<Pruning, InvalidSource> {
-    let documents = || batch.iter().filter_map(Proposed::document);
-    let unmarked = documents().filter(|document| source_of(document) != Some(managed.source));
-    let unmarked: BTreeSet<&Key> = unmarked.map(|document| document.key()).collect();
-    if let Some(first) = unmarked.first() {
-        let (first, source_name) = ((*first).clone(), managed.source.to_owned());
-        return Err(InvalidSource::Unmarked { first, more: unmarked.len() - 1, source_name });
+    let mut documents = Documents::new();
+    for (change, proposed) in batch.iter().enumerate() {
+        if let Some(document) = proposed.document() {
+            documents.entry(document.key()).or_insert((change, &**document));
+        }
     }
-    let kept: BTreeSet<&Key> = documents().map(|document| document.key()).collect();
+    reject(unmarked(&documents, managed))?;
+    let kept: BTreeSet<&Key> = documents.keys().copied().collect();
     if kept.is_empty() {
         return Err(InvalidSource::Empty(managed.source.to_owned()));
     }
@@ -108,11 +111,12 @@ pub fn prune(
         .filter(|(_, record)| record.lifecycle.state != LifecycleState::Retired)
         .map(|(key, _)| key)
         .collect();
-    let needed = still_needed(catalog, &gone, documents().map(|document| &**document));
+    reject(needed_by_documents(catalog, batch, (&documents, &gone), managed))?;
+    let needed = still_needed(catalog, &gone, documents.values().map(|(_, document)| *document));
     let change = |key: &&Key| {
         let record = catalog.find(key)?;
-        let state =
-            if needed.contains(key) { LifecycleState::Deprecated } else { LifecycleState::Retired };
+        let is_needed = needed.contains_key(key);
+        let state = if is_needed { LifecycleState::Deprecated } else { LifecycleState::Retired };
         let is_new = record.lifecycle.state < state;
         is_new.then(|| set(key, state, managed.notice()))
     };
@@ -124,7 +128,93 @@ pub fn prune(
     if let Some(first) = off.first() {
         return Err(InvalidSource::PolicyOff { highest: (*first).clone(), more: off.len() - 1 });
     }
-    Ok(Pruning { changes, held: held.into_iter().cloned().collect() })
+    let needed = needed
+        .into_iter()
+        .map(|(key, by)| NeededEntity { key: key.clone(), by: by.into_iter().cloned().collect() });
+    Ok(Pruning { changes, held: held.into_iter().cloned().collect(), needed: needed.collect() })
+}
+
+/// The documents of a batch, each with the index of its first registration.
+type Documents<'a> = BTreeMap<&'a Key, (usize, &'a Document)>;
+
+fn reject(mut found: Vec<Diagnostic>) -> Result<(), InvalidSource> {
+    found.sort_by_key(|diagnostic| diagnostic.change);
+    if found.is_empty() { Ok(()) } else { Err(InvalidSource::Documents(found)) }
+}
+
+/// Reports documents without the mark of the source.
+fn unmarked(documents: &Documents<'_>, managed: Managed<'_>) -> Vec<Diagnostic> {
+    let source = managed.source;
+    let report = |(key, (change, document)): (&&Key, &(usize, &Document))| {
+        let (pointer, instead) = match source_of(document) {
+            Some(own) if own == source => return None,
+            Some(own) => ("/metadata/managedBy", format!(", but by `{own}`")),
+            None => ("", String::new()),
+        };
+        let message = format!("{key} is not managed by `{source}`{instead}");
+        let help = format!(
+            "write \"metadata\": {{ \"managedBy\": \"{source}\" }}, or move it to other files"
+        );
+        let found = Diagnostic::error(Code::DocumentInvalid, pointer, message);
+        Some(found.with_help(help).for_change(*change, key))
+    };
+    documents.iter().filter_map(report).collect()
+}
+
+/// Reports documents that need a removed entity, unless they are retired themselves.
+fn needed_by_documents(
+    catalog: &Catalog,
+    batch: &[Proposed],
+    (documents, gone): (&Documents<'_>, &BTreeSet<&Key>),
+    managed: Managed<'_>,
+) -> Vec<Diagnostic> {
+    let set = lifecycles(batch.iter());
+    let is_retired = |key: &Key| match (set.get(key), catalog.find(key)) {
+        (Some(state), _) => *state == LifecycleState::Retired,
+        (None, Some(record)) => {
+            let is_pruned = record.lifecycle.notice.as_deref() == Some(&managed.notice());
+            record.lifecycle.state == LifecycleState::Retired && !is_pruned
+        }
+        (None, None) => false,
+    };
+    let mut found = Vec::new();
+    for (user, (change, document)) in documents {
+        let is_user = document.edges().iter().any(|key| gone.contains(key));
+        if !is_user || !depends(user) || is_retired(user) {
+            continue;
+        }
+        let mut reported = BTreeSet::new();
+        for reference in references(document.entity()) {
+            let key = reference.key;
+            if gone.contains(&key) && !reported.contains(&key) {
+                let message = format!("{user} needs {key}, which was removed from the files");
+                let help = format!(
+                    "keep {key} in the files, for example with \"deprecated\": true, or remove \
+                     {user} too"
+                );
+                let needed = Diagnostic::error(Code::StillNeeded, reference.pointer, message);
+                found.push(needed.with_help(help).for_change(*change, user));
+                reported.insert(key);
+            }
+        }
+    }
+    found
+}
+
+/// Whether references of this entity are dependencies: `provides` of a server is an offer.
+fn depends(key: &Key) -> bool {
+    key.kind != Kind::Server
+}
+
+/// The states that changes set.
+fn lifecycles<'a>(
+    changes: impl Iterator<Item = &'a Proposed>,
+) -> BTreeMap<&'a Key, LifecycleState> {
+    let set = changes.filter_map(|change| match change {
+        Proposed::SetLifecycle { key, state, .. } => Some((key, *state)),
+        Proposed::Register(_) => None,
+    });
+    set.collect()
 }
 
 impl Managed<'_> {
@@ -168,12 +258,7 @@ fn policies_off<'a>(
     kept: &BTreeSet<&'a Key>,
     changes: impl Iterator<Item = &'a Proposed>,
 ) -> Vec<&'a Key> {
-    let set: BTreeMap<&Key, LifecycleState> = changes
-        .filter_map(|change| match change {
-            Proposed::SetLifecycle { key, state, .. } => Some((key, *state)),
-            Proposed::Register(_) => None,
-        })
-        .collect();
+    let set = lifecycles(changes);
     let state = |key: &Key| catalog.find(key).map(|record| record.lifecycle.state);
     let is_off = |key: &Key| {
         let after = set.get(key).copied().or_else(|| state(key));
@@ -208,12 +293,13 @@ fn is_managed(catalog: &Catalog, record: &Record, managed: Managed<'_>) -> bool 
     catalog.owner_of(record) == managed.owner && source_of(&record.document) == Some(managed.source)
 }
 
-/// The entities with remaining dependents, direct or through other kept entities.
+/// The entities with remaining dependents, direct or through other kept entities, with the direct
+/// ones.
 fn still_needed<'a>(
     catalog: &'a Catalog,
     gone: &BTreeSet<&'a Key>,
     batch: impl Iterator<Item = &'a Document>,
-) -> BTreeSet<&'a Key> {
+) -> BTreeMap<&'a Key, Vec<&'a Key>> {
     let is_in_use = |key: &Key| {
         let state = catalog.find(key).map(|record| record.lifecycle.state);
         state.is_some_and(|state| state != LifecycleState::Retired)
@@ -224,10 +310,13 @@ fn still_needed<'a>(
         let reach = Reach::from_roots(catalog, [key], Direction::Dependents, None);
         reach.nodes().iter().any(|node| is_in_use(node.key) && !gone.contains(node.key))
     };
-    // `provides` of a server is an offer, not a dependency.
-    let stays = |key: &&Key| key.kind != Kind::Server && (is_in_use(key) || leads_on(key));
-    let offers = |document: &&Document| document.key().kind != Kind::Server;
-    let in_batch: BTreeSet<&Key> = batch.filter(offers).flat_map(Document::edges).collect();
+    let stays = |key: &&Key| depends(key) && (is_in_use(key) || leads_on(key));
+    let mut in_batch: BTreeMap<&Key, Vec<&Key>> = BTreeMap::new();
+    for document in batch.filter(|document| depends(document.key())) {
+        for key in document.edges() {
+            in_batch.entry(key).or_default().push(document.key());
+        }
+    }
     let mut needed: BTreeSet<&Key> = BTreeSet::new();
     loop {
         let more: Vec<_> = gone
@@ -236,15 +325,23 @@ fn still_needed<'a>(
             .filter(|key| !needed.contains(key))
             .filter(|key| {
                 let mut users = catalog.dependents(key).filter(stays);
-                in_batch.contains(key)
+                in_batch.contains_key(key)
                     || users.any(|user| !gone.contains(user) || needed.contains(user))
             })
             .collect();
         if more.is_empty() {
-            return needed;
+            break;
         }
         needed.extend(more);
     }
+    let with_users = |&key: &&'a Key| {
+        let users = catalog.dependents(key).filter(stays);
+        let users = users.filter(|user| !gone.contains(user) || needed.contains(user));
+        let proposed = in_batch.get(key).into_iter().flatten().copied();
+        let users: BTreeSet<&Key> = users.chain(proposed).collect();
+        (key, users.into_iter().collect())
+    };
+    needed.iter().map(with_users).collect()
 }
 
 #[cfg(test)]
@@ -254,7 +351,10 @@ mod tests {
     use super::*;
     use crate::rules::{
         plan,
-        testing::{agent, catalog, policy, schema, server, source_tool, versioned, with},
+        testing::{
+            agent, catalog, commit, lines, policy, renamed, schema, server, source_tool, versioned,
+            with,
+        },
     };
 
     fn marked(proposed: &Proposed) -> Proposed {
@@ -324,6 +424,63 @@ mod tests {
         );
     }
 
+    fn needed(before: &Catalog, batch: &[Proposed]) -> Vec<String> {
+        let owner = before.iter().next().map(|(_, record)| record.owner.to_string()).unwrap();
+        let pruning = prune(before, batch, Managed { source: "git/a", owner: &owner }).unwrap();
+        let users = |by: &[Key]| by.iter().map(Key::to_string).collect::<Vec<_>>().join(", ");
+        pruning.needed.iter().map(|one| format!("{} by {}", one.key, users(&one.by))).collect()
+    }
+
+    #[test]
+    fn prune_names_dependents_of_deprecated_entities() {
+        let depends = json!([{ "type": "tool", "name": "read", "version": "1.0.0" }]);
+        let users = vec![agent("outside", &depends), agent("another", &depends)];
+        let before = catalog(&[world(), users].concat());
+        let batch = [marked(&schema("New", &json!({})))];
+        let expected = [
+            "server/docs@1.0.0 by tool/read@1.0.0",
+            "tool/read@1.0.0 by agent/another@1.0.0, agent/outside@1.0.0",
+        ];
+        assert_eq!(needed(&before, &batch), expected);
+        // A later run without changes names them again.
+        let managed = Managed { source: "git/a", owner: "" };
+        let before = commit(
+            before,
+            &["server/docs@1.0.0", "tool/read@1.0.0"].map(|key| {
+                set(&key.parse().unwrap(), LifecycleState::Deprecated, managed.notice())
+            }),
+        );
+        assert_eq!(needed(&before, &batch), expected);
+        assert_eq!(
+            pruned(&before, &batch),
+            ["schema/Old@1.0.0 retired", "tool/find@1.0.0 retired"]
+        );
+        assert_eq!(needed(&before, &world()[..4]), <[&str; 0]>::default());
+    }
+
+    #[test]
+    fn prune_rejects_files_that_need_removed_entity() {
+        let before = catalog(&world());
+        let owner = before.iter().next().map(|(_, record)| record.owner.to_string()).unwrap();
+        let managed = Managed { source: "git/a", owner: &owner };
+        let result = |batch: &[Proposed]| prune(&before, batch, managed).map(|_| ());
+        let all = world();
+        let [_, docs, read, find, ..] = &all[..] else { panic!("the tools") };
+        // `provides` of a server is no dependency.
+        assert_eq!(result(&[docs.clone(), find.clone()]), Ok(()));
+        let Err(InvalidSource::Documents(found)) = result(&[find.clone(), read.clone()]) else {
+            panic!("the tools need their server");
+        };
+        insta::assert_snapshot!(lines(&found), @r#"
+        error[still-needed] tool/find@1.0.0 at "/source": tool/find@1.0.0 needs server/docs@1.0.0, which was removed from the files (keep server/docs@1.0.0 in the files, for example with "deprecated": true, or remove tool/find@1.0.0 too)
+        error[still-needed] tool/read@1.0.0 at "/source": tool/read@1.0.0 needs server/docs@1.0.0, which was removed from the files (keep server/docs@1.0.0 in the files, for example with "deprecated": true, or remove tool/read@1.0.0 too)
+        "#);
+        let retired = ["tool/find@1.0.0", "tool/read@1.0.0"]
+            .map(|key| set(&key.parse().unwrap(), LifecycleState::Retired, Notice::default()));
+        let tools = [find.clone(), read.clone()];
+        assert_eq!(result(&[&tools[..], &retired].concat()), Ok(()));
+    }
+
     #[test]
     fn prune_restores_only_pruned_entities() {
         let managed = Managed { source: "git/a", owner: "" };
@@ -391,12 +548,17 @@ mod tests {
         let before = catalog(&world());
         let managed = Managed { source: "git/a", owner: "another owner" };
         assert_eq!(prune(&before, &world()[..1], managed), Ok(Pruning::default()));
-        let unmarked = InvalidSource::Unmarked {
-            first: "server/other@1.0.0".parse().unwrap(),
-            more: 1,
-            source_name: "git/a".to_owned(),
+        let mut world = world();
+        let other = json!({ "metadata": { "managedBy": "git/b" } });
+        world.push(with(&renamed(&world[5], "copy"), other));
+        let Err(InvalidSource::Documents(found)) = prune(&before, &world, managed) else {
+            panic!("some documents are not marked");
         };
-        assert_eq!(prune(&before, &world(), managed), Err(unmarked));
+        insta::assert_snapshot!(lines(&found), @r#"
+        error[document-invalid] server/other@1.0.0 at "": server/other@1.0.0 is not managed by `git/a` (write "metadata": { "managedBy": "git/a" }, or move it to other files)
+        error[document-invalid] tool/write@1.0.0 at "": tool/write@1.0.0 is not managed by `git/a` (write "metadata": { "managedBy": "git/a" }, or move it to other files)
+        error[document-invalid] tool/copy@1.0.0 at "/metadata/managedBy": tool/copy@1.0.0 is not managed by `git/a`, but by `git/b` (write "metadata": { "managedBy": "git/a" }, or move it to other files)
+        "#);
         assert_eq!(prune(&before, &[], managed), Err(InvalidSource::Empty("git/a".to_owned())));
     }
 }

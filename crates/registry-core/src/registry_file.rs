@@ -17,7 +17,11 @@ pub use export::{InvalidExport, read_export, write_export};
 pub use read::STATE_MEMBERS;
 pub use write::write;
 
-use crate::{diagnostic::Diagnostic, document::parse_json, rules::Proposed};
+use crate::{
+    diagnostic::Diagnostic,
+    document::parse_json,
+    rules::{Proposed, UnreadEntity},
+};
 
 /// A parsed registry file: the proposed changes and their locations in the file.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -25,6 +29,7 @@ pub struct RegistryFile {
     proposals: Vec<Proposed>,
     pointers: Vec<String>,
     warnings: Vec<Diagnostic>,
+    unread: Vec<UnreadEntity>,
 }
 
 /// The file is not a valid registry file.
@@ -44,7 +49,18 @@ impl RegistryFile {
 
     /// Parses a JSON value of any source syntax.
     pub fn from_value(value: &Value) -> Result<Self, FileError> {
+        let (file, diagnostics) = Self::readable(value);
+        if diagnostics.is_empty() { Ok(file) } else { Err(FileError { diagnostics }) }
+    }
+
+    /// The readable part of a file, and the problems of the rest.
+    pub fn readable(value: &Value) -> (Self, Vec<Diagnostic>) {
         read::read(value)
+    }
+
+    /// The entities of the file that could not be read.
+    pub fn unread(&self) -> &[UnreadEntity] {
+        &self.unread
     }
 
     /// The proposed changes in file order. Dependencies may come after their dependents.

@@ -44,6 +44,7 @@ use std::{collections::BTreeMap, sync::Arc};
 pub use ownership::{ANONYMOUS, WritePermissions, authorize};
 use proposal::Proposal;
 use schema_graph::SchemaGraph;
+use serde_json::Value;
 use settings::plan_settings;
 
 use crate::{
@@ -51,10 +52,14 @@ use crate::{
     commit::Change,
     diagnostic::{Code, Diagnostic},
     document::Document,
+    kind::Kind,
     lifecycle::{LifecycleState, Notice},
-    limits, parallel,
+    limits,
+    name::Name,
+    parallel,
     reference::Key,
     setting::SettingChange,
+    version::Version,
 };
 
 /// The end of messages about references to entities that are neither registered nor in the batch.
@@ -112,6 +117,33 @@ impl Proposed {
     }
 }
 
+/// The known parts of an entity that could not be read.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct UnreadEntity {
+    kind: Option<Kind>,
+    name: Option<Name>,
+    version: Option<Version>,
+}
+
+impl UnreadEntity {
+    /// An entity of this kind with an invalid document.
+    pub fn of(kind: Kind, document: &Value) -> Self {
+        let text = |member| document.get(member).and_then(Value::as_str);
+        Self {
+            kind: Some(kind),
+            name: text("name").and_then(|name| Name::parse(kind, name).ok()),
+            version: text("version").and_then(|version| Version::parse(version).ok()),
+        }
+    }
+
+    /// Whether a reference to this key may mean it.
+    fn may_be(&self, key: &Key) -> bool {
+        self.kind.is_none_or(|kind| kind == key.kind)
+            && self.name.as_ref().is_none_or(|name| *name == key.name)
+            && self.version.as_ref().is_none_or(|version| *version == key.version)
+    }
+}
+
 /// The effect of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -157,9 +189,15 @@ impl Plan {
 
 /// Validates a batch and determines its effect on a catalog.
 pub fn plan(catalog: &Catalog, batch: &[Proposed]) -> Plan {
+    plan_readable(catalog, batch, &[])
+}
+
+/// Like [`plan`], for a batch with entities that could not be read. References to them are not
+/// reported.
+pub fn plan_readable(catalog: &Catalog, batch: &[Proposed], unread: &[UnreadEntity]) -> Plan {
     match exceeds_batch_limit(batch) {
         Some(found) => Plan::new(Vec::new(), vec![found]),
-        None => checked(catalog, batch, BatchOrigin::Request),
+        None => checked(&Proposal::new(catalog, batch, unread), batch, BatchOrigin::Request),
     }
 }
 
@@ -194,7 +232,7 @@ pub fn exceeds_batch_limit(batch: &[Proposed]) -> Option<Diagnostic> {
 /// not compared with each other, and retired entities may have dependents, because the original
 /// registration decided both.
 pub fn validate(catalog: &Catalog, batch: &[Proposed]) -> Plan {
-    checked(catalog, batch, BatchOrigin::File)
+    checked(&Proposal::new(catalog, batch, &[]), batch, BatchOrigin::File)
 }
 
 /// The origin of a batch.
@@ -206,43 +244,43 @@ enum BatchOrigin {
     File,
 }
 
-fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
+fn checked<'a>(proposal: &'a Proposal<'a>, batch: &'a [Proposed], origin: BatchOrigin) -> Plan {
     let mut diagnostics = Vec::new();
-    let effects = effect::effects(catalog, batch, &mut diagnostics);
-    let proposal = Proposal::new(catalog, batch);
+    let effects = effect::effects(proposal, batch, &mut diagnostics);
+    let mut arguments = argument::Arguments::new(proposal, origin);
     for new in &proposal.new {
-        provision::check(&proposal, new, &mut diagnostics);
-        source::check(&proposal, new, &mut diagnostics);
-        argument::check(&proposal, new, &mut diagnostics);
-        dependency::check(&proposal, new, &mut diagnostics);
+        provision::check(proposal, new, &mut diagnostics);
+        source::check(proposal, new, &mut diagnostics);
+        arguments.check(new, &mut diagnostics);
+        dependency::check(proposal, new, &mut diagnostics);
         extension::check(new, &mut diagnostics);
         ambiguity::check(new, &mut diagnostics);
         annotations::check(new, &mut diagnostics);
-        lifecycle::check(&proposal, new, origin, &mut diagnostics);
+        lifecycle::check(proposal, new, origin, &mut diagnostics);
         composition::check(new, &mut diagnostics);
         server_json::check(new, &mut diagnostics);
-        archived::check(catalog, new, &mut diagnostics);
+        archived::check(proposal.catalog(), new, &mut diagnostics);
     }
-    lifecycle::check_restored(&proposal, &mut diagnostics);
-    still_needed::check(&proposal, &mut diagnostics);
-    let schemas = SchemaGraph::new(&proposal);
-    schema::check(&proposal, &schemas, &mut diagnostics);
-    header::check(&proposal, &schemas, &mut diagnostics);
-    cycle::check(&proposal, &mut diagnostics);
-    policy::check_selectors(&proposal, &mut diagnostics);
-    policy::check_staleness(&proposal, origin, &mut diagnostics);
-    budget::check_alerts(&proposal, &mut diagnostics);
-    servable::check(&proposal, &schemas, &mut diagnostics);
+    lifecycle::check_restored(proposal, &mut diagnostics);
+    still_needed::check(proposal, &mut diagnostics);
+    let schemas = SchemaGraph::new(proposal);
+    schema::check(proposal, &schemas, &mut diagnostics);
+    header::check(proposal, &schemas, &mut diagnostics);
+    cycle::check(proposal, &mut diagnostics);
+    policy::check_selectors(proposal, &mut diagnostics);
+    policy::check_staleness(proposal, origin, &mut diagnostics);
+    budget::check_alerts(proposal, &mut diagnostics);
+    servable::check(proposal, &schemas, &mut diagnostics);
     if origin == BatchOrigin::Request {
-        composition::check_depth(&proposal, &mut diagnostics);
+        composition::check_depth(proposal, &mut diagnostics);
         for active in proposal.new.iter().chain(&proposal.restored) {
-            tool_name::check(&proposal, active, &mut diagnostics);
+            tool_name::check(proposal, active, &mut diagnostics);
         }
-        flow::check(&proposal, &mut diagnostics);
-        policy::check_versions(&proposal, &mut diagnostics);
-        policy::check_changes(&proposal, &mut diagnostics);
-        budget::check_definitions(&proposal, &mut diagnostics);
-        breaking::check(&proposal, &mut diagnostics);
+        flow::check(proposal, &mut diagnostics);
+        policy::check_versions(proposal, &mut diagnostics);
+        policy::check_changes(proposal, &mut diagnostics);
+        budget::check_definitions(proposal, &mut diagnostics);
+        breaking::check(proposal, &mut diagnostics);
     }
     errors_first(&mut diagnostics);
     Plan::new(effects, diagnostics)

@@ -11,3 +11,4 @@ pub mod limits;
 pub mod name;
 pub mod pointer;
 pub mod schema_compile;
+pub mod suggest;

@@ -117,12 +117,16 @@ impl Validator {
         let most = ((ERRORS_BYTES + instance.bytes()) / each).clamp(1, ERRORS);
         let errors = || self.compiled.iter_errors(Counted::root(instance));
         let (errors, is_stopped) = collecting((steps, most), self.states, errors);
-        let seen = errors.filter(problem::is_seen).take(limits::VIOLATIONS);
-        let violation = |error: jsonschema::ValidationError<'_>| Violation {
-            pointer: problem::cut(error.instance_path().as_str(), POINTER_BYTES),
-            message: problem::violation_message(&error, instance),
+        let seen: Vec<_> = errors.filter(problem::is_seen).take(limits::VIOLATIONS).collect();
+        let violation = |error: &jsonschema::ValidationError<'_>| {
+            let mut message = problem::violation_message(error, instance);
+            if let Some(name) = problem::likely_misspelling(error, &seen) {
+                message = format!("{message}; '{name}' may be a misspelling of it");
+            }
+            let pointer = problem::cut(error.instance_path().as_str(), POINTER_BYTES);
+            Violation { pointer, message }
         };
-        let mut found: Vec<_> = seen.map(violation).collect();
+        let mut found: Vec<_> = seen.iter().map(violation).collect();
         if found.is_empty() {
             let message = "the value violates the schema in too many ways to report; simplify the \
                            schema or send less";

@@ -20,14 +20,15 @@ use rmcp::{
         streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
     },
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Lists and calls tools at an MCP endpoint.
 #[derive(Debug, Parser)]
 #[command(
     name = "demo-client",
     version,
-    after_help = "Exit codes: 0 ok, 1 the tool or the gateway refused, 3 cannot connect"
+    after_help = "Exit codes: 0 ok, 1 the tool or the gateway refused, 2 invalid arguments, 3 cannot \
+                  connect"
 )]
 struct Cli {
     /// The MCP endpoint.
@@ -64,9 +65,19 @@ enum Command {
         /// Name of the tool.
         tool: String,
         /// Arguments as a JSON object.
-        #[arg(default_value = "{}")]
-        arguments: String,
+        #[arg(default_value = "{}", value_parser = object)]
+        arguments: Map<String, Value>,
     },
+}
+
+fn object(text: &str) -> Result<Map<String, Value>, String> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(members)) => Ok(members),
+        Ok(_) => {
+            Err("expected a JSON object, such as {\"url\": \"https://example.com\"}".to_owned())
+        }
+        Err(e) => Err(format!("not JSON: {e}")),
+    }
 }
 
 #[tokio::main]
@@ -141,10 +152,8 @@ async fn run(client: &Client, command: &Command) -> Result<String, String> {
             Ok(tools.iter().map(line).collect::<Vec<_>>().join("\n"))
         }
         Command::Call { tool, arguments } => {
-            let arguments: Value = serde_json::from_str(arguments)
-                .map_err(|e| format!("the arguments are not JSON: {e}"))?;
             let mut call = CallToolRequestParams::new(tool.clone());
-            call.arguments = arguments.as_object().cloned();
+            call.arguments = Some(arguments.clone());
             let result = client.call_tool(call).await.map_err(|e| e.to_string())?;
             let text = result.content.iter().filter_map(|block| block.as_text());
             let text = text.map(|text| text.text.as_str()).collect::<Vec<_>>().join("\n");
@@ -158,4 +167,21 @@ fn line(tool: &Tool) -> String {
     let description = tool.description.as_deref().unwrap_or_default();
     let sentence = description.split(['.', '\n']).next().unwrap_or_default();
     format!("  {:<22} {sentence}", tool.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_must_be_an_object() {
+        let parsed = |arguments| Cli::try_parse_from(["demo-client", "call", "t", arguments]);
+        for (arguments, problem) in
+            [("[1]", "expected a JSON object"), ("1", "expected a JSON object"), ("{", "not JSON")]
+        {
+            let rejected = parsed(arguments).unwrap_err().to_string();
+            assert!(rejected.contains(problem), "{rejected}");
+        }
+        assert!(parsed("{\"a\": 1}").is_ok());
+    }
 }

@@ -3,6 +3,8 @@
 
 use std::{cell::RefCell, collections::BTreeMap, fmt::Display};
 
+use registry_core::suggest::closest;
+
 use super::{
     problem::Problems,
     yaml::{Node, Value},
@@ -149,7 +151,13 @@ impl<'a> Section<'a> {
         let known = self.known.borrow();
         for (name, node) in self.fields {
             if !known.contains(&name.as_str()) {
-                let message = format!("unknown field; expected one of {}", known.join(", "));
+                let similar = closest(name, known.iter().copied());
+                let meant = similar.map(|similar| format!("did you mean `{similar}`? "));
+                let message = format!(
+                    "unknown field; {}expected one of {}",
+                    meant.unwrap_or_default(),
+                    known.join(", ")
+                );
                 self.problems.at(node.line, &self.child(name), message);
             }
         }

@@ -383,11 +383,18 @@ fn flags_and_variables_have_one_name() {
 }
 
 #[test]
+fn misspelled_field_has_suggestion() {
+    let found = parse("targts: []\nregistry: { source: 'grpc://h:1' }").unwrap_err().join("\n");
+    let expected = "targts: unknown field; did you mean `targets`? expected one of name, ";
+    assert!(found.contains(expected), "{found}");
+}
+
+#[test]
 fn stdio_rejects_unknown_fields() {
     for (child, expected) in [
         (
             "command: x, arg: 5",
-            "targets[0].stdio.arg: unknown field; expected one of command, args, env",
+            "targets[0].stdio.arg: unknown field; did you mean `args`? expected one of command, args, env",
         ),
         ("command: x, limits: { memory: 5 }", "targets[0].stdio.limits.memory: unknown field"),
         ("command: x, limits: { openFiles: 0 }", "expected an integer of at least 1"),

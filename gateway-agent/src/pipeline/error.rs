@@ -287,8 +287,14 @@ impl Error {
     }
 }
 
-/// The pointers of violations, without the values.
+/// The distinct pointers of violations, without the values.
 fn summary(violations: &[Violation]) -> String {
-    let pointers: Vec<_> = violations.iter().map(|violation| violation.pointer.as_str()).collect();
-    format!("at [{}]", pointers.join(", "))
+    let mut places: Vec<&str> = Vec::new();
+    for Violation { pointer, .. } in violations {
+        let place = if pointer.is_empty() { "the top level" } else { pointer };
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    format!("at [{}]", places.join(", "))
 }

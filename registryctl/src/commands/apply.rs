@@ -5,7 +5,7 @@ mod prepare;
 mod retired;
 
 use outcome::{Applied, Outcome};
-use prepare::{ForeignEntity, HeldEntity, Prepared, ResolvedConflict};
+use prepare::{ForeignEntity, HeldEntity, KeptEntity, Prepared, ResolvedConflict};
 use registry_proto::v1;
 
 use super::{
@@ -55,7 +55,8 @@ pub(super) async fn apply_batch(
     let client = session.connect().await?;
     rollout::check_access(&client, &policy.wait).await?;
     let on_conflict = options.on_conflict.into();
-    let prepared = prepare::prepare(&client, read, on_conflict, &policy.prune, &author).await?;
+    let on_screen = (&client, screen);
+    let prepared = prepare::prepare(on_screen, read, on_conflict, &policy.prune, &author).await?;
     let batch = &prepared.batch;
     if policy.locked {
         let drift = locked::drift(&client, batch, &policy.lock_file).await?;
@@ -143,8 +144,9 @@ fn located<T>(answer: Result<T, Failure>, batch: &Batch, screen: Screen) -> Resu
 fn show_prepared(screen: Screen, prepared: &Prepared) -> Result<(), Failure> {
     let conflicts = prepared.conflicts.iter().map(ResolvedConflict::to_string);
     let held = prepared.held.iter().map(HeldEntity::to_string);
+    let kept = prepared.kept.iter().map(KeptEntity::to_string);
     let foreign = prepared.foreign.iter().map(ForeignEntity::to_string);
-    conflicts.chain(held).chain(foreign).try_for_each(|line| screen.line(&line))
+    conflicts.chain(held).chain(kept).chain(foreign).try_for_each(|line| screen.line(&line))
 }
 
 fn show_plan(screen: Screen, planned: &Planned) -> Result<(), Failure> {

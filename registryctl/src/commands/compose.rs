@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use registry_core::{
     Catalog, Key,
     entity::{Hints, Implementation, Tool, ToolEffect},
-    rules::{self, Proposed},
+    rules::Proposed,
     spec::Spec,
 };
 use serde_json::json;
@@ -39,7 +39,7 @@ fn check(session: &Session, args: &ComposeCheckArgs) -> Result<(), Failure> {
     let screen = session.screen;
     let catalog = validate::against(screen, args.against.as_deref())?;
     let batch = Batch::read(&args.files.names())?;
-    let planned = rules::plan(&catalog, batch.proposals());
+    let planned = batch.plan(&catalog);
     let report = batch.report(validate::findings(&planned.diagnostics, args.against.is_none()));
     if report.has_errors() {
         return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));

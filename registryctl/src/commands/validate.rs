@@ -51,7 +51,7 @@ pub(super) fn run(session: &Session, args: &ValidateArgs) -> Result<(), Failure>
 
 /// The effect of a batch on a catalog, and the findings. `is_alone`: no file has the registered entities.
 fn check(catalog: &Catalog, batch: &Batch, is_alone: bool) -> (rules::Plan, Report) {
-    let mut planned = rules::plan(catalog, batch.proposals());
+    let mut planned = batch.plan(catalog);
     policy::check(catalog, batch.proposals(), PolicyBreaks::Reject, &mut planned);
     let report = batch.report(findings(&planned.diagnostics, is_alone));
     (planned, report)

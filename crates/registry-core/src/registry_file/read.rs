@@ -6,7 +6,7 @@ use schema_compat::pointer::Location;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
-use super::{FileError, RegistryFile, v1};
+use super::{RegistryFile, v1};
 use crate::{
     decode::{Fields, Problems, describe},
     diagnostic::Diagnostic,
@@ -15,14 +15,15 @@ use crate::{
     lifecycle::{LifecycleState, Notice},
     limits, parallel,
     reference::Key,
-    rules::Proposed,
+    rules::{Proposed, UnreadEntity},
 };
 
 /// Entities per batch. Problems are counted between batches, so that a file of invalid entities
 /// cannot exhaust memory.
 const AT_ONCE: usize = 512;
 
-pub(super) fn read(value: &Value) -> Result<RegistryFile, FileError> {
+/// The readable part of a file, and the problems of the rest.
+pub(super) fn read(value: &Value) -> (RegistryFile, Vec<Diagnostic>) {
     let mut builder = Builder::default();
     let problems = Problems::default();
     if let Some(fields) = problems.object(value, Location::ROOT) {
@@ -32,8 +33,12 @@ pub(super) fn read(value: &Value) -> Result<RegistryFile, FileError> {
             None => {}
         }
     }
+    if !problems.is_empty() {
+        // An invalid member may contain any entity.
+        builder.file.unread.push(UnreadEntity::default());
+    }
     builder.problems.extend(problems.into_vec());
-    builder.finish()
+    (builder.file, builder.problems)
 }
 
 #[derive(Clone, Copy)]
@@ -125,7 +130,7 @@ impl Builder {
         pointer: impl Fn(usize) -> String,
     ) {
         if self.problems.len() >= limits::PROBLEMS {
-            return;
+            return self.file.unread.push(UnreadEntity::default());
         }
         let read = parallel::map(values.iter().collect(), |value| read_entity(kind, value));
         for (i, entity) in read.into_iter().enumerate() {
@@ -138,6 +143,7 @@ impl Builder {
                     }
                 }
                 Err(found) if self.problems.len() < limits::PROBLEMS => {
+                    self.file.unread.push(UnreadEntity::of(kind, &values[i]));
                     let (pointer, key) = (pointer(i), key_of(kind, &values[i]));
                     self.problems.extend(found.into_iter().map(|d| Diagnostic {
                         pointer: format!("{pointer}{}", d.pointer),
@@ -145,7 +151,7 @@ impl Builder {
                         ..d
                     }));
                 }
-                Err(_) => return,
+                Err(_) => return self.file.unread.push(UnreadEntity::default()),
             }
         }
     }
@@ -190,14 +196,6 @@ impl Builder {
     pub(super) fn warn(&mut self, warning: Diagnostic) {
         if self.file.warnings.len() < limits::PROBLEMS {
             self.file.warnings.push(warning);
-        }
-    }
-
-    fn finish(self) -> Result<RegistryFile, FileError> {
-        if self.problems.is_empty() {
-            Ok(self.file)
-        } else {
-            Err(FileError { diagnostics: self.problems })
         }
     }
 }

@@ -10,13 +10,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use schema_compat::compatibility::Budget;
+use schema_compat::compatibility::{Budget, Difference, Side};
+use serde_json::Value;
 
 use super::proposal::{NewEntity, Proposal};
 use crate::{
     LifecycleState,
     compatibility::{Comparison, CompatibilityDirection, Outcome, Resolve, compare},
     diagnostic::{Code, Diagnostic},
+    entity::Entity,
     kind::Kind,
     name::Name,
     reference::Key,
@@ -81,7 +83,11 @@ impl Check<'_, '_> {
         let resolve: Resolve<'_> = &|key| self.proposal.find(key);
         let comparison = compare(old, self.new.entity(), self.direction, resolve, budget);
         for difference in &comparison.differences {
-            let message = difference.explain(version, &self.new.key().version);
+            let mut message = difference.explain(version, &self.new.key().version);
+            let added = newly_required(difference, old, self.new.entity());
+            if !added.is_empty() {
+                message = format!("{message}; newly required: {}", added.join(", "));
+            }
             let problem = (self.report)(Code::BreakingChange, difference.pointer.clone(), message);
             self.new.report(found, problem.with_help(self.help()));
         }
@@ -131,6 +137,27 @@ impl Check<'_, '_> {
             None => "revert the change".to_owned(),
         }
     }
+}
+
+/// Maximum number of names in a finding.
+const NAMES: usize = 10;
+
+/// The members that the new version requires and the old one does not, if `required` rejects a value.
+fn newly_required(difference: &Difference, old: &Entity, new: &Entity) -> Vec<String> {
+    let is_added = difference.assertion.keyword() == Some("required")
+        && difference.rejected_by == Side::New
+        && difference.referenced_location.is_none();
+    if !is_added {
+        return Vec::new();
+    }
+    let names = |entity: &Entity| -> Vec<String> {
+        let value = entity.to_value();
+        let listed = value.pointer(&difference.pointer).and_then(Value::as_array);
+        let names = listed.into_iter().flatten().filter_map(Value::as_str);
+        names.map(|name| format!("`{name}`")).collect()
+    };
+    let before = names(old);
+    names(new).into_iter().filter(|name| !before.contains(name)).take(NAMES).collect()
 }
 
 impl Proposal<'_> {

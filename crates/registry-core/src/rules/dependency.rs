@@ -14,14 +14,12 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &NewEntity<'_>, found: &mut Ve
     for (i, dependency) in depends.iter().enumerate() {
         let at = format!("{list}/{i}");
         let key = dependency.key();
-        let Some(target) = proposal.document(&key) else {
+        if !proposal.is_known(&key) {
             let message = format!("{} depends on {key}, which {NOT_REGISTERED}", new.key());
             let unknown = Diagnostic::error(Code::DependencyUnknown, at, message);
             new.report(found, unknown.with_help(proposal.help_for_unknown(&key)));
-            continue;
-        };
-        if dependency.target == DependencyTarget::Agent
-            && let Entity::Agent(agent) = target.entity()
+        } else if dependency.target == DependencyTarget::Agent
+            && let Some(Entity::Agent(agent)) = proposal.find(&key)
             && let Some(problem) = skill_problem(dependency, agent, &at)
         {
             new.report(found, problem);

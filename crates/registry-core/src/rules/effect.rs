@@ -8,7 +8,7 @@ use std::{
 use schema_compat::pointer::pointer_join;
 use serde_json::Value;
 
-use super::{Proposed, tool_name::rename_option};
+use super::{NOT_REGISTERED, Proposed, proposal::Proposal, tool_name::rename_option};
 use crate::{
     catalog::Catalog,
     commit::{Action, Change, invalid_message_char},
@@ -21,12 +21,13 @@ use crate::{
 };
 
 /// The log change of each proposed change; `None` if it changes nothing.
-pub(super) fn effects(
-    catalog: &Catalog,
-    batch: &[Proposed],
+pub(super) fn effects<'a>(
+    proposal: &Proposal<'a>,
+    batch: &'a [Proposed],
     found: &mut Vec<Diagnostic>,
 ) -> Vec<Option<Change>> {
-    let mut state = State { catalog, new: HashMap::new(), lifecycles: HashMap::new() };
+    let (new, lifecycles) = (HashMap::new(), HashMap::new());
+    let mut state = State { proposal, catalog: proposal.catalog(), new, lifecycles };
     let mut effects = Vec::with_capacity(batch.len());
     for (i, proposed) in batch.iter().enumerate() {
         let effect = match proposed {
@@ -44,7 +45,9 @@ pub(super) fn effects(
 }
 
 /// The catalog with the changes of the batch so far.
-struct State<'a> {
+struct State<'p, 'a> {
+    /// The whole batch.
+    proposal: &'p Proposal<'a>,
     catalog: &'a Catalog,
     new: HashMap<&'a Key, &'a Arc<Document>>,
     lifecycles: HashMap<&'a Key, (LifecycleState, &'a Notice)>,
@@ -53,7 +56,7 @@ struct State<'a> {
 /// The log change, or the reason why the change is invalid.
 type Effect = Result<Option<Change>, Box<Diagnostic>>;
 
-impl<'a> State<'a> {
+impl<'a> State<'_, 'a> {
     fn register(&mut self, document: &'a Arc<Document>) -> Effect {
         let (key, digest) = (document.key(), document.digest());
         let registered = self.catalog.find(key).map(|record| record.document.digest());
@@ -68,13 +71,17 @@ impl<'a> State<'a> {
     }
 
     fn set_lifecycle(&mut self, key: &'a Key, to: LifecycleState, notice: &'a Notice) -> Effect {
-        if let Some(problem) = self.unfit_notice(key, to, notice) {
+        if let Some(problem) = unfit_notice(to, notice) {
             return Err(Box::new(problem));
         }
         match self.is_already(key, to, notice) {
             None => return Err(Box::new(not_registered(key))),
+            // The replacement was valid at the time of the notice.
             Some(true) => return Ok(None),
             Some(false) => {}
+        }
+        if let Some(problem) = self.unfit_replacement(key, notice) {
+            return Err(Box::new(problem));
         }
         self.lifecycles.insert(key, (to, notice));
         let action = match to {
@@ -103,56 +110,25 @@ impl<'a> State<'a> {
         })
     }
 
-    fn unfit_notice(&self, key: &Key, to: LifecycleState, notice: &Notice) -> Option<Diagnostic> {
-        let Notice { message, replacement, sunset_date, force_reason } = notice;
-        let texts = [(message, "/deprecationMessage"), (force_reason, "/forceReason")];
-        let unfit = texts.into_iter().find_map(|(text, at)| unfit_text(text.as_deref()?, at));
-        let only = |what: &str, at, state| {
-            let text = format!("{what} is not allowed for the state {to}");
-            let help = format!("remove it, or set the state to {state}");
-            Some(Diagnostic::error(Code::DocumentInvalid, at, text).with_help(help))
-        };
-        if unfit.is_some() {
-            unfit
-        } else if force_reason.as_deref().is_some_and(|reason| reason.trim().is_empty()) {
-            let text = "the reason for force is empty";
-            let help = "explain why it must be retired despite its dependents";
-            Some(Diagnostic::error(Code::DocumentInvalid, "/forceReason", text).with_help(help))
-        } else if to == LifecycleState::Active && replacement.is_some() {
-            only("a replacement", "/replacement", "deprecated or retired")
-        } else if to == LifecycleState::Active && sunset_date.is_some() {
-            only("a sunset", "/sunsetDate", "deprecated or retired")
-        } else if to != LifecycleState::Retired && force_reason.is_some() {
-            only("a reason for force", "/forceReason", "retired")
-        } else {
-            self.unfit_replacement(key, replacement.as_ref()?)
-        }
-    }
-
-    fn unfit_replacement(&self, key: &Key, replacement: &Key) -> Option<Diagnostic> {
-        let state = self.state_of(replacement);
+    /// Reports a replacement that is not usable after the whole batch. New entities count as
+    /// active, because an import from another registry may contain a replacement that was retired
+    /// later.
+    fn unfit_replacement(&self, key: &Key, notice: &Notice) -> Option<Diagnostic> {
+        let (proposal, replacement) = (self.proposal, notice.replacement.as_ref()?);
+        let is_new = proposal.position(replacement).is_some();
         let (text, help) = if replacement == key {
-            (format!("{key} cannot replace itself"), "name another entity or version")
-        } else if state.is_none() {
-            let help = "register it first, or earlier in the same batch";
-            (format!("the replacement {replacement} is not registered"), help)
-        } else if state == Some(LifecycleState::Retired) {
-            (format!("the replacement {replacement} is retired"), "name an active entity")
+            (format!("{key} cannot replace itself"), "name another entity or version".to_owned())
+        } else if !proposal.is_known(replacement) {
+            let help = proposal.help_for_unknown_replacement(replacement, key);
+            (format!("the replacement {replacement} {NOT_REGISTERED}"), help)
+        } else if !is_new && proposal.lifecycle(replacement).0 == LifecycleState::Retired {
+            let text = format!("the replacement {replacement} is retired");
+            (text, "name an active entity".to_owned())
         } else {
             return None;
         };
         let found = Diagnostic::error(Code::ReplacementUnknown, "/replacement", text);
         Some(found.with_help(help))
-    }
-
-    /// The state after the changes so far. New entities count as active, because an import from
-    /// another registry may contain a replacement that was retired later.
-    fn state_of(&self, key: &Key) -> Option<LifecycleState> {
-        if self.new.contains_key(key) {
-            return Some(LifecycleState::Active);
-        }
-        let record = self.catalog.find(key)?;
-        Some(self.lifecycles.get(key).map_or(record.lifecycle.state, |(state, _)| *state))
     }
 
     fn already_registered(&self, document: &Document) -> Diagnostic {
@@ -260,6 +236,32 @@ fn other_server<'a>(twin: &'a Document, document: &'a Document) -> Option<(&'a N
     (twin != server).then_some((twin, server))
 }
 
+fn unfit_notice(to: LifecycleState, notice: &Notice) -> Option<Diagnostic> {
+    let Notice { message, replacement, sunset_date, force_reason } = notice;
+    let texts = [(message, "/deprecationMessage"), (force_reason, "/forceReason")];
+    let unfit = texts.into_iter().find_map(|(text, at)| unfit_text(text.as_deref()?, at));
+    let only = |what: &str, at, state| {
+        let text = format!("{what} is not allowed for the state {to}");
+        let help = format!("remove it, or set the state to {state}");
+        Some(Diagnostic::error(Code::DocumentInvalid, at, text).with_help(help))
+    };
+    if unfit.is_some() {
+        unfit
+    } else if force_reason.as_deref().is_some_and(|reason| reason.trim().is_empty()) {
+        let text = "the reason for force is empty";
+        let help = "explain why it must be retired despite its dependents";
+        Some(Diagnostic::error(Code::DocumentInvalid, "/forceReason", text).with_help(help))
+    } else if to == LifecycleState::Active && replacement.is_some() {
+        only("a replacement", "/replacement", "deprecated or retired")
+    } else if to == LifecycleState::Active && sunset_date.is_some() {
+        only("a sunset", "/sunsetDate", "deprecated or retired")
+    } else if to != LifecycleState::Retired && force_reason.is_some() {
+        only("a reason for force", "/forceReason", "retired")
+    } else {
+        None
+    }
+}
+
 fn unfit_text(text: &str, at: &str) -> Option<Diagnostic> {
     let (message, help) = if text.len() > limits::MESSAGE_BYTES {
         let message = format!("the reason has more than {} bytes", limits::MESSAGE_BYTES);
@@ -283,11 +285,16 @@ mod tests {
 
     use super::super::{
         Proposed, plan,
-        testing::{catalog, lines, server, set, source_tool, tool, with},
+        testing::{
+            catalog, lines, renamed, server, set, set_with, source_tool, tool, versioned, with,
+        },
     };
     use crate::{
         Catalog, RegistryId,
-        lifecycle::LifecycleState::{Active, Deprecated, Retired},
+        lifecycle::{
+            LifecycleState::{Active, Deprecated, Retired},
+            Notice,
+        },
         limits,
     };
 
@@ -403,6 +410,65 @@ mod tests {
             found(&[server("s", &[])], &[long]),
             @"error[document-invalid] server/s@1.0.0 at \"/deprecationMessage\": the reason has \
               more than 4096 bytes (shorten it, and link to a longer text)"
+        );
+    }
+
+    fn replaced(key: &str, replacement: &str) -> Proposed {
+        let replacement = Some(replacement.parse().unwrap());
+        set_with(key, Deprecated, Notice { replacement, ..Notice::default() })
+    }
+
+    #[test]
+    fn replacement_is_found_anywhere_in_batch() {
+        let (old, new) = (server("s", &[]), versioned(&server("s", &[]), "2.0.0"));
+        let deprecate = replaced("server/s@1.0.0", "server/s@2.0.0");
+        assert_eq!(found(&[], &[old.clone(), deprecate.clone(), new.clone()]), "");
+        assert_eq!(found(&[], &[new.clone(), old.clone(), deprecate.clone()]), "");
+        // A registered replacement has its state after the batch.
+        let registered = [old, new, set("server/s@2.0.0", Retired, None)];
+        let restore = set("server/s@2.0.0", Active, None);
+        assert_eq!(found(&registered, &[deprecate.clone(), restore]), "");
+        insta::assert_snapshot!(
+            found(&registered, &[deprecate]),
+            @"error[replacement-unknown] server/s@1.0.0 at \"/replacement\": the replacement \
+              server/s@2.0.0 is retired (name an active entity)"
+        );
+    }
+
+    #[test]
+    fn unchanged_notice_may_name_retired_replacement() {
+        let deprecate = replaced("server/s@1.0.0", "server/t@1.0.0");
+        let retire = set("server/t@1.0.0", Retired, None);
+        let registered = [server("s", &[]), server("t", &[]), deprecate, retire];
+        assert_eq!(effects(&registered, &registered), ["nothing"; 4]);
+        assert_eq!(found(&registered, &registered), "");
+    }
+
+    #[test]
+    fn unknown_replacement_has_suggestion() {
+        let old = server("files", &[]);
+        let new = versioned(&old, "2.0.0");
+        let other = renamed(&old, "disks");
+        let unknown = |replacement: &str| {
+            let batch = [old.clone(), replaced("server/files@1.0.0", replacement), new.clone()];
+            found(std::slice::from_ref(&other), &batch)
+        };
+        for (replacement, suggested) in [
+            ("server/files@2.0.1", "refer to a registered version: 2.0.0"),
+            ("server/fils@2.0.0", "did you mean server/files (2.0.0)? otherwise register"),
+            ("server/disk@1.0.0", "did you mean server/disks (1.0.0)? otherwise register"),
+            ("server/else@1.0.0", "register server/else@1.0.0 first, or in the same batch"),
+        ] {
+            let found = unknown(replacement);
+            assert!(found.contains("replacement-unknown") && found.contains(suggested), "{found}");
+        }
+        // The deprecated version itself is not suggested.
+        let alone = [old.clone(), replaced("server/files@1.0.0", "server/files@3.0.0")];
+        insta::assert_snapshot!(
+            found(&[], &alone),
+            @"error[replacement-unknown] server/files@1.0.0 at \"/replacement\": the replacement \
+              server/files@3.0.0 is not registered (register server/files@3.0.0 first, or in the \
+              same batch)"
         );
     }
 

@@ -1,7 +1,7 @@
 //! `composition-mismatch`: values flowing through a composition match the schemas of the called
 //! tools, and its own annotations are consistent with them.
 
-mod self_contained;
+pub(super) mod self_contained;
 
 use std::{borrow::Cow, collections::BTreeMap};
 

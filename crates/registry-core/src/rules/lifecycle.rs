@@ -36,7 +36,11 @@ pub(super) fn check(
             message = format!("{message}: {reason}");
         }
         let problem = report(Code::DeprecatedDependency, reference.pointer.clone(), message);
-        new.report(found, problem.with_help("depend on a version that is active"));
+        let help = match proposal.replacement(&reference.key) {
+            Some(replacement) => format!("depend on its replacement {replacement}"),
+            None => "depend on a version that is active".to_owned(),
+        };
+        new.report(found, problem.with_help(help));
     }
 }
 
@@ -85,10 +89,13 @@ mod tests {
         found_of(Code::DeprecatedDependency, registered, batch)
     }
 
+    fn alias() -> Proposed {
+        renamed(&source_tool("read", "files"), "cat")
+    }
+
     #[test]
     fn deprecated_dependency_warns_and_retired_is_error() {
         let registered = [server("files", &["read"]), source_tool("read", "files")];
-        let alias = || renamed(&source_tool("read", "files"), "cat");
         let deprecate = set("server/files@1.0.0", Deprecated, Some("use disks"));
         insta::assert_snapshot!(
             found(&registered, &[alias(), deprecate]),
@@ -104,6 +111,21 @@ mod tests {
         );
         let restore = set("server/files@1.0.0", Active, None);
         assert_eq!(found(&registered, &[retire(), restore, alias()]), "");
+    }
+
+    #[test]
+    fn deprecated_dependency_names_active_replacement() {
+        let registered = [server("files", &["read"]), server("disks", &["read"])];
+        let replacement = Some("server/disks@1.0.0".parse().unwrap());
+        let notice = Notice { replacement, ..Notice::default() };
+        let deprecate = set_with("server/files@1.0.0", Deprecated, notice);
+        let of = |batch: &[Proposed]| found(&[&registered[..], batch].concat(), &[alias()]);
+        let named = "(depend on its replacement server/disks@1.0.0)";
+        assert!(of(std::slice::from_ref(&deprecate)).ends_with(named));
+        let in_batch = found(&registered, &[deprecate.clone(), alias()]);
+        assert!(in_batch.ends_with(named), "{in_batch}");
+        let retire = set("server/disks@1.0.0", Retired, None);
+        assert!(of(&[deprecate, retire]).ends_with("(depend on a version that is active)"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use super::Proposed;
+use super::{Proposed, UnreadEntity};
 use crate::{
     catalog::{Catalog, Record},
     diagnostic::Diagnostic,
@@ -35,6 +35,8 @@ pub(super) struct Proposal<'a> {
     pub(super) new: Vec<NewEntity<'a>>,
     /// Registered entities that the batch restores: to active, or from retired to deprecated.
     pub(super) restored: Vec<NewEntity<'a>>,
+    /// Entities that are proposed, but could not be read.
+    unread: &'a [UnreadEntity],
     by_key: HashMap<&'a Key, usize>,
     by_name: BTreeMap<(Kind, &'a Name), Vec<&'a Version>>,
     /// The last lifecycle change of each key in the batch with its index.
@@ -78,7 +80,11 @@ impl<'a> NewEntity<'a> {
 }
 
 impl<'a> Proposal<'a> {
-    pub(super) fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
+    pub(super) fn new(
+        catalog: &'a Catalog,
+        batch: &'a [Proposed],
+        unread: &'a [UnreadEntity],
+    ) -> Self {
         let (mut new, mut by_key, mut lifecycles) = (Vec::new(), HashMap::new(), HashMap::new());
         let mut by_name = BTreeMap::<_, Vec<_>>::new();
         // Documents that are already registered are not inspected.
@@ -105,7 +111,7 @@ impl<'a> Proposal<'a> {
         }
         let restored = restored(catalog, &lifecycles);
         let compared = AtomicUsize::new(0);
-        Self { catalog, new, restored, by_key, by_name, lifecycles, compared }
+        Self { catalog, new, restored, unread, by_key, by_name, lifecycles, compared }
     }
 
     /// The document with this key, in the batch or in the catalog.
@@ -114,6 +120,11 @@ impl<'a> Proposal<'a> {
             Some(&i) => Some(self.new[i].document),
             None => self.catalog.find(key).map(|record| &*record.document),
         }
+    }
+
+    /// Whether there may be an entity with this key.
+    pub(super) fn is_known(&self, key: &Key) -> bool {
+        self.document(key).is_some() || self.unread.iter().any(|unread| unread.may_be(key))
     }
 
     /// The entity with this key. `document` avoids parsing if only existence matters.
@@ -135,6 +146,15 @@ impl<'a> Proposal<'a> {
             Some(record) => (record.lifecycle.state, record.lifecycle.message()),
             None => (LifecycleState::Active, None),
         }
+    }
+
+    /// The active entity that replaces a deprecated or retired one after the batch.
+    pub(super) fn replacement<'k>(&'k self, key: &Key) -> Option<&'k Key> {
+        let replacement = match self.lifecycles.get(key) {
+            Some((_, notice, _)) => notice.replacement.as_ref(),
+            None => self.catalog.find(key)?.lifecycle.replacement(),
+        };
+        replacement.filter(|replacement| self.lifecycle(replacement).0 == LifecycleState::Active)
     }
 
     /// Registered entities that the batch retires, with the index of the change.
@@ -163,8 +183,18 @@ impl<'a> Proposal<'a> {
     /// The remedy for an unresolved reference, with the registered versions of the name or of a
     /// similar one.
     pub(super) fn help_for_unknown(&self, key: &Key) -> String {
+        self.help_without(key, None)
+    }
+
+    /// The remedy for an unknown replacement of an entity, which cannot replace itself.
+    pub(super) fn help_for_unknown_replacement(&self, key: &Key, of: &Key) -> String {
+        self.help_without(key, Some(of))
+    }
+
+    /// `unfit` is not suggested.
+    fn help_without(&self, key: &Key, unfit: Option<&Key>) -> String {
         let kind = key.kind;
-        let known = self.known_versions(kind, &key.name);
+        let known = self.known_versions(kind, &key.name, unfit);
         if !known.is_empty() {
             return format!(
                 "register {key} in the same batch, or refer to a registered version: {}",
@@ -173,8 +203,11 @@ impl<'a> Proposal<'a> {
         }
         let register = format!("register {key} first, or in the same batch");
         let Some(similar) = self.similar_name(kind, &key.name) else { return register };
-        let versions = self.known_versions(kind, similar).join(", ");
-        format!("did you mean {kind}/{similar} ({versions})? otherwise {register}")
+        let versions = self.known_versions(kind, similar, unfit);
+        if versions.is_empty() {
+            return register;
+        }
+        format!("did you mean {kind}/{similar} ({})? otherwise {register}", versions.join(", "))
     }
 
     /// The name that was likely meant. A large registry has no suggestion for a typo at the start of
@@ -208,8 +241,12 @@ impl<'a> Proposal<'a> {
     }
 
     /// At most five versions of a name, the newest last.
-    fn known_versions(&self, kind: Kind, name: &Name) -> Vec<String> {
+    fn known_versions(&self, kind: Kind, name: &Name, unfit: Option<&Key>) -> Vec<String> {
+        let is_unfit = |version: &Version| {
+            unfit.is_some_and(|key| (key.kind, &key.name, &key.version) == (kind, name, version))
+        };
         let mut versions: Vec<_> = self.versions(kind, name).collect();
+        versions.retain(|version| !is_unfit(version));
         versions.sort();
         versions.dedup();
         let from = versions.len().saturating_sub(5);

@@ -12,7 +12,7 @@ use crate::{
 pub(super) fn check(proposal: &Proposal<'_>, new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     for reference in new.references.iter().filter(|r| r.relation == Relation::Provides) {
         let key = &reference.key;
-        if proposal.document(key).is_none() {
+        if !proposal.is_known(key) {
             let message = format!("the server provides {key}, which {NOT_REGISTERED}");
             let unknown = Diagnostic::error(Code::ProvisionUnknown, &reference.pointer, message);
             new.report(found, unknown.with_help(proposal.help_for_unknown(key)));

@@ -94,7 +94,7 @@ fn unresolved(
 ) {
     each_reference(schema, Location::ROOT, &mut |key, text, at| {
         let (message, help) = match key {
-            Ok(key) if proposal.document(key).is_some() => return,
+            Ok(key) if proposal.is_known(key) => return,
             Ok(key) => (
                 format!("`{text}` refers to {key}, which {NOT_REGISTERED}"),
                 proposal.help_for_unknown(key),

@@ -19,11 +19,11 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &NewEntity<'_>, found: &mut Ve
         if !provides(server, tool, source) {
             new.report(found, not_provided(source, server));
         }
-        return;
+    } else if !proposal.is_known(&key) {
+        let message = format!("the tool's source {key} {NOT_REGISTERED}");
+        let unknown = Diagnostic::error(Code::SourceUnknown, "/source", message);
+        new.report(found, unknown.with_help(proposal.help_for_unknown(&key)));
     }
-    let message = format!("the tool's source {key} {NOT_REGISTERED}");
-    let unknown = Diagnostic::error(Code::SourceUnknown, "/source", message);
-    new.report(found, unknown.with_help(proposal.help_for_unknown(&key)));
 }
 
 /// Whether the server provides the upstream tool. If the upstream name is not a valid registry

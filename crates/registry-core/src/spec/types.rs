@@ -6,6 +6,7 @@
 //! runs the composition with sampled values, so each example in a warning can really occur. Without
 //! a registered schema nothing is reported.
 
+mod constants;
 mod fit;
 mod label;
 mod patterns;
@@ -23,7 +24,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use schema_compat::{compatibility::Budget, pointer::Location};
 use serde_json::{Value, json};
 
-pub(crate) use self::schema::{rewrite_object, wrapped};
+pub(crate) use self::{
+    constants::{ArgumentSchema, Misfit, Reason},
+    schema::{rewrite_object, wrapped},
+};
 use self::{
     fit::{Destination, Fit},
     label::{Given, Label},

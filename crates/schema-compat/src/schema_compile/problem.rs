@@ -6,7 +6,7 @@ use jsonschema::{Draft, ReferencingError, ValidationError, error::ValidationErro
 use serde_json::Value;
 
 use super::{instance::Instance, metered};
-use crate::{json_schema::each_object_at, limits, pointer::Location};
+use crate::{json_schema::each_object_at, limits, pointer::Location, suggest::closest};
 
 /// A reason why a JSON Schema is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -275,6 +275,26 @@ pub(super) fn violation_message(error: &ValidationError<'_>, instance: &Instance
     }
     let text = part.map_or_else(|| error.instance().to_string(), |part| part.shown(VALUE_BYTES));
     shown(&error.masked_with(text))
+}
+
+/// Maximum number of unexpected names that are compared with a missing one.
+const COMPARED_NAMES: usize = 20;
+
+/// An unexpected member of the same object with a name similar to the missing one.
+pub(super) fn likely_misspelling<'e>(
+    missing: &ValidationError<'_>,
+    all: &'e [ValidationError<'_>],
+) -> Option<&'e str> {
+    let ValidationErrorKind::Required { property } = missing.kind() else { return None };
+    let place = missing.instance_path().as_str();
+    let beside = all.iter().filter(|other| other.instance_path().as_str() == place);
+    let unexpected = beside.filter_map(|other| match other.kind() {
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => Some(unexpected),
+        _ => None,
+    });
+    let names = unexpected.flatten().take(COMPARED_NAMES).map(String::as_str);
+    closest(property.as_str()?, names)
 }
 
 /// Maximum number of items in a message.

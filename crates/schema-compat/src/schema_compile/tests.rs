@@ -60,6 +60,27 @@ fn validate_reports_pointer_of_each_violation() {
 }
 
 #[test]
+fn missing_member_names_likely_misspelling() {
+    let page = |more: Value| {
+        let mut schema =
+            json!({ "properties": { "title": {}, "pages": {} }, "required": ["title"] });
+        schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        compiled(&json!({ "properties": { "page": schema } }))
+    };
+    let hint = "/page: \"title\" is a required property; 'titel' may be a misspelling of it";
+    for closed in ["additionalProperties", "unevaluatedProperties"] {
+        let validator = page(json!({ closed: false }));
+        let found = violations(&validator, &json!({ "page": { "titel": "a", "pages": 1 } }));
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found.iter().any(|violation| violation == hint), "{found:?}");
+        let other = violations(&validator, &json!({ "page": { "author": "a" } }));
+        assert!(other.iter().all(|violation| !violation.contains("misspelling")), "{other:?}");
+    }
+    let open = violations(&page(json!({})), &json!({ "page": { "titel": "a" } }));
+    assert_eq!(open, ["/page: \"title\" is a required property"]);
+}
+
+#[test]
 fn each_schema_uses_its_own_dialect() {
     // Draft 7 has no keyword `unevaluatedProperties`.
     let old = json!({ "$schema": "http://json-schema.org/draft-07/schema#",

@@ -126,3 +126,10 @@ fn error_texts_are_escaped() {
     let log = error.to_string();
     assert_eq!(log, "the arguments violate the input schema: at [/a\"b]", "no values in the log");
 }
+
+#[test]
+fn error_text_names_each_place_once() {
+    let at = |pointer: &str| Violation { pointer: pointer.to_owned(), message: String::new() };
+    let error = Error::InvalidInput { violations: vec![at(""), at("/q"), at(""), at("/q")] };
+    assert_eq!(error.to_string(), "the arguments violate the input schema: at [the top level, /q]");
+}

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{
     Planned,
-    prepare::{ForeignEntity, HeldEntity, Prepared, ResolvedConflict},
+    prepare::{ForeignEntity, HeldEntity, KeptEntity, Prepared, ResolvedConflict},
 };
 use crate::{
     cli::{Format, WaitArgs},
@@ -45,6 +45,8 @@ struct AppliedView<'a> {
     held: &'a [HeldEntity],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     foreign: &'a [ForeignEntity],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    kept: &'a [KeptEntity],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     retired: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,6 +104,7 @@ impl Applied {
             conflicts: &self.prepared.conflicts,
             held: &self.prepared.held,
             foreign: &self.prepared.foreign,
+            kept: &self.prepared.kept,
             retired: &self.planned.retired,
             rollout,
         }

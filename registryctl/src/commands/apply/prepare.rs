@@ -5,19 +5,22 @@
 use std::fmt;
 
 use registry_core::{
-    Catalog, Key, Proposed,
+    Catalog, Diagnostic, Key, Proposed,
     conflict::{OnConflict, Resolution, resolve_conflicts},
-    prune::{Managed, prune},
+    prune::{InvalidSource, Managed, NeededEntity, prune},
 };
 use registry_proto::v1;
 use serde::Serialize;
 
+use super::super::rejected_batch;
 use crate::{
     batch::Batch,
     cli::{CommitArgs, PruneArgs},
     client::{Client, request},
     failure::Failure,
     follow::Follower,
+    report::Finding,
+    screen::Screen,
     style::printable,
 };
 
@@ -97,6 +100,32 @@ impl fmt::Display for ForeignEntity {
     }
 }
 
+/// A removed entity that is deprecated instead of retired.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct KeptEntity {
+    key: String,
+    needed_by: Vec<String>,
+}
+
+impl From<&NeededEntity> for KeptEntity {
+    fn from(NeededEntity { key, by }: &NeededEntity) -> Self {
+        Self { key: key.to_string(), needed_by: by.iter().map(Key::to_string).collect() }
+    }
+}
+
+impl fmt::Display for KeptEntity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, needed_by } = self;
+        let first = needed_by.first().map_or("", String::as_str);
+        write!(f, "kept: {key} is deprecated and not retired, because {first}")?;
+        match needed_by.len().saturating_sub(1) {
+            0 => write!(f, " needs it"),
+            more => write!(f, " and {more} more need it"),
+        }
+    }
+}
+
 /// A batch that is ready for planning.
 #[derive(Default)]
 pub(super) struct Prepared {
@@ -106,11 +135,12 @@ pub(super) struct Prepared {
     pub(super) conflicts: Vec<ResolvedConflict>,
     pub(super) held: Vec<HeldEntity>,
     pub(super) foreign: Vec<ForeignEntity>,
+    pub(super) kept: Vec<KeptEntity>,
 }
 
 /// Resolves the conflicts of a batch, and adds the changes of pruning.
 pub(super) async fn prepare(
-    client: &Client,
+    (client, screen): (&Client, Screen),
     batch: Batch,
     on_conflict: OnConflict,
     pruned: &PruneArgs,
@@ -125,7 +155,7 @@ pub(super) async fn prepare(
         .map_err(|e| Failure::Rejected(e.to_string()))?;
     let mut changes: Vec<_> =
         settled.changes.into_iter().map(|(from, change)| (Some(from), change)).collect();
-    let (mut held, mut foreign) = (Vec::new(), Vec::new());
+    let (mut held, mut foreign, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(source) = pruned.managed_by.as_deref().filter(|_| pruned.prune) {
         let owner = match &pruned.owner {
             Some(owner) => owner.clone(),
@@ -134,12 +164,26 @@ pub(super) async fn prepare(
         // Skipped entities are still in the files.
         let wanted: Vec<_> = changes.iter().map(|(_, change)| change.clone()).collect();
         let in_files = [batch.proposals(), &wanted].concat();
+        let from = |index: usize| match index.checked_sub(batch.proposals().len()) {
+            Some(wanted) => changes.get(wanted).and_then(|(from, _)| *from),
+            None => Some(index),
+        };
         let pruning = prune(&catalog, &in_files, Managed { source, owner: &owner });
-        let pruning = pruning.map_err(|e| Failure::Rejected(e.to_string()))?;
+        let pruning = pruning.map_err(|invalid| match invalid {
+            InvalidSource::Documents(found) => {
+                let in_batch = |found: &Diagnostic| Finding {
+                    change: found.change.and_then(from),
+                    ..Finding::from(found)
+                };
+                rejected_batch(screen, &batch.report(found.iter().map(in_batch).collect()))
+            }
+            other => Failure::Rejected(other.to_string()),
+        })?;
         changes.extend(pruning.changes.into_iter().map(|change| (None, change)));
         held = pruning.held.iter().filter_map(|key| held_in(&catalog, key)).collect();
         let documents = batch.proposals().iter().filter_map(Proposed::document);
         foreign = documents.filter_map(|new| foreign_in(&catalog, new.key(), &owner)).collect();
+        kept = pruning.needed.iter().map(KeptEntity::from).collect();
     }
     Ok(Prepared {
         batch: batch.with_proposals(changes),
@@ -147,6 +191,7 @@ pub(super) async fn prepare(
         conflicts: settled.resolutions.iter().map(ResolvedConflict::from).collect(),
         held,
         foreign,
+        kept,
     })
 }
 

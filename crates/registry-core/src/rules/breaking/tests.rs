@@ -43,6 +43,21 @@ fn breaking_change_reports_counterexample_and_remedy() {
 }
 
 #[test]
+fn breaking_change_names_newly_required_members() {
+    let parcel = |required: &[&str]| {
+        let members = json!({ "weight": { "type": "integer" }, "unit": {} });
+        json!({ "type": "object", "properties": members, "required": required })
+    };
+    let nested = |required: &[&str]| json!({ "properties": { "parcel": parcel(required) } });
+    let old = at("1.0.0", &parcel(&["weight"]));
+    let found = breaking(&[old], &[at("1.1.0", &parcel(&["weight", "unit"]))]);
+    assert!(found.contains("; newly required: `unit` (register it as 2.0.0"), "{found}");
+    let found = breaking(&[at("1.0.0", &nested(&[]))], &[at("1.1.0", &nested(&["unit"]))]);
+    assert!(found.contains("/properties/parcel/required"), "{found}");
+    assert!(found.contains("; newly required: `unit` ("), "{found}");
+}
+
+#[test]
 fn breaking_change_follows_relative_ids() {
     let relative = schema(
         "R",

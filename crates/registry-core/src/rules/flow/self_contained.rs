@@ -3,7 +3,6 @@
 //!
 //! URIs and anchors are resolved first, so neither `$id` nor `$anchor` remains. The dialect is
 //! preserved, except that drafts 4 and 6 are translated to draft 7.
-//! drafts 4 and 6 are translated to draft 7.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +23,7 @@ use crate::{
 const DRAFT_7: &str = "http://json-schema.org/draft-07/schema#";
 
 /// The self-contained form of a schema; `None` if it is too large or has an unresolved reference.
-pub(super) fn self_contained(schema: &Value, budget: &mut InlineBudget) -> Option<Value> {
+pub(in crate::rules) fn self_contained(schema: &Value, budget: &mut InlineBudget) -> Option<Value> {
     let places = Places::new(schema);
     let mut flat = Flattening { places: &places, is_resolved: true };
     let mut whole = flat.part(schema, Location::ROOT, (places.dialect, ""));
