@@ -110,7 +110,8 @@ impl Store {
         event: Option<DecisionEvent<'_>>,
         change: impl Fn(&Request, usize) -> Result<Option<Changed>, E> + Send + Sync,
     ) -> Result<Option<Result<Recorded<Request>, E>>, LedgerFailure> {
-        self.within(OPERATION_TIMEOUT, change_one(&self.backend, id, context, event, &change)).await
+        let changed = Box::pin(change_one(&self.backend, id, context, event, &change));
+        self.within(OPERATION_TIMEOUT, changed).await
     }
 
     /// Finds a request.

@@ -5,9 +5,10 @@
 use std::fmt;
 
 use registry_core::{
-    Catalog, Diagnostic, Key, Proposed,
+    Catalog, Diagnostic, Key,
     conflict::{OnConflict, Resolution, resolve_conflicts},
     prune::{InvalidSource, Managed, NeededEntity, prune},
+    rules::Proposed,
 };
 use registry_proto::v1;
 use serde::Serialize;
