@@ -25,7 +25,7 @@ async fn silent_notification_listener_is_replaced() {
             .await;
     };
     arrives(0).await;
-    assert_eq!(metric(&deaf.admin_address(), LOSSES).await, None);
+    assert_eq!(metric(&deaf.admin_address(), LOSSES).await, Some(0.0));
 
     proxy.swallow_answers();
     let since = Instant::now();
