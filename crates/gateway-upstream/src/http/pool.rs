@@ -89,7 +89,8 @@ impl ConnectionPool {
             request = match error.take_message() {
                 Some(unsent) if is_reused => unsent,
                 unsent => {
-                    return Err(send_error::of_request(server, error.error(), unsent.is_some()));
+                    let (error, is_unsent) = (error.error(), unsent.is_some());
+                    return Err(send_error::of_request(server, error, is_unsent, is_reused));
                 }
             };
         }
