@@ -13,7 +13,12 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderValue, Request, Response, Uri, header::HOST, uri::Parts};
+use http::{
+    HeaderValue, Request, Response, Uri,
+    header::{CONTENT_LENGTH, HOST},
+    uri::Parts,
+};
+use http_body::Body as _;
 use hyper::{
     body::Incoming,
     client::conn::{http1, http2},
@@ -68,6 +73,7 @@ impl ConnectionPool {
         mut request: Request<Body>,
     ) -> Result<Response<Incoming>, Error> {
         let worker = self.workers.get_or_init(|| self.new_worker());
+        set_content_length(&mut request);
         loop {
             let (mut connection, is_reused) = match worker.take() {
                 Some(connection) => (connection, true),
@@ -168,6 +174,19 @@ impl ConnectionPool {
         }
         Ok(connection)
     }
+}
+
+/// Sets the length of a body, which may have replaced another.
+fn set_content_length(request: &mut Request<Body>) {
+    let length = request.body().size_hint().exact().filter(|length| *length > 0);
+    let headers = request.headers_mut();
+    let Some(length) = length else {
+        headers.remove(CONTENT_LENGTH);
+        return;
+    };
+    // The conversion of a number, which hyper would use, allocates twice.
+    let length = HeaderValue::try_from(length.to_string());
+    headers.insert(CONTENT_LENGTH, length.expect("digits are visible ASCII"));
 }
 
 /// The value of `Host`: the host, and the port unless it is the default.
@@ -292,6 +311,17 @@ mod tests {
         let limits = UpstreamLimits { connect_timeout_ms: 50, ..UpstreamLimits::default() };
         let error = pool(&url, limits).send(&server(), post()).await.unwrap_err();
         assert!(matches!(error, Error::Timeout { phase: Phase::Connect, after_ms: 50 }), "{error}");
+    }
+
+    #[test]
+    fn content_length_is_that_of_the_body() {
+        let mut request = post();
+        for (body, wanted) in [("{}", Some("2")), ("[1]", Some("3")), ("", None)] {
+            *request.body_mut() = Bytes::from_static(body.as_bytes()).into();
+            set_content_length(&mut request);
+            let length = request.headers().get(CONTENT_LENGTH);
+            assert_eq!(length.map(|length| length.to_str().unwrap()), wanted, "{body}");
+        }
     }
 
     #[test]
