@@ -67,7 +67,7 @@ impl Rates {
             known.forget_full(now);
         }
         for (counted, full_at) in rates.iter().zip(taken) {
-            known.set(counted, full_at);
+            known.set(counted, full_at, now);
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ impl Buckets {
         buckets.full_at.get_mut(key.as_str())
     }
 
-    fn set(&mut self, counted: &CountedRate<'_>, full_at: Instant) {
+    fn set(&mut self, counted: &CountedRate<'_>, full_at: Instant, now: Instant) {
         if let Some(known) = self.find(counted) {
             *known = full_at;
             return;
@@ -104,6 +104,14 @@ impl Buckets {
         let rates = self.policies.entry(rule.policy.key().name.clone()).or_default();
         let position = rates.iter().position(|buckets| buckets.are_of(rule));
         let position = position.unwrap_or_else(|| {
+            // Ended pre-releases and changed rates leave buckets that only refill.
+            rates.retain(|buckets| {
+                let is_used = buckets.full_at.values().any(|full_at| *full_at > now);
+                if !is_used {
+                    self.count -= buckets.full_at.len();
+                }
+                is_used
+            });
             rates.push(RateBuckets::new(rule));
             rates.len() - 1
         });
@@ -249,6 +257,21 @@ mod tests {
             known.policies.values().flatten().any(|kept| kept.rate == policy.policy().rates[0])
         };
         assert_eq!((known.count, policies.each_ref().map(is_kept)), (1, [false, true]));
+    }
+
+    #[test]
+    fn new_rate_replaces_full_buckets_of_its_policy() {
+        let first = policy(&json!([{ "limit": 1, "window": "PT1M" }]));
+        let second = policy(&json!([{ "limit": 1, "window": "PT1H" }]));
+        let third = policy(&json!([{ "limit": 2, "window": "PT1H" }]));
+        let (rates, now) = (Rates::default(), Instant::now());
+        take(&rates, &first, now).unwrap();
+        take(&rates, &second, now + Duration::from_mins(2)).unwrap();
+        take(&rates, &third, now + Duration::from_mins(3)).unwrap();
+        let known = rates.lock();
+        let kept: Vec<_> = known.policies.values().flatten().map(|kept| &kept.rate).collect();
+        let wanted = [&second, &third].map(|policy| &policy.policy().rates[0]);
+        assert_eq!((known.count, kept), (2, wanted.to_vec()));
     }
 
     #[test]

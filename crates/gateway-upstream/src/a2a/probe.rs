@@ -9,7 +9,7 @@ use std::{
 
 use a2a::{Binding, Dialect, ErrorKind, Failure, Operation, Request, Version};
 use bytes::Bytes;
-use http::{Method, StatusCode, header::{CONTENT_LENGTH, CONTENT_TYPE}};
+use http::{Method, StatusCode, header::CONTENT_TYPE};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
 
@@ -194,9 +194,7 @@ impl AgentLink {
         let mut written = self.written(dialect, &message, &RequestMeta::default())?;
         *written.request.method_mut() = Method::GET;
         *written.request.body_mut() = Bytes::new().into();
-        for described in [CONTENT_TYPE, CONTENT_LENGTH] {
-            written.request.headers_mut().remove(described);
-        }
+        written.request.headers_mut().remove(CONTENT_TYPE);
         let answer = self.rest_answer(written).await?;
         Ok(answer.is_some_and(|answer| answer.status == StatusCode::METHOD_NOT_ALLOWED))
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue, Method, Request, Uri,
-    header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT},
+    header::{ACCEPT, CONTENT_TYPE, USER_AGENT},
     uri::PathAndQuery,
 };
 use http_body_util::Full;
@@ -181,12 +181,7 @@ impl Address {
     }
 }
 
-fn request(uri: Uri, method: Method, mut headers: HeaderMap, body: Bytes) -> Request<Body> {
-    if !body.is_empty() {
-        // The conversion of a number, which hyper would use, allocates twice.
-        let length = HeaderValue::try_from(body.len().to_string());
-        headers.insert(CONTENT_LENGTH, length.expect("digits are visible ASCII"));
-    }
+fn request(uri: Uri, method: Method, headers: HeaderMap, body: Bytes) -> Request<Body> {
     let mut request = Request::new(Body::from(body));
     *request.method_mut() = method;
     *request.uri_mut() = uri;

@@ -5,7 +5,7 @@ mod worker;
 
 use std::{
     error::Error as StdError,
-    mem,
+    io, mem,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -13,7 +13,12 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderValue, Request, Response, Uri, header::HOST, uri::Parts};
+use http::{
+    HeaderValue, Request, Response, Uri,
+    header::{CONTENT_LENGTH, HOST},
+    uri::Parts,
+};
+use http_body::Body as _;
 use hyper::{
     body::Incoming,
     client::conn::{http1, http2},
@@ -68,11 +73,10 @@ impl ConnectionPool {
         mut request: Request<Body>,
     ) -> Result<Response<Incoming>, Error> {
         let worker = self.workers.get_or_init(|| self.new_worker());
+        set_content_length(&mut request);
         loop {
-            let idle = worker.take();
-            let is_reused = idle.is_some();
-            let mut connection = match idle {
-                Some(connection) => connection,
+            let (mut connection, is_reused) = match worker.take() {
+                Some(connection) => (connection, true),
                 // Boxed, because most requests open no connection.
                 None => Box::pin(self.open(server, worker)).await?,
             };
@@ -91,7 +95,8 @@ impl ConnectionPool {
             request = match error.take_message() {
                 Some(unsent) if is_reused => unsent,
                 unsent => {
-                    return Err(send_error::of_request(server, error.error(), unsent.is_some()));
+                    let (error, is_unsent) = (error.error(), unsent.is_some());
+                    return Err(send_error::of_request(server, error, is_unsent, is_reused));
                 }
             };
         }
@@ -118,24 +123,40 @@ impl ConnectionPool {
         }
     }
 
-    /// Opens a connection, or takes one that another request no longer needs.
-    async fn open(&self, server: &TargetId, worker: &Arc<WorkerPool>) -> Result<Connection, Error> {
-        let mut connecting = Box::pin(connect(self.connector.clone(), self.url.clone()));
-        if self.is_http2.load(Ordering::Relaxed) {
-            let attempt = async { self.opened(server, worker, connecting.await) };
-            return worker.attempts.make(server, || worker.take(), attempt).await;
+    /// Opens a connection, or takes one that another request no longer needs. Also returns whether the
+    /// connection is reused.
+    async fn open(
+        &self,
+        server: &TargetId,
+        worker: &Arc<WorkerPool>,
+    ) -> Result<(Connection, bool), Error> {
+        let limit = Duration::from_millis(self.connect_timeout_ms);
+        let mut connecting = Box::pin(connect(self.connector.clone(), self.url.clone(), limit));
+        let is_http2 = || self.is_http2.load(Ordering::Relaxed);
+        if is_http2() {
+            // Requests that waited while the upstream changed to HTTP/1.1 connect concurrently.
+            let known = || match worker.take() {
+                Some(connection) => Some(Some((connection, true))),
+                None => (!is_http2()).then_some(None),
+            };
+            let attempt = async {
+                let opened = (&mut connecting).await;
+                self.opened(server, worker, opened).map(|connection| Some((connection, false)))
+            };
+            if let Some(opened) = worker.attempts.make(server, known, attempt).await? {
+                return Ok(opened);
+            }
         }
         let opened = tokio::select! {
             biased;
             Ok(released) = worker.wait() => {
                 // Later requests need it: this one found no idle connection.
-                let limit = Duration::from_millis(self.connect_timeout_ms);
-                worker.put_later(async move { timeout(limit, connecting).await.ok()?.ok() });
-                return Ok(released);
+                worker.put_later(async move { connecting.await.ok() });
+                return Ok((released, true));
             }
             opened = &mut connecting => opened,
         };
-        self.opened(server, worker, opened)
+        self.opened(server, worker, opened).map(|connection| (connection, false))
     }
 
     fn opened(
@@ -153,6 +174,19 @@ impl ConnectionPool {
         }
         Ok(connection)
     }
+}
+
+/// Sets the length of a body, which may have replaced another.
+fn set_content_length(request: &mut Request<Body>) {
+    let length = request.body().size_hint().exact().filter(|length| *length > 0);
+    let headers = request.headers_mut();
+    let Some(length) = length else {
+        headers.remove(CONTENT_LENGTH);
+        return;
+    };
+    // The conversion of a number, which hyper would use, allocates twice.
+    let length = HeaderValue::try_from(length.to_string());
+    headers.insert(CONTENT_LENGTH, length.expect("digits are visible ASCII"));
 }
 
 /// The value of `Host`: the host, and the port unless it is the default.
@@ -175,7 +209,16 @@ enum Connection {
 
 type ConnectError = Box<dyn StdError + Send + Sync>;
 
-async fn connect(connector: Connector, url: Uri) -> Result<Connection, ConnectError> {
+/// Opens a connection within a time limit, which includes the TLS handshake.
+async fn connect(
+    connector: Connector,
+    url: Uri,
+    limit: Duration,
+) -> Result<Connection, ConnectError> {
+    timeout(limit, handshake(connector, url)).await.map_err(io::Error::from)?
+}
+
+async fn handshake(connector: Connector, url: Uri) -> Result<Connection, ConnectError> {
     let stream = connector.connect(url).await?;
     let is_http2_only = connector.is_http2();
     if !is_http2_only && !stream.connected().is_negotiated_h2() {
@@ -222,7 +265,64 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use gateway_testkit::{Server, raw_reply};
+    use http::StatusCode;
+    use hyper_util::rt::TokioIo;
+    use tokio::{io::duplex, net::TcpListener};
+
     use super::*;
+    use crate::{Addresses, Phase};
+
+    fn pool(url: &str, limits: UpstreamLimits) -> ConnectionPool {
+        let connector = Connector::alone(false, None, Addresses::Usual);
+        ConnectionPool::new(connector, &url.parse().unwrap(), limits)
+    }
+
+    fn server() -> TargetId {
+        "server/s@1.0.0".parse().unwrap()
+    }
+
+    fn post() -> Request<Body> {
+        Request::post("/mcp").body(Bytes::from_static(b"{}").into()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn closed_connection_of_another_request_is_replaced_silently() {
+        let fake = Server::start(|_| raw_reply(200, "text/plain", b"")).await;
+        let (pool, server) = (pool(&fake.url(), UpstreamLimits::default()), server());
+        let worker = pool.workers.get_or_init(|| pool.new_worker());
+        let (near, far) = duplex(1024);
+        let (sender, task) = http1::handshake(TokioIo::new(near)).await.unwrap();
+        drop(far);
+        // The result depends on the end of the stream, and the connection is closed either way.
+        drop(task.await);
+        let (sent, ()) = tokio::join!(biased; pool.send(&server, post()), async {
+            worker.put(Connection::Http1(sender));
+        });
+        assert_eq!(sent.unwrap().status(), StatusCode::OK);
+        assert_eq!(fake.all_seen().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn tls_handshake_has_time_limit() {
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}/mcp", silent.local_addr().unwrap());
+        let limits = UpstreamLimits { connect_timeout_ms: 50, ..UpstreamLimits::default() };
+        let error = pool(&url, limits).send(&server(), post()).await.unwrap_err();
+        assert!(matches!(error, Error::Timeout { phase: Phase::Connect, after_ms: 50 }), "{error}");
+    }
+
+    #[test]
+    fn content_length_is_that_of_the_body() {
+        let mut request = post();
+        for (body, wanted) in [("{}", Some("2")), ("[1]", Some("3")), ("", None)] {
+            *request.body_mut() = Bytes::from_static(body.as_bytes()).into();
+            set_content_length(&mut request);
+            let length = request.headers().get(CONTENT_LENGTH);
+            assert_eq!(length.map(|length| length.to_str().unwrap()), wanted, "{body}");
+        }
+    }
 
     #[test]
     fn host_has_port_unless_default() {

@@ -24,8 +24,15 @@ pub(super) fn of_connection(server: &TargetId, error: &Cause, timeout_ms: u64) -
 }
 
 /// The error of a request without a response.
-pub(super) fn of_request(server: &TargetId, error: &hyper::Error, is_unsent: bool) -> Error {
-    let rejection = |cause: &Cause| refused_certificate(cause).or_else(|| unprocessed(cause));
+pub(super) fn of_request(
+    server: &TargetId,
+    error: &hyper::Error,
+    is_unsent: bool,
+    is_reused: bool,
+) -> Error {
+    // On a reused connection, an alert does not prove that the request was not processed.
+    let refused = |cause: &Cause| refused_certificate(cause).filter(|_| !is_reused);
+    let rejection = |cause: &Cause| refused(cause).or_else(|| unprocessed(cause));
     let rejected = causes(error).find_map(rejection);
     match rejected.or_else(|| is_unsent.then(|| root(error))) {
         Some(reason) => unavailable(server, reason),

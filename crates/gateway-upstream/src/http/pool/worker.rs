@@ -75,8 +75,11 @@ impl WorkerPool {
     pub(super) fn wait(&self) -> oneshot::Receiver<Connection> {
         let (sender, receiver) = oneshot::channel();
         let mut connections = self.lock();
-        // A request that opened its connection waits no longer.
-        connections.waiting.retain(|waiting| !waiting.is_closed());
+        // A request that opened its connection waits no longer. The first of the others leaves within
+        // the time limit of connections.
+        while connections.waiting.front().is_some_and(oneshot::Sender::is_closed) {
+            connections.waiting.pop_front();
+        }
         connections.waiting.push_back(sender);
         receiver
     }
