@@ -254,9 +254,16 @@ async fn change_one<E>(
     event: Option<DecisionEvent<'_>>,
     change: &(impl Fn(&Request, usize) -> Result<Option<Changed>, E> + Sync),
 ) -> Result<Option<Result<Recorded<Request>, E>>, LedgerFailure> {
-    let mut writer = match event {
-        Some(_) => Writer::begin_recorded(backend).await?,
-        None => Writer::begin(backend).await?,
+    let mut writer = if event.is_some() {
+        // A refused decision must not delay commits.
+        let Some(known) = find(backend, id).await? else { return Ok(None) };
+        let grants = grants(backend, &known.binding.caller).await?.len();
+        if let Err(refusal) = change(&known, grants) {
+            return Ok(Some(Err(refusal)));
+        }
+        Writer::begin_recorded(backend).await?
+    } else {
+        Writer::begin(backend).await?
     };
     let Some(stored) = writer.lock_request(id).await? else { return Ok(None) };
     writer.check(context.seen).await?;

@@ -133,6 +133,13 @@ impl PostgresStore {
         self.ledger_pool.begin_with(begin).await
     }
 
+    /// Starts a transaction of the ledger that excludes other writers of access events.
+    pub(super) async fn begin_recorded(
+        &self,
+    ) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+        append::begin_with_head(&self.ledger_pool).await
+    }
+
     pub(super) async fn begin_read(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
         self.pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
     }

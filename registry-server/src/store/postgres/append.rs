@@ -29,7 +29,7 @@ use crate::store::{
 /// Transaction that holds the lock on the head row.
 pub(in crate::store) struct HeadTransaction(Transaction<'static, Postgres>);
 
-/// Begins a transaction with the lock on the head row.
+/// Begins a transaction with the lock on the head row. Commits wait for it, so its own waits for rows are short.
 pub(super) async fn begin_with_head(
     pool: &PgPool,
 ) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
@@ -37,7 +37,8 @@ pub(super) async fn begin_with_head(
     // A server that stops while it has the lock must not block others for long.
     let limit = "SET LOCAL idle_in_transaction_session_timeout = '5s'";
     sqlx::query(limit).execute(&mut *transaction).await?;
-    sqlx::query("SELECT revision FROM head FOR UPDATE").execute(&mut *transaction).await?;
+    let lock = "SELECT revision FROM head FOR UPDATE; SET LOCAL lock_timeout = '2s'";
+    sqlx::raw_sql(lock).execute(&mut *transaction).await?;
     Ok(transaction)
 }
 
