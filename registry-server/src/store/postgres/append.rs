@@ -77,10 +77,10 @@ impl PostgresStore {
                 append.execute(&self.pool).await.map_err(failed)?
             }
             None => {
-                let mut connection = self.take_append_connection().await.map_err(failed)?;
-                let done = append.execute(&mut connection).await;
+                let mut taken = self.take_append_connection().await.map_err(failed)?;
+                let done = append.execute(&mut taken.connection).await;
                 if done.as_ref().err().is_none_or(errors::is_used_request_id) {
-                    self.keep_append_connection(connection);
+                    self.keep_append_connection(taken);
                 }
                 done.map_err(failed)?
             }
