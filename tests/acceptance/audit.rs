@@ -248,10 +248,14 @@ async fn audit_export_is_verified_offline() {
         let shown = author(r#""author":"anonymous""#, r#""author":"mallory""#);
         let canonical = author(r#"\"author\":\"anonymous\""#, r#"\"author\":\"mallory\""#);
         let both = author("anonymous", "mallory");
+        let repeated = author(r#""author":"#, r#""author":"mallory","author":"#);
+        let nested = author(r#""changes":[{"#, r#""changes":[{"reason":"mallory","reason":"","#);
         for (tampered, expected) in [
             (vec![lines[0], &shown, lines[2]], "line 2: `author` differs"),
             (vec![lines[0], &canonical, lines[2]], "line 2: `author` differs"),
             (vec![lines[0], &both, lines[2]], "line 2: the chain hash is"),
+            (vec![lines[0], &repeated, lines[2]], "line 2: not a commit of `audit export`"),
+            (vec![lines[0], &nested, lines[2]], "line 2: not a commit of `audit export`"),
             (vec![lines[0], lines[2]], "line 2: revision 3 instead of revision 2"),
             (vec![lines[1], lines[0], lines[2]], "line 1: revision 2 instead of revision 1"),
             (vec![lines[0], lines[1]], "ends at revision 2, before the checkpoint of revision 3"),

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -282,17 +282,25 @@ fn in_place<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Computes the content digest of a catalog from that of the stored one.
+/// Computes the content digest of a catalog from that of the stored one. A panic must not end the writer, because an
+/// append is in flight.
 async fn with_content_digest(catalog: Catalog, stored: Arc<Catalog>, changes: usize) -> Catalog {
+    let without_content = catalog.without_content();
     let work = move || {
         let catalog = catalog.with_content_since(&stored);
         catalog.content_digest();
         catalog
     };
-    if changes <= MANY_CHANGES {
-        return work();
-    }
-    spawn_blocking(work).await.unwrap_or_else(|failed| resume_unwind(failed.into_panic()))
+    let computed = if changes <= MANY_CHANGES {
+        catch_unwind(AssertUnwindSafe(work)).ok()
+    } else {
+        spawn_blocking(work).await.ok()
+    };
+    computed.unwrap_or_else(|| {
+        // The hook of panics has logged the message.
+        tracing::error!("panic while computing a content digest; its first use computes it again");
+        without_content
+    })
 }
 
 /// Fails members because of a database failure.

@@ -5,6 +5,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -17,33 +18,47 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use http::{HeaderValue, Version, header::CONTENT_TYPE};
+use http::{HeaderValue, StatusCode, Version, header::CONTENT_TYPE};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    time::timeout,
+};
 
 /// Maximum number of discarded bytes of one request.
 const DISCARDED_BYTES: usize = 64 * 1024;
 /// Maximum time to discard them, which delays the response.
-const DISCARD_WITHIN: Duration = Duration::from_secs(5);
+const DISCARD_WITHIN: Duration = Duration::from_millis(500);
+/// Maximum number of bodies that are discarded at the same time. Further responses are sent at once.
+const DISCARDS: usize = 64;
 
-/// Discards the rest of small bodies before early responses over HTTP/2, except for gRPC, whose clients accept the
-/// reset and whose streams have no end.
+/// Discards the rest of small bodies before early responses over HTTP/2, except for gRPC and Connect streams, whose
+/// clients accept the reset and whose streams have no end.
 pub(super) fn layer(routes: Router) -> Router {
-    routes.layer(from_fn(respond))
+    let discards = Arc::new(Semaphore::new(DISCARDS));
+    routes.layer(from_fn(move |request: Request, next: Next| {
+        respond(discards.clone(), request, next)
+    }))
 }
 
-async fn respond(request: Request, next: Next) -> Response {
+async fn respond(discards: Arc<Semaphore>, request: Request, next: Next) -> Response {
     let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let is_grpc = kind.is_some_and(|kind| kind.starts_with(b"application/grpc"));
-    if request.version() != Version::HTTP_2 || is_grpc || request.body().is_end_stream() {
+    let is_stream = kind.is_some_and(|kind| {
+        kind.starts_with(b"application/grpc") || kind.starts_with(b"application/connect+")
+    });
+    if request.version() != Version::HTTP_2 || is_stream || request.body().is_end_stream() {
         return next.run(request).await;
     }
     let (unread, mut dropped) = oneshot::channel();
     let request =
         request.map(|body| Body::new(TrackedBody { body: Some(body), unread: Some(unread) }));
     let response = next.run(request).await;
-    if let Ok(body) = dropped.try_recv() {
+    if response.status() != StatusCode::TOO_MANY_REQUESTS
+        && let Ok(body) = dropped.try_recv()
+        && body.size_hint().lower() <= DISCARDED_BYTES as u64
+        && let Ok(_permit) = discards.try_acquire()
+    {
         // A slower or larger body is reset.
         let _ = timeout(DISCARD_WITHIN, discard(body)).await;
     }
@@ -105,13 +120,10 @@ impl Drop for TrackedBody {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    };
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use futures_util::{StreamExt as _, stream};
-    use http::StatusCode;
+    use axum::routing::any;
+    use futures_util::{StreamExt as _, future::join_all, stream};
     use tower::ServiceExt as _;
 
     use super::*;
@@ -139,6 +151,7 @@ mod tests {
         assert_eq!(read(Version::HTTP_2, "application/json", 20).await, 20);
         assert_eq!(read(Version::HTTP_11, "application/json", 20).await, 0);
         assert_eq!(read(Version::HTTP_2, "application/grpc", 20).await, 0);
+        assert_eq!(read(Version::HTTP_2, "application/connect+json", 20).await, 0);
     }
 
     #[tokio::test]
@@ -147,13 +160,53 @@ mod tests {
         assert_eq!(read(Version::HTTP_2, "application/json", 1_000).await, limit + 1);
     }
 
+    /// A body without an end, of at least this size.
+    struct Slow(u64);
+
+    impl HttpBody for Slow {
+        type Data = Bytes;
+        type Error = axum::Error;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+            Poll::Pending
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            let mut hint = SizeHint::new();
+            hint.set_lower(self.0);
+            hint
+        }
+    }
+
+    /// The time until the response to a request with a slow body.
+    async fn delay(routes: Router, size: u64) -> Duration {
+        let body = Body::new(Slow(size));
+        let request = Request::post("/").version(Version::HTTP_2).body(body).unwrap();
+        let started = tokio::time::Instant::now();
+        routes.oneshot(request).await.unwrap();
+        started.elapsed()
+    }
+
     #[tokio::test(start_paused = true)]
     async fn slow_body_delays_response_by_limit() {
-        let body = Body::from_stream(stream::pending::<Result<Bytes, axum::Error>>());
-        let request = Request::post("/nothing").version(Version::HTTP_2).body(body).unwrap();
-        let started = tokio::time::Instant::now();
-        let response = layer(Router::new()).oneshot(request).await.unwrap();
-        assert_eq!(response.status(), StatusCode::NOT_FOUND);
-        assert!(started.elapsed() >= DISCARD_WITHIN);
+        assert!(delay(layer(Router::new()), 0).await >= DISCARD_WITHIN);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn response_to_large_body_or_to_too_many_requests_is_not_delayed() {
+        let limit = DISCARDED_BYTES as u64;
+        assert_eq!(delay(layer(Router::new()), limit + 1).await, Duration::ZERO);
+        let refusing = Router::new().route("/", any(async || StatusCode::TOO_MANY_REQUESTS));
+        assert_eq!(delay(layer(refusing), 0).await, Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_slow_bodies_do_not_delay_other_responses() {
+        let routes = layer(Router::new());
+        let delays = join_all((0..=DISCARDS).map(|_| delay(routes.clone(), 0))).await;
+        assert_eq!(delays.iter().filter(|delay| delay.is_zero()).count(), 1);
     }
 }

@@ -166,14 +166,14 @@ impl Store {
         self.within(OPERATION_TIMEOUT, known_key(&self.backend, ours)).await
     }
 
-    /// Ends a standing grant, and cancels its unused approvals.
+    /// Ends a standing grant, and cancels its unused approvals. `None`: there is no such grant.
     pub async fn revoke_grant(
         &self,
         grant: &StandingGrant,
         by: &Principal,
         event: &NewAccessEvent,
         context: ApprovalContext,
-    ) -> Result<Vec<Transition>, LedgerFailure> {
+    ) -> Result<Option<Vec<Transition>>, LedgerFailure> {
         self.within(OPERATION_TIMEOUT, revoke(&self.backend, grant, by, event, context)).await
     }
 }
@@ -184,13 +184,15 @@ async fn revoke(
     by: &Principal,
     event: &NewAccessEvent,
     context: ApprovalContext,
-) -> Result<Vec<Transition>, LedgerFailure> {
+) -> Result<Option<Vec<Transition>>, LedgerFailure> {
     let mut writer = Writer::begin_recorded(backend).await?;
     // A creation uses the grant before, and its approval is cancelled, or finds no grant.
     writer.lock_creation().await?;
     let stored = writer.lock_requests(&grant.binding.caller.key().to_string()).await?;
     writer.check(context.seen).await?;
-    writer.delete_grant(grant.origin).await?;
+    if !writer.delete_grant(grant.origin).await? {
+        return Ok(None);
+    }
     let mut transitions = Vec::new();
     for Stored { request, .. } in &stored {
         if let Some(changed) = request.lose_grant(grant.origin, by, context.now) {
@@ -200,7 +202,7 @@ async fn revoke(
     }
     writer.record(GRANT_REVOKED, grant.origin, event).await?;
     writer.commit().await?;
-    Ok(transitions)
+    Ok(Some(transitions))
 }
 
 async fn open(
@@ -254,9 +256,16 @@ async fn change_one<E>(
     event: Option<DecisionEvent<'_>>,
     change: &(impl Fn(&Request, usize) -> Result<Option<Changed>, E> + Sync),
 ) -> Result<Option<Result<Recorded<Request>, E>>, LedgerFailure> {
-    let mut writer = match event {
-        Some(_) => Writer::begin_recorded(backend).await?,
-        None => Writer::begin(backend).await?,
+    let mut writer = if event.is_some() {
+        // A refused decision must not delay commits.
+        let Some(known) = find(backend, id).await? else { return Ok(None) };
+        let grants = grants(backend, &known.binding.caller).await?.len();
+        if let Err(refusal) = change(&known, grants) {
+            return Ok(Some(Err(refusal)));
+        }
+        Writer::begin_recorded(backend).await?
+    } else {
+        Writer::begin(backend).await?
     };
     let Some(stored) = writer.lock_request(id).await? else { return Ok(None) };
     writer.check(context.seen).await?;
@@ -407,10 +416,17 @@ impl<'a> Writer<'a> {
         rows.map_err(|e| self.backend.explain(&e))?.into_iter().map(grant).collect()
     }
 
-    async fn delete_grant(&mut self, origin: RequestId) -> Result<(), Error> {
+    /// Whether there was a grant.
+    async fn delete_grant(&mut self, origin: RequestId) -> Result<bool, Error> {
         let origin = origin.to_string();
-        let deleted = execute_in!(&mut self.transaction, sql::DELETE_GRANT, [origin.as_str()]);
-        deleted.map_err(|e| self.backend.explain(&e))
+        let rows: Result<Vec<DocumentRecord>, _> = run!(
+            LedgerTransaction(&mut self.transaction),
+            DocumentRecord,
+            sql::DELETE_GRANT,
+            [origin.as_str()],
+            fetch_all
+        );
+        Ok(!rows.map_err(|e| self.backend.explain(&e))?.is_empty())
     }
 
     /// Counts the requests that make no room.

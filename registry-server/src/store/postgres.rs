@@ -10,7 +10,10 @@ pub(super) use append::HeadTransaction;
 
 use std::{
     fmt, io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -41,6 +44,8 @@ const CONNECTIONS: u32 = 6;
 /// New connections for appends. The server has one append at a time, and retries it while a lost connection times
 /// out.
 const APPEND_CONNECTIONS: u32 = 2;
+/// Maximum lifetime of a connection for appends.
+const APPEND_CONNECTION_LIFETIME: Duration = Duration::from_mins(30);
 /// Connections for transactions of the ledger, so that reports do not occupy those of readers.
 const LEDGER_CONNECTIONS: u32 = 8;
 /// Channel of notifications about commits.
@@ -55,10 +60,21 @@ pub(super) struct PostgresStore {
     hosts: Arc<Hosts>,
     pool: PgPool,
     append_pool: PgPool,
-    /// Connection of the last append, and the time of its use.
-    append_connection: Arc<Mutex<Option<(PgConnection, Instant)>>>,
+    /// Connection of the last append.
+    append_connection: Arc<Mutex<Option<AppendConnection>>>,
+    /// Number of selections of the primary.
+    selections: Arc<AtomicU64>,
     ledger_pool: PgPool,
     _primary_task: Arc<AbortOnDropHandle<()>>,
+}
+
+/// A connection for appends.
+struct AppendConnection {
+    connection: PgConnection,
+    opened_at: Instant,
+    used_at: Instant,
+    /// Number of selections of the primary before it was opened.
+    selections: u64,
 }
 
 impl PostgresStore {
@@ -81,14 +97,16 @@ impl PostgresStore {
         let pool = connect_pool(&hosts, CONNECTIONS, hosts.current());
         let append_pool = connect_pool(&hosts, APPEND_CONNECTIONS, append_options(hosts.current()));
         let ledger_pool = connect_pool(&hosts, LEDGER_CONNECTIONS, hosts.current());
+        let selections = Arc::<AtomicU64>::default();
         let primary_task = {
             let (hosts, pool, append_pool) = (hosts.clone(), pool.clone(), append_pool.clone());
-            let ledger_pool = ledger_pool.clone();
+            let (ledger_pool, selections) = (ledger_pool.clone(), selections.clone());
             let following = async move {
                 let select = |primary: PgConnectOptions| {
                     pool.set_connect_options(primary.clone());
                     ledger_pool.set_connect_options(primary.clone());
                     append_pool.set_connect_options(append_options(primary));
+                    selections.fetch_add(1, Ordering::Release);
                 };
                 hosts.keep_on_primary(select).await;
             };
@@ -101,6 +119,7 @@ impl PostgresStore {
             pool,
             append_pool,
             append_connection: Arc::default(),
+            selections,
             ledger_pool,
             _primary_task: primary_task,
         };
@@ -133,35 +152,48 @@ impl PostgresStore {
         self.ledger_pool.begin_with(begin).await
     }
 
+    /// Starts a transaction of the ledger that excludes other writers of access events.
+    pub(super) async fn begin_recorded(
+        &self,
+    ) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+        append::begin_with_head(&self.ledger_pool).await
+    }
+
     pub(super) async fn begin_read(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
         self.pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
     }
 
     /// Takes a connection for an append. Appends share one that is not in the pool, because a pool tests each
-    /// returned connection with two round trips.
-    async fn take_append_connection(&self) -> Result<PgConnection, sqlx::Error> {
+    /// returned connection with two round trips. A former primary may still answer, so a selection ends it.
+    async fn take_append_connection(&self) -> Result<AppendConnection, sqlx::Error> {
+        let selections = self.selections.load(Ordering::Acquire);
         let last = self.last_append_connection().take();
-        if let Some((mut connection, used_at)) = last {
-            if used_at.elapsed() <= IDLE_TIME || test(&mut connection).await.is_ok() {
-                return Ok(connection);
+        let is_usable = |last: &AppendConnection| {
+            last.selections == selections && last.opened_at.elapsed() < APPEND_CONNECTION_LIFETIME
+        };
+        if let Some(mut last) = last.filter(is_usable) {
+            if last.used_at.elapsed() <= IDLE_TIME || test(&mut last.connection).await.is_ok() {
+                return Ok(last);
             }
             self.hosts.request_selection();
         }
-        Ok(self.append_pool.acquire().await?.detach())
+        let connection = self.append_pool.acquire().await?.detach();
+        let now = Instant::now();
+        Ok(AppendConnection { connection, opened_at: now, used_at: now, selections })
     }
 
     /// Keeps a connection for the next append.
-    fn keep_append_connection(&self, connection: PgConnection) {
-        *self.last_append_connection() = Some((connection, Instant::now()));
+    fn keep_append_connection(&self, last: AppendConnection) {
+        *self.last_append_connection() = Some(AppendConnection { used_at: Instant::now(), ..last });
     }
 
-    fn last_append_connection(&self) -> MutexGuard<'_, Option<(PgConnection, Instant)>> {
+    fn last_append_connection(&self) -> MutexGuard<'_, Option<AppendConnection>> {
         self.append_connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) async fn close(&self) {
         let last = self.last_append_connection().take();
-        if let Some((connection, _)) = last {
+        if let Some(AppendConnection { connection, .. }) = last {
             // A failed close is harmless, because everything is committed.
             let _ = connection.close().await;
         }

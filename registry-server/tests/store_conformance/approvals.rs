@@ -154,7 +154,10 @@ pub(crate) async fn standing_grant_approves_until_its_end(fixture: &Fixture) {
     let grant = store.standing_grant(first.id).await.unwrap().unwrap();
     let (unused, bob) = (open(&store, 5, "e", at(2)).await, account("bob"));
     assert_eq!(unused.state, State::Approved);
-    let steps = store.revoke_grant(&grant, &bob, &event(2), context(at(2))).await.unwrap();
+    let revoke =
+        async || store.revoke_grant(&grant, &bob, &event(2), context(at(2))).await.unwrap();
+    let steps = revoke().await.unwrap();
+    assert_eq!(revoke().await, None, "only the first revocation is recorded");
     assert_eq!(steps.iter().map(|step| step.request).collect::<Vec<_>>(), [unused.id]);
     let refusal = consume(&store, &unused, 1, at(2)).await;
     assert!(refusal.is_some(), "the unused approval is cancelled");

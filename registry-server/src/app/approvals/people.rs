@@ -272,7 +272,8 @@ impl Approvals {
         let event = &viewer.access_event(self.now(), described(&grant.binding));
         let revoking =
             self.transact(move |context| self.store.revoke_grant(grant, by, event, context));
-        revoking.await?.iter().for_each(audit);
+        let steps = revoking.await?.ok_or(Error::UnknownGrant(origin))?;
+        steps.iter().for_each(audit);
         let Account { issuer, subject, .. } = by;
         tracing::info!(target: "audit", event = "approval-grant-revoked", %origin, issuer, subject);
         Ok(())

@@ -103,7 +103,8 @@ pub(super) const LIST_GRANTS: &str = "
 pub(super) const FIND_GRANT: &str = "SELECT document FROM approval_grants WHERE origin = $1";
 
 /// Deletes a standing grant: $1 origin.
-pub(super) const DELETE_GRANT: &str = "DELETE FROM approval_grants WHERE origin = $1";
+pub(super) const DELETE_GRANT: &str =
+    "DELETE FROM approval_grants WHERE origin = $1 RETURNING document";
 
 /// Deletes ended standing grants: $1 now.
 pub(super) const DELETE_GRANTS: &str = "DELETE FROM approval_grants WHERE ends_at <= $1";

@@ -231,7 +231,7 @@ impl LedgerTransaction {
                 store.begin_write().await.map(|of| Self::Sqlite(SqliteLedger(of)))
             }
             Backend::Postgres(store) => {
-                store.begin_write().await.map(|of| Self::Postgres(PostgresLedger(of)))
+                store.begin_recorded().await.map(|of| Self::Postgres(PostgresLedger(of)))
             }
         }
     }

@@ -29,7 +29,7 @@ use crate::store::{
 /// Transaction that holds the lock on the head row.
 pub(in crate::store) struct HeadTransaction(Transaction<'static, Postgres>);
 
-/// Begins a transaction with the lock on the head row.
+/// Begins a transaction with the lock on the head row. Commits wait for it, so its own waits for rows are short.
 pub(super) async fn begin_with_head(
     pool: &PgPool,
 ) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
@@ -37,7 +37,8 @@ pub(super) async fn begin_with_head(
     // A server that stops while it has the lock must not block others for long.
     let limit = "SET LOCAL idle_in_transaction_session_timeout = '5s'";
     sqlx::query(limit).execute(&mut *transaction).await?;
-    sqlx::query("SELECT revision FROM head FOR UPDATE").execute(&mut *transaction).await?;
+    let lock = "SELECT revision FROM head FOR UPDATE; SET LOCAL lock_timeout = '2s'";
+    sqlx::raw_sql(lock).execute(&mut *transaction).await?;
     Ok(transaction)
 }
 
@@ -76,10 +77,10 @@ impl PostgresStore {
                 append.execute(&self.pool).await.map_err(failed)?
             }
             None => {
-                let mut connection = self.take_append_connection().await.map_err(failed)?;
-                let done = append.execute(&mut connection).await;
+                let mut taken = self.take_append_connection().await.map_err(failed)?;
+                let done = append.execute(&mut taken.connection).await;
                 if done.as_ref().err().is_none_or(errors::is_used_request_id) {
-                    self.keep_append_connection(connection);
+                    self.keep_append_connection(taken);
                 }
                 done.map_err(failed)?
             }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use registry_core::{ChainHash, Checkpoint, Revision, SealedCommit};
+use registry_core::{ChainHash, Checkpoint, Revision, SealedCommit, document::parse_json};
 use registry_proto::convert;
 use serde_json::{Map, Value, json};
 
@@ -71,8 +71,12 @@ pub(super) fn check(
 
 /// Verifies a line against the chain hash before it, and returns the one after it.
 fn verify(line: &str, revision: Revision, previous: &ChainHash) -> Result<ChainHash, String> {
-    let mut shown: Map<String, Value> =
-        serde_json::from_str(line).map_err(|e| format!("not a commit of `audit export`: {e}"))?;
+    let not_a_commit = |reason: String| format!("not a commit of `audit export`: {reason}");
+    // People and other tools may read the first of two members with one name.
+    let parsed = parse_json(line.as_bytes()).map_err(|e| not_a_commit(e.reason))?;
+    let Value::Object(mut shown) = parsed else {
+        return Err(not_a_commit("not an object".to_owned()));
+    };
     let Some(Value::String(canonical)) = shown.remove("canonical") else {
         return Err("`canonical` is missing; export the log again, with this version of \
                     registryctl and of the server"
