@@ -181,6 +181,13 @@ pub enum BudgetEvent {
         /// The accounts before the loss.
         accounts: Vec<BookAccount>,
     },
+    /// The overshoot of a book that survives the loss of transactions.
+    OvershootKept {
+        /// The book.
+        book: Book,
+        /// The overshoot after the loss.
+        overshoot: i64,
+    },
     /// A budget in one window at the end.
     Ended {
         /// The book.

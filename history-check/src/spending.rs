@@ -183,6 +183,7 @@ impl<'a> Spending<'a> {
             BudgetEvent::TransactionsLost { .. } => self.loses_transactions = true,
             BudgetEvent::LimitRequested { .. }
             | BudgetEvent::LimitInForce { .. }
+            | BudgetEvent::OvershootKept { .. }
             | BudgetEvent::Ended { .. } => {}
         }
     }
@@ -365,11 +366,19 @@ fn lost(lines: &[Line], book: &Book, figures: &Figures, marks_lost: &[&str]) -> 
 }
 
 /// The exposure above the ceiling that the database lost, as far as allowances and forced spending
-/// explain it. The record of this overshoot can be lost while gateways claim the rights for it.
+/// explain it. The record of this overshoot can be lost while gateways claim the rights for it. The
+/// overshoot at the end contains a record that survives.
 fn unrecorded(lines: &[Line], book: &Book, ceiling: i128, allowance: i128) -> i128 {
     let mut known: BTreeMap<[&str; 2], [i128; 2]> = BTreeMap::new();
+    let mut kept = 0;
     for event in lines.iter().filter_map(event) {
+        if let BudgetEvent::OvershootKept { book: known, overshoot } = event
+            && known == book
+        {
+            kept = i128::from(*overshoot);
+        }
         let BudgetEvent::TransactionsLost { accounts } = event else { continue };
+        kept = 0;
         for BookAccount { account, .. } in accounts.iter().filter(|known| known.book == *book) {
             let AccountFigures { gateway, epoch, forced, .. } = account;
             let [most_exposed, most_forced] = known.entry([gateway, epoch]).or_default();
@@ -379,7 +388,7 @@ fn unrecorded(lines: &[Line], book: &Book, ceiling: i128, allowance: i128) -> i1
     }
     let exposed: i128 = known.values().map(|[exposed, _]| exposed).sum();
     let explained: i128 = known.values().map(|[_, forced]| forced + allowance).sum();
-    explained.min(exposed - ceiling).max(0)
+    (explained.min(exposed - ceiling) - kept).max(0)
 }
 
 /// The rights of an account that are not known at the end. A closed account has reported all its

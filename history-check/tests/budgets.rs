@@ -376,6 +376,27 @@ fn lost_record_of_allowance_explains_exposure_before_the_loss() {
 }
 
 #[test]
+fn kept_record_of_allowance_explains_exposure_once() {
+    let history = |overshoot: i64| {
+        let mut script = Script::with_allowance(2 * PRICE, &["gateway-0", "gateway-1"]);
+        let lost = AccountFigures { is_closed: false, ..account("a", "1", 7) };
+        script.budget("nemesis", before(lost));
+        let kept = BudgetEvent::OvershootKept { book: book("shared"), overshoot };
+        script.budget("nemesis", kept);
+        script.pay(9);
+        let accounts = figures(vec![account("a", "1", 7), account("b", "1", 2)]);
+        script.end("shared", Figures { overshoot: 2 * PRICE, ..accounts });
+        script
+    };
+    assert!(history(0).violated().is_empty(), "the record is that of the second gateway");
+    assert_eq!(
+        history(2 * PRICE).violated(),
+        ["budget"],
+        "the ledger granted rights beyond the limit"
+    );
+}
+
+#[test]
 fn lowered_limit_keeps_earlier_exposure() {
     let history = |exposed: i64, is_lossy: bool| {
         let mut script = Script::new();

@@ -126,6 +126,24 @@ impl Database {
         Ok(rows.into_iter().map(account).collect())
     }
 
+    /// The overshoot of each book after a loss of transactions.
+    pub(crate) async fn overshoots(&self) -> Result<Vec<(Book, i64)>, sqlx::Error> {
+        let url = match &*self.place {
+            Place::Shared(_) => self.url.clone(),
+            Place::Replicated(pair) => pair.standby.url(&self.name),
+        };
+        let mut connection = PgConnection::connect(&url).await?;
+        let rows: Vec<(String, String, String, String, i64)> =
+            query_as("SELECT policy, budget, subject, window_id, overshoot FROM ledger_budgets")
+                .fetch_all(&mut connection)
+                .await?;
+        connection.close().await?;
+        let overshoot = |(policy, budget, subject, window, overshoot)| {
+            (Book { id: BudgetId { policy, budget, subject }, window }, overshoot)
+        };
+        Ok(rows.into_iter().map(overshoot).collect())
+    }
+
     fn backup(&self) -> String {
         format!("{}_backup", self.name)
     }

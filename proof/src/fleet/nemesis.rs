@@ -138,6 +138,7 @@ impl FleetNemesis {
         self.kill_servers().await;
         self.note_lost().await;
         assert!(self.database.restore().await, "the database is restored");
+        self.note_kept().await;
         self.database.recover().await.unwrap_or_else(|e| panic!("ledger recover: {e}"));
         self.restart_servers().await;
     }
@@ -149,6 +150,7 @@ impl FleetNemesis {
         self.signal_servers("STOP").await;
         self.note_lost().await;
         self.database.fail_over().await;
+        self.note_kept().await;
         self.signal_servers("CONT").await;
     }
 
@@ -156,6 +158,14 @@ impl FleetNemesis {
         let accounts = self.database.accounts().await.expect("the database has accounts");
         let budget = BudgetEvent::TransactionsLost { accounts };
         self.history.note("nemesis", Event::Budget { budget });
+    }
+
+    async fn note_kept(&self) {
+        let overshoots = self.database.overshoots().await.expect("the database has budgets");
+        for (book, overshoot) in overshoots {
+            let budget = BudgetEvent::OvershootKept { book, overshoot };
+            self.history.note("nemesis", Event::Budget { budget });
+        }
     }
 
     async fn kill_servers(&self) {

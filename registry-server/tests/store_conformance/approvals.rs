@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use approval::{
-    Attempt, Binding, Choice, Claim, ConsumeError, Current, DecideError, Decider, Demand,
+    Attempt, Binding, Changed, Choice, Claim, ConsumeError, Current, DecideError, Decider, Demand,
     GrantScope, OpenError, Outcome, Principal, Request, RequestId, Review, Settlement, SignIn,
     StandingWish, State, Wanted,
     limits::{OPEN_PER_CALLER, STORED, STORED_PER_CALLER},
@@ -112,6 +112,19 @@ pub(crate) async fn approval_is_consumed_once(fixture: &Fixture) {
     let steps = store.approval_steps(request.id).await.unwrap();
     let states: Vec<_> = steps.iter().map(|step| step.to).collect();
     assert_eq!(states, [State::Pending, State::Approved, State::Consumed]);
+}
+
+/// A wait for the locked head would fail.
+pub(crate) async fn refused_decision_does_not_wait_for_commit(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let request = open(&store, 1, "a", at(0)).await;
+    let committing = store.lock_head().await.unwrap();
+    let refuse = |_: &Request, _| Err::<Option<Changed>, _>("not eligible");
+    let what = event(0);
+    let event = Some(DecisionEvent { kind: "approval-denied", what: &what });
+    let refused = store.change_approval(request.id, context(at(1)), event, refuse).await;
+    assert_eq!(refused.unwrap().unwrap().err(), Some("not eligible"));
+    drop(committing);
 }
 
 /// Many clients of one caller repeat one call at the same time.

@@ -60,6 +60,7 @@ conformance! {
     alerts::alert_without_webhook_is_not_claimed,
     alerts::rates_expire_before_budgets,
     approvals::approval_is_consumed_once,
+    approvals::refused_decision_does_not_wait_for_commit,
     approvals::concurrent_calls_share_one_request,
     approvals::flood_of_one_caller_is_bounded,
     approvals::standing_grant_approves_until_its_end,

@@ -11,7 +11,7 @@
 
 use registry_core::{Revision, limits};
 use sqlx::{
-    Encode, PgPool, Postgres, QueryBuilder, Transaction, Type,
+    Encode, Executor as _, PgPool, Postgres, QueryBuilder, Transaction, Type,
     postgres::{PgBindIterExt as _, PgHasArrayType},
     query_builder::Separated,
 };
@@ -38,7 +38,7 @@ pub(super) async fn begin_with_head(
     let limit = "SET LOCAL idle_in_transaction_session_timeout = '5s'";
     sqlx::query(limit).execute(&mut *transaction).await?;
     let lock = "SELECT revision FROM head FOR UPDATE; SET LOCAL lock_timeout = '2s'";
-    sqlx::raw_sql(lock).execute(&mut *transaction).await?;
+    transaction.execute(lock).await?;
     Ok(transaction)
 }
 
