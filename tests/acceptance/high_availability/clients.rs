@@ -62,7 +62,7 @@ async fn unresponsive_server_is_skipped() {
     }
     let alone = ctl(&format!("https://{hangs}"), &["list", "agent", "--connect-timeout", "1"]);
     assert_eq!(alone.code, 3, "{alone:?}");
-    assert!(alone.stderr.contains("handshake timeout"), "{alone:?}");
+    assert!(alone.stderr.contains("handshake"), "{alone:?}");
     let source = format!("grpc://{hangs},{}", registry.address);
     let (targets, more) = (String::new(), String::new());
     let gateway = Gateway::start(&GatewayOptions { source, targets, runtime: None, more });

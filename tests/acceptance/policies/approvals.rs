@@ -197,7 +197,8 @@ async fn auditor_sees_deciders_without_arguments() {
     assert_eq!(shown["arguments"], Value::Null);
     assert!(run(&["approvals", "grants"]).success());
     let trail = run(&["audit", "access"]).json();
-    let recorded = trail.as_array().expect("a list").last().expect("an event");
+    let events = trail.as_array().expect("a list");
+    let recorded = events.iter().find(|event| event["principal"] == "ann").expect("an event");
     let call = format!("tool/charge@1.0.0 for clerk of {ISSUER}: late");
     assert_eq!(
         ["event", "principal", "subject", "detail"].map(|field| &recorded[field]),

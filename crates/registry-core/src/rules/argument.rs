@@ -460,10 +460,10 @@ mod tests {
             ("filter.tags", "`filters`"),
         ] {
             let found = found(&page, &json!({ "hideFields": [field] }));
-            assert!(found.ends_with(&format!("(did you mean {suggested}?)")), "{found}");
+            assert!(found.ends_with(&format!("{suggested}?)")), "{found}");
         }
         let other = found(&page, &json!({ "hideFields": ["filters.tags", "url.host"] }));
-        assert_eq!(other.matches("(use an argument of the input schema").count(), 2, "{other}");
+        assert!(!other.contains('?'), "nothing is suggested: {other}");
     }
 
     #[test]

@@ -125,7 +125,7 @@ mod tests {
         let in_batch = found(&registered, &[deprecate.clone(), alias()]);
         assert!(in_batch.ends_with(named), "{in_batch}");
         let retire = set("server/disks@1.0.0", Retired, None);
-        assert!(of(&[deprecate, retire]).ends_with("(depend on a version that is active)"));
+        assert!(!of(&[deprecate, retire]).contains("disks"));
     }
 
     #[test]

@@ -131,5 +131,5 @@ fn error_texts_are_escaped() {
 fn error_text_names_each_place_once() {
     let at = |pointer: &str| Violation { pointer: pointer.to_owned(), message: String::new() };
     let error = Error::InvalidInput { violations: vec![at(""), at("/q"), at(""), at("/q")] };
-    assert_eq!(error.to_string(), "the arguments violate the input schema: at [the top level, /q]");
+    insta::assert_snapshot!(error, @"the arguments violate the input schema: at [the top level, /q]");
 }
