@@ -23,7 +23,6 @@ async fn one_apply_moves_discovered_servers_to_a_registry() {
     // The file still provides the addresses; the registry provides the definitions.
     let source = registry.url().replace("http://", "grpc://");
     standalone.restart(&["--registry", &source]);
-    standalone.gateway.ready().await;
     eventually("the registry's tools are served", || standalone.has("convert_time")).await;
     let now = standalone.client().call("get_current_time", json!({ "timezone": "UTC" })).await;
     assert!(now.text().contains("UTC"), "{now:?}");
