@@ -51,8 +51,11 @@ impl Standalone {
         self.client().tool_names().await.into_iter().collect()
     }
 
+    /// Whether a tool is listed. A restarted gateway may have no catalog yet.
     async fn has(&self, tool: &str) -> bool {
-        self.tools().await.contains(tool)
+        let answer = self.client().request("tools/list", json!({})).await.expect("an answer");
+        let tools = answer.message["result"]["tools"].as_array();
+        tools.is_some_and(|tools| tools.iter().any(|listed| listed["name"] == tool))
     }
 
     /// The log since the last start.
