@@ -13,6 +13,7 @@ pub use a2a_grpc::{
 
 use crate::{
     error::{ErrorKind, Failure},
+    media_type,
     operation::Operation,
     request::Request,
     translate::{self, Untranslatable},
@@ -24,9 +25,8 @@ pub const MEDIA_TYPE: &str = "application/grpc";
 
 /// Whether the media type of a request is one of the binding.
 pub fn accepts_media_type(content_type: Option<&str>) -> bool {
-    let text = content_type.unwrap_or_default();
-    let essence = text.split(';').next().unwrap_or_default().trim();
-    [MEDIA_TYPE, "application/grpc+proto"].iter().any(|known| essence.eq_ignore_ascii_case(known))
+    let known = [MEDIA_TYPE, "application/grpc+proto"];
+    content_type.is_some_and(|text| media_type::is_any(text, &known))
 }
 
 /// Reads the request of a client. Protocol Buffers limit the nesting of messages to 100.

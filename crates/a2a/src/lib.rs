@@ -27,6 +27,7 @@ pub mod grpc;
 pub mod hidden;
 mod json;
 mod legacy;
+mod media_type;
 pub mod model;
 pub mod operation;
 pub mod request;

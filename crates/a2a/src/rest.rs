@@ -17,6 +17,7 @@ use crate::{
     error::{ErrorKind, Failure},
     fields::is_same,
     json::Object,
+    media_type,
     operation::Operation,
     request::Request,
     translate::{self, Problem, Untranslatable},
@@ -240,8 +241,6 @@ pub fn read_answer(
 
 /// Whether the media type of a request is one of the binding, or missing.
 pub fn accepts_media_type(content_type: Option<&str>) -> bool {
-    let Some(text) = content_type else { return true };
-    let essence = text.split(';').next().unwrap_or_default().trim();
     let known = ["application/json", "application/a2a+json"];
-    known.iter().any(|known| essence.eq_ignore_ascii_case(known))
+    content_type.is_none_or(|text| media_type::is_any(text, &known))
 }

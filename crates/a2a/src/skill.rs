@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     error::{ErrorKind, Failure},
     json::Object,
+    media_type::essence,
     model::{Content, Message, Part},
     request::Request,
 };
@@ -161,11 +162,6 @@ fn accepts(modes: &[&str], media_type: &str) -> bool {
                 || mode == "*"
                 || of_kind.eq_ignore_ascii_case(kind)
         })
-}
-
-/// A media type without parameters.
-fn essence(text: &str) -> &str {
-    text.split(';').next().unwrap_or_default().trim()
 }
 
 #[cfg(test)]
