@@ -355,9 +355,9 @@ pub(crate) async fn migration_18_adds_traces(fixture: &Fixture) {
     goes_on(again).await;
 }
 
-/// A database before migration 19, with an access event of a token.
-pub(crate) async fn migration_19_records_operators(fixture: &Fixture) {
-    let undo = match fixture {
+/// SQL for a database that knows only the first kinds of access events.
+fn without_later_events(fixture: &Fixture) -> &'static str {
+    match fixture {
         // The wider constraint stays.
         Fixture::Sqlite(_) => "SELECT 1",
         Fixture::Postgres(_) => {
@@ -365,7 +365,12 @@ pub(crate) async fn migration_19_records_operators(fixture: &Fixture) {
              ALTER TABLE access_events ADD CONSTRAINT access_events_event_known
                  CHECK (event IN ('token-created', 'token-revoked', 'committed')) NOT VALID"
         }
-    };
+    }
+}
+
+/// A database before migration 19, with an access event of a token.
+pub(crate) async fn migration_19_records_operators(fixture: &Fixture) {
+    let undo = without_later_events(fixture);
     drop(fixture.open().await);
     let rows = "INSERT INTO access_events (at, principal, method, address, event, subject, detail)
                 VALUES ('2026-11-25T12:00:00.000Z', 'root', 'local', '', 'token-created', 'aa', ''),
@@ -394,15 +399,7 @@ pub(crate) async fn migration_19_records_operators(fixture: &Fixture) {
 
 /// A database before migration 20, with an access event of a token.
 pub(crate) async fn migration_20_records_decisions(fixture: &Fixture) {
-    let undo = match fixture {
-        // The wider constraint stays.
-        Fixture::Sqlite(_) => "SELECT 1",
-        Fixture::Postgres(_) => {
-            "ALTER TABLE access_events DROP CONSTRAINT access_events_event_known;
-             ALTER TABLE access_events ADD CONSTRAINT access_events_event_known
-                 CHECK (event IN ('token-created', 'token-revoked', 'committed')) NOT VALID"
-        }
-    };
+    let undo = without_later_events(fixture);
     drop(fixture.open().await);
     let row = "INSERT INTO access_events (at, principal, method, address, event, subject, detail)
                VALUES ('2026-11-25T12:00:00.000Z', 'root', 'local', '', 'token-created', 'aa', '')";
