@@ -14,6 +14,7 @@ use crate::{
     commit::{Action, Change, invalid_message_char},
     diagnostic::{Code, Diagnostic},
     document::Document,
+    kind::Kind,
     lifecycle::{LifecycleState, Notice},
     limits,
     name::Name,
@@ -149,7 +150,8 @@ impl<'a> State<'_, 'a> {
             );
             return Diagnostic::error(Code::AlreadyRegistered, "/name", message).with_help(help);
         }
-        let mut message = match self.catalog.find(key) {
+        let difference = twin.and_then(|twin| first_difference(twin, document));
+        let (mut message, help) = match self.catalog.find(key) {
             Some(record) if differs_in_mark_only(&record.document, document) => {
                 let message = format!(
                     "{key} was registered with another `metadata.managedBy` in revision {}, and the mark is a \
@@ -161,18 +163,39 @@ impl<'a> State<'_, 'a> {
                 return Diagnostic::error(Code::AlreadyRegistered, "/version", message)
                     .with_help(help);
             }
-            Some(record) => format!(
-                "{key} was registered with other content in revision {}, and registered content is immutable",
-                record.registered,
-            ),
-            None => format!("{key} occurs twice in this batch with different content"),
+            Some(record) => {
+                let message = format!(
+                    "{key} was registered with other content in revision {}, and registered content is immutable",
+                    record.registered,
+                );
+                (message, remedy(key.kind, difference.as_deref()))
+            }
+            None => {
+                (format!("{key} occurs twice in this batch with different content"), NEW_VERSION)
+            }
         };
-        if let Some(pointer) = twin.and_then(|twin| first_difference(twin, document)) {
+        if let Some(pointer) = &difference {
             message.push_str("; the first difference is at ");
-            message.push_str(&pointer);
+            message.push_str(pointer);
         }
-        Diagnostic::error(Code::AlreadyRegistered, "/version", message)
-            .with_help("register the new content under a new version")
+        Diagnostic::error(Code::AlreadyRegistered, "/version", message).with_help(help)
+    }
+}
+
+/// The remedy for most differences.
+const NEW_VERSION: &str = "register the new content under a new version";
+
+/// The remedy for other content of a registered version, by the pointer of the first difference.
+fn remedy(kind: Kind, difference: Option<&str>) -> &'static str {
+    let Some(difference) = difference else { return NEW_VERSION };
+    if kind == Kind::Server && difference.split('/').nth(1) == Some("provides") {
+        "keep the registered version, and list its tools and the new one in `provides` of a new \
+         server version"
+    } else if kind == Kind::Tool && difference == "/source/serverVersion" {
+        "keep the registered source, and register a new version of the tool for the new server \
+         version"
+    } else {
+        NEW_VERSION
     }
 }
 
@@ -286,11 +309,13 @@ mod tests {
     use super::super::{
         Proposed, plan,
         testing::{
-            catalog, lines, renamed, server, set, set_with, source_tool, tool, versioned, with,
+            catalog, found_of, lines, renamed, server, set, set_with, source_tool, tool, versioned,
+            with,
         },
     };
     use crate::{
         Catalog, RegistryId,
+        diagnostic::Code,
         lifecycle::{
             LifecycleState::{Active, Deprecated, Retired},
             Notice,
@@ -325,6 +350,27 @@ mod tests {
             @"error[already-registered] server/s@1.0.0 at \"/version\": server/s@1.0.0 occurs \
               twice in this batch with different content; the first difference is at \
               /description (register the new content under a new version)"
+        );
+    }
+
+    #[test]
+    fn immutable_parts_have_their_own_remedy() {
+        let registered = [server("s", &["a"]), source_tool("a", "s")];
+        let found = |other| found_of(Code::AlreadyRegistered, &registered, &[other]);
+        insta::assert_snapshot!(
+            found(server("s", &["a", "b"])),
+            @"error[already-registered] server/s@1.0.0 at \"/version\": server/s@1.0.0 was \
+              registered with other content in revision 1, and registered content is immutable; \
+              the first difference is at /provides/1 (keep the registered version, and list its \
+              tools and the new one in `provides` of a new server version)"
+        );
+        let source = json!({ "server": "s", "serverVersion": "2.0.0", "tool": "a" });
+        insta::assert_snapshot!(
+            found(tool("a", json!({ "source": source }))),
+            @"error[already-registered] tool/a@1.0.0 at \"/version\": tool/a@1.0.0 was \
+              registered with other content in revision 1, and registered content is immutable; \
+              the first difference is at /source/serverVersion (keep the registered source, and \
+              register a new version of the tool for the new server version)"
         );
     }
 
