@@ -176,7 +176,7 @@ mod tests {
         insta::assert_snapshot!(found_of(Code::SchemaInvalid, &[], &batch), @r#"
         error[schema-invalid] schema/A@1.0.0 at "/schema/properties/a/minimum": "1" is not of type "number" (see https://json-schema.org for the syntax of the keyword)
         error[schema-invalid] schema/A@1.0.0 at "/schema/type": "strin" is not a type; the types are array, boolean, integer, null, number, object and string (see https://json-schema.org for the syntax of the keyword)
-        error[schema-invalid] tool/t@1.0.0 at "/outputSchema/pattern": "(?=a)" is not a regular expression without look-around and backreferences (see https://json-schema.org for the syntax of the keyword)
+        error[schema-invalid] tool/t@1.0.0 at "/outputSchema/pattern": "(?=a)" is not a regular expression without look-around and backreferences (patterns of the registry have neither look-around nor backreferences; correct the pattern, write it without them, or leave it out)
         "#);
     }
 

@@ -89,6 +89,14 @@ pub enum InvalidSchema {
         /// JSON pointer of the schema object.
         pointer: String,
     },
+    /// A pattern that is no regular expression of the registry.
+    #[error("{pattern} is not a regular expression without look-around and backreferences")]
+    Pattern {
+        /// JSON pointer of the pattern.
+        pointer: String,
+        /// The pattern.
+        pattern: String,
+    },
     /// Another violation of the dialect.
     #[error("{message}")]
     Invalid {
@@ -115,6 +123,7 @@ impl InvalidSchema {
             | Self::Referred { pointer, .. }
             | Self::TooManyPaths { pointer }
             | Self::LeadsBack { pointer }
+            | Self::Pattern { pointer, .. }
             | Self::Invalid { pointer, .. } => pointer,
         }
     }
@@ -142,6 +151,10 @@ impl InvalidSchema {
                 "make only one recursive reference, from a property or an item"
             }
             Self::SameId { .. } => "give each schema a unique `$id`, or none",
+            Self::Pattern { .. } => {
+                "patterns of the registry have neither look-around nor backreferences; correct the \
+                 pattern, write it without them, or leave it out"
+            }
             Self::Invalid { message, .. } if message.starts_with("Anchor ") => {
                 "refer to a registered schema with its version, as `#Name:1.0.0`, or define the anchor"
             }
@@ -163,8 +176,7 @@ pub(super) fn from_build(
     if !meta.is_empty() {
         return meta;
     }
-    let pointer = error.instance_path().as_str().to_owned();
-    vec![InvalidSchema::Invalid { pointer, message: shortened(&in_plain_words(error)) }]
+    vec![violation(error)]
 }
 
 fn by_meta_schema(schema: &Value, draft: Draft) -> Vec<InvalidSchema> {
@@ -177,9 +189,7 @@ fn by_meta_schema(schema: &Value, draft: Draft) -> Vec<InvalidSchema> {
     };
     let mut found = Vec::new();
     for error in validator.iter_errors(schema) {
-        let pointer = error.instance_path().as_str().to_owned();
-        let message = shortened(&in_plain_words(&error));
-        let invalid = InvalidSchema::Invalid { pointer, message };
+        let invalid = violation(&error);
         // Parts of the meta-schema may report the same problem repeatedly.
         if !found.contains(&invalid) {
             found.push(invalid);
@@ -191,22 +201,24 @@ fn by_meta_schema(schema: &Value, draft: Draft) -> Vec<InvalidSchema> {
     found
 }
 
-fn in_plain_words(error: &ValidationError<'_>) -> String {
-    let value = error.instance();
-    let keyword = error.instance_path().as_str().rsplit('/').next().unwrap_or_default();
-    match error.kind() {
+/// A violation of the dialect, with a message in plain words.
+fn violation(error: &ValidationError<'_>) -> InvalidSchema {
+    let (value, pointer) = (error.instance(), error.instance_path().as_str().to_owned());
+    let keyword = pointer.rsplit('/').next().unwrap_or_default();
+    let message = match error.kind() {
         ValidationErrorKind::Format { format } if format == "regex" && is_expression(value) => {
             format!("the regular expression {value} is too large because its repetitions multiply")
         }
         ValidationErrorKind::Format { format } if format == "regex" => {
-            format!("{value} is not a regular expression without look-around and backreferences")
+            return InvalidSchema::Pattern { pointer, pattern: shown(value) };
         }
         ValidationErrorKind::AnyOf { .. } if keyword == "type" => format!(
             "{value} is not a type; the types are array, boolean, integer, null, number, object \
              and string"
         ),
         _ => error.to_string(),
-    }
+    };
+    InvalidSchema::Invalid { pointer, message: shortened(&message) }
 }
 
 /// Whether the expression parses, so that its size must be the problem.
