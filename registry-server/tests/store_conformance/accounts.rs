@@ -5,16 +5,20 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use ledger::{
     AccountReport, BudgetKey, Epoch, Refusal, Rejection, Totals, Want, WindowId, WindowSpan,
     account::AccountRow,
-    budget::{BudgetRow, OfflineLimits},
+    budget::{BudgetRow, OfflineLimits, ReclaimError},
 };
 use registry_core::{Amount, Timestamp};
 use registry_server::store::{
     BookKey, BookPosting, BookReports, BookTerms, Error, GenerationCause, LedgerAges,
     LedgerFailure, NewAccessEvent, OpenWindow, PostContext, PostRequest, Posting, Reclaim,
-    Reclaimed, SeenState, Store,
+    ReclaimFailure, Reclaimed, SeenState, Store,
 };
 
-use crate::{Fixture, tokens::event};
+use crate::{
+    Fixture,
+    log::{Draft, Log},
+    tokens::event,
+};
 
 const HOUR: i64 = 3_600_000;
 
@@ -181,13 +185,17 @@ pub(crate) async fn generations_of_one_backup_differ(fixture: &Fixture) {
 }
 
 async fn reclaim(store: &Store, now: Timestamp) -> Reclaimed {
+    try_reclaim(store, now).await.unwrap()
+}
+
+async fn try_reclaim(store: &Store, now: Timestamp) -> Result<Reclaimed, ReclaimFailure> {
     let limits = OfflineLimits {
         offline_for: Duration::from_hours(1),
         longest_call: Duration::from_mins(15),
     };
     let wanted = Reclaim { gateway: "g".to_owned(), epoch: None, limits };
     let lost = NewAccessEvent { at: now, ..event(0) };
-    store.reclaim_accounts(&book(), &wanted, &lost).await.unwrap()
+    store.reclaim_accounts(&book(), &wanted, &lost).await
 }
 
 pub(crate) async fn reclaim_leaves_rights_of_live_processes(fixture: &Fixture) {
@@ -198,6 +206,23 @@ pub(crate) async fn reclaim_leaves_rights_of_live_processes(fixture: &Fixture) {
     assert_eq!(reclaim(&store, at(10)).await, Reclaimed { amount: micros(3), live: vec![live] });
     let row = row(&store).await;
     assert_eq!((row.exposed, row.reclaimed), (micros(6), micros(3)));
+}
+
+/// A wait for the locked head would last until the database ends the session of the commit.
+pub(crate) async fn refused_reclaim_does_not_wait_for_commit(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let live = Epoch::new(1);
+    post(&store, live, &holding(live, 5, 2), at(9)).await;
+    let committing = store.lock_head().await.unwrap();
+    let refused = try_reclaim(&store, at(9)).await;
+    assert!(
+        matches!(refused, Err(ReclaimFailure::Account(ReclaimError::TooEarly(_)))),
+        "{refused:?}"
+    );
+    let mut log = Log::new(&store);
+    let expected = log.catalog.revision();
+    let commit = log.commit(Draft::new().register("a", "1.0.0"));
+    store.append_locked(committing, expected, &[commit], &[]).await.unwrap();
 }
 
 /// The accounts that a report of the first process reads: it fails if one of them is damaged.

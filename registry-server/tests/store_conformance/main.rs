@@ -52,6 +52,7 @@ conformance! {
     accounts::late_report_about_a_lost_window_is_recorded,
     accounts::generations_of_one_backup_differ,
     accounts::reclaim_leaves_rights_of_live_processes,
+    accounts::refused_reclaim_does_not_wait_for_commit,
     accounts::report_reads_other_accounts_only_if_refused,
     accounts::refused_reports_leave_others_of_transaction_granted,
     accounts::forced_and_unexplained_spending_is_stored,

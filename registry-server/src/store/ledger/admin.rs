@@ -11,7 +11,7 @@ use registry_core::{Amount, Timestamp};
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{
-    AccountChange, BookKey, LedgerFailure, LockedBudget, NewBudget, ProcessKey, sql,
+    AccountChange, BookKey, LedgerFailure, LockedBudget, NewBudget, ProcessKey, StoredAccount, sql,
     transaction::{Failed, LedgerTransaction, columns, epoch, execute_in, unsigned},
 };
 use crate::store::{
@@ -320,14 +320,60 @@ async fn adjust(
     Ok(transaction.commit().await?)
 }
 
-/// The inner error leaves the transaction without changes.
+/// The inner error leaves the ledger without changes.
 async fn reclaim_all(
     backend: &Backend,
     book: &BookKey,
     wanted: &Reclaim,
     event: &NewAccessEvent,
 ) -> Result<Result<Reclaimed, ReclaimError>, Failed> {
+    // A refused reclaim must not delay commits.
+    let mut transaction = LedgerTransaction::begin(backend).await?;
+    let decided = decide(&mut transaction, book, wanted, event.at).await?;
+    transaction.rollback().await?;
+    if let Err(refusal) = decided {
+        return Ok(Err(refusal));
+    }
+    // The accounts can change until the second lock on the budget.
     let mut transaction = LedgerTransaction::begin_recorded(backend).await?;
+    let decided = decide(&mut transaction, book, wanted, event.at).await?;
+    let Decision { budget, row, accounts, live } = match decided {
+        Ok(decision) => decision,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let changes = accounts.iter().map(|(key, account)| {
+        let budget = budget.id;
+        AccountChange { budget, key, account }
+    });
+    let changes: Vec<_> = changes.collect();
+    transaction.upsert_accounts(&changes).await?;
+    transaction.update_budgets(&[LockedBudget { row, ..budget }]).await?;
+    let amount = row.reclaimed.saturating_sub(budget.row.reclaimed);
+    let change = LedgerChange::Reclaim { gateway: wanted.gateway.clone(), amount };
+    record(&mut transaction, book, &change, event).await?;
+    transaction.commit().await?;
+    Ok(Ok(Reclaimed { amount, live: live.into_iter().collect() }))
+}
+
+/// The effect of a reclaim on a locked budget.
+struct Decision {
+    /// The budget before the reclaim.
+    budget: LockedBudget,
+    /// The amounts after the reclaim.
+    row: BudgetRow,
+    /// The closed accounts.
+    accounts: Vec<(ProcessKey, StoredAccount)>,
+    /// The processes that may still spend.
+    live: BTreeSet<Epoch>,
+}
+
+/// Locks the budget and decides a reclaim. Changes nothing.
+async fn decide(
+    transaction: &mut LedgerTransaction,
+    book: &BookKey,
+    wanted: &Reclaim,
+    now: Timestamp,
+) -> Result<Result<Decision, ReclaimError>, Failed> {
     let Some(budget) = transaction.lock_budget(book).await? else {
         return Ok(Err(ReclaimError::Unknown));
     };
@@ -336,7 +382,7 @@ async fn reclaim_all(
     let is_wanted = |key: &ProcessKey, is_closed: bool| {
         key.gateway == wanted.gateway && wanted.epoch.map_or(!is_closed, |epoch| epoch == key.epoch)
     };
-    let (mut row, mut changed) = (budget.row, Vec::new());
+    let (mut row, mut closed) = (budget.row, Vec::new());
     let (mut live, mut retry_at) = (BTreeSet::new(), None::<Timestamp>);
     for (key, account) in accounts {
         if !is_wanted(&key, account.row.is_closed) {
@@ -344,10 +390,10 @@ async fn reclaim_all(
         }
         let process = ProcessKey { epoch: account.process, ..key.clone() };
         let ProcessRow { last_contact, .. } = processes.get(&process).copied().unwrap_or_default();
-        match reclaim(&row, &account.row, last_contact, wanted.limits, event.at) {
+        match reclaim(&row, &account.row, last_contact, wanted.limits, now) {
             Ok(done) => {
                 row = done.budget;
-                changed.push((key, account.replaced(done.account, event.at)));
+                closed.push((key, account.replaced(done.account, now)));
             }
             Err(ReclaimError::TooEarly(at)) => {
                 live.insert(process.epoch);
@@ -356,21 +402,10 @@ async fn reclaim_all(
             Err(error) => return Ok(Err(error)),
         }
     }
-    if changed.is_empty() {
+    if closed.is_empty() {
         return Ok(Err(retry_at.map_or(ReclaimError::Unknown, ReclaimError::TooEarly)));
     }
-    let accounts = changed.iter().map(|(key, account)| {
-        let budget = budget.id;
-        AccountChange { budget, key, account }
-    });
-    let accounts: Vec<_> = accounts.collect();
-    transaction.upsert_accounts(&accounts).await?;
-    transaction.update_budgets(&[LockedBudget { row, ..budget }]).await?;
-    let amount = row.reclaimed.saturating_sub(budget.row.reclaimed);
-    let change = LedgerChange::Reclaim { gateway: wanted.gateway.clone(), amount };
-    record(&mut transaction, book, &change, event).await?;
-    transaction.commit().await?;
-    Ok(Ok(Reclaimed { amount, live: live.into_iter().collect() }))
+    Ok(Ok(Decision { budget, row, accounts: closed, live }))
 }
 
 async fn record(
