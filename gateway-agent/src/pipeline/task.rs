@@ -64,7 +64,8 @@ pub struct Task {
 impl Task {
     /// Decrypts an id. `None` if it is invalid or belongs to another principal.
     pub fn open(gateway: &Gateway, caller: &CallerIdentity, known: &str) -> Option<Self> {
-        let content = gateway.sealer().open(&owner(gateway, PURPOSE, caller), known)?;
+        let data = SealOwner::of(gateway, caller).associated_data(PURPOSE);
+        let content = gateway.sealer().open(&data, known)?;
         serde_json::from_slice(&content).ok()
     }
 }
@@ -157,7 +158,7 @@ pub(super) fn key(
     caller: &CallerIdentity,
     (server, id): (&Key, &str),
 ) -> Digest {
-    let mut text = owner(gateway, PURPOSE, caller);
+    let mut text = SealOwner::of(gateway, caller).associated_data(PURPOSE);
     text.extend_from_slice(format!("\n{server}\n{id}").as_bytes());
     Digest::compute(&text)
 }
@@ -168,18 +169,27 @@ struct IsError {
     is_error: bool,
 }
 
-/// The associated data of the seal of a caller's ids. All callers without an identity share it.
-pub(super) fn owner(gateway: &Gateway, purpose: &str, caller: &CallerIdentity) -> Vec<u8> {
-    let owner = TaskOwner::of(gateway, caller);
-    let owner = owner.map_or_else(|| "-".to_owned(), |TaskOwner(digest)| digest.to_string());
-    format!("{purpose} {owner}").into_bytes()
+/// The owner of a caller's seals. All callers without an identity share one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SealOwner(Option<TaskOwner>);
+
+impl SealOwner {
+    pub(super) fn of(gateway: &Gateway, caller: &CallerIdentity) -> Self {
+        Self(TaskOwner::of(gateway, caller))
+    }
+
+    /// The associated data of the owner's seals for a purpose.
+    pub(super) fn associated_data(self, purpose: &str) -> Vec<u8> {
+        let owner = self.0.map_or_else(|| "-".to_owned(), |TaskOwner(digest)| digest.to_string());
+        format!("{purpose} {owner}").into_bytes()
+    }
 }
 
 /// Translates the server's task ids in one result to the caller's ids.
 #[derive(Debug)]
 pub struct TaskNames {
     sealer: Arc<Sealer>,
-    owner: Vec<u8>,
+    owner: SealOwner,
     tool: Box<str>,
     server: Key,
     requested: Option<RequestedTask>,
@@ -222,7 +232,7 @@ impl TaskNames {
     }
 
     fn new(gateway: &Gateway, caller: &CallerIdentity, (tool, server): (&str, &Key)) -> Self {
-        let (sealer, owner) = (Arc::clone(gateway.sealer()), owner(gateway, PURPOSE, caller));
+        let (sealer, owner) = (Arc::clone(gateway.sealer()), SealOwner::of(gateway, caller));
         Self { sealer, owner, tool: tool.into(), server: server.clone(), requested: None }
     }
 
@@ -232,9 +242,10 @@ impl TaskNames {
             return task.caller_id.as_ref().to_owned();
         }
         let task = Task { tool: self.tool.clone(), server: self.server.clone(), id: id.into() };
-        let sealed = serde_json::to_vec(&task).ok();
+        let data = self.owner.associated_data(PURPOSE);
+        let content = serde_json::to_vec(&task).ok();
         // Sealing fails only without random bytes; an empty id names no task.
-        sealed.and_then(|sealed| self.sealer.seal(&self.owner, &sealed).ok()).unwrap_or_default()
+        content.and_then(|content| self.sealer.seal(&data, &content).ok()).unwrap_or_default()
     }
 
     /// The caller's id of the task of this result.

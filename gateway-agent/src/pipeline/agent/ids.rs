@@ -15,7 +15,7 @@ use registry_core::{Key, Name};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::super::{Gateway, task};
+use super::super::{Gateway, task::SealOwner};
 use crate::seal::Sealer;
 
 /// The purposes in the associated data of the seal.
@@ -61,8 +61,7 @@ pub(super) enum IdKind {
 #[derive(Debug)]
 pub(super) struct Seals {
     sealer: Arc<Sealer>,
-    /// The associated data of the ids of tasks.
-    task: Vec<u8>,
+    owner: SealOwner,
 }
 
 /// An id: the agent's and the caller's.
@@ -143,23 +142,17 @@ impl OpenedRequest {
 
 impl Seals {
     pub(super) fn of(gateway: &Gateway, caller: &CallerIdentity) -> Self {
-        Self { sealer: Arc::clone(gateway.sealer()), task: task::owner(gateway, TASK, caller) }
-    }
-
-    /// The associated data of the same owner for another purpose.
-    fn owner(&self, purpose: &str) -> Vec<u8> {
-        // The owner follows its purpose.
-        [purpose.as_bytes(), &self.task[TASK.len()..]].concat()
+        Self { sealer: Arc::clone(gateway.sealer()), owner: SealOwner::of(gateway, caller) }
     }
 
     /// The caller's id of a task.
     pub(super) fn known_task(&self, task: &AgentTask) -> String {
-        self.seal(&self.task, task)
+        self.seal(TASK, task)
     }
 
     /// The task of a caller's id. A task of another caller or agent does not exist.
     pub(super) fn task_of(&self, agent: &Name, known: &str) -> Result<AgentTask, Box<Failure>> {
-        let task = self.sealer.open(&self.task, known);
+        let task = self.open(TASK, known);
         let task = task.and_then(|task| serde_json::from_slice::<AgentTask>(&task).ok());
         task.filter(|task| task.agent.name == *agent)
             .ok_or_else(|| Box::new(Failure::task_not_found(known)))
@@ -171,7 +164,7 @@ impl Seals {
         let invalid = |problem: &str| {
             Box::new(Failure::invalid_params("/message/contextId", problem.to_owned()))
         };
-        if let Some(context) = self.sealer.open(&self.owner(CONTEXT), known) {
+        if let Some(context) = self.open(CONTEXT, known) {
             let context = serde_json::from_slice::<Context>(&context).ok();
             let context = context.filter(|context| *context.agent == *agent.as_str());
             return context
@@ -181,16 +174,22 @@ impl Seals {
         if known.len() > CHOSEN_BYTES {
             return Err(invalid("an id that the caller chooses has at most 256 bytes"));
         }
-        let sealed = self.sealer.seal_equally(&self.owner(CHOSEN_CONTEXT), known.as_bytes());
+        let data = self.owner.associated_data(CHOSEN_CONTEXT);
+        let sealed = self.sealer.seal_equally(&data, known.as_bytes());
         sealed.map(Into::into).map_err(|_| invalid("the gateway has no key for ids; omit it"))
     }
 
     /// Seals the content of an id. Sealing fails only without a key; an empty id names nothing.
-    fn seal(&self, owner: &[u8], content: &impl Serialize) -> String {
+    fn seal(&self, purpose: &str, content: &impl Serialize) -> String {
+        let data = self.owner.associated_data(purpose);
         let content = serde_json::to_vec(content).ok();
         content
-            .and_then(|content| self.sealer.seal_equally(owner, &content).ok())
+            .and_then(|content| self.sealer.seal_equally(&data, &content).ok())
             .unwrap_or_default()
+    }
+
+    fn open(&self, purpose: &str, sealed: &str) -> Option<Vec<u8>> {
+        self.sealer.open(&self.owner.associated_data(purpose), sealed)
     }
 }
 
@@ -248,12 +247,12 @@ impl AnswerIds<'_> {
     fn context(&self, own: &str) -> String {
         let seals = &self.ids.seals;
         let chosen = || {
-            let opened = seals.sealer.open(&seals.owner(CHOSEN_CONTEXT), own)?;
+            let opened = seals.open(CHOSEN_CONTEXT, own)?;
             String::from_utf8(opened).ok()
         };
         let new = || {
             let context = Context { agent: self.agent.name.as_str().into(), id: own.into() };
-            seals.seal(&seals.owner(CONTEXT), &context)
+            seals.seal(CONTEXT, &context)
         };
         self.ids.known(IdKind::Context, own, || chosen().unwrap_or_else(new))
     }

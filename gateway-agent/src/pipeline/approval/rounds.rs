@@ -13,7 +13,7 @@ use registry_core::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::pipeline::{Gateway, task};
+use crate::pipeline::{Gateway, task::SealOwner};
 
 /// The purpose in the associated data of the seal.
 const PURPOSE: &str = "approved-round-1";
@@ -81,7 +81,8 @@ fn read(
 ) -> Option<(ContinuedRound, Option<Box<RawValue>>)> {
     let text: String = serde_json::from_str(value.get()).ok()?;
     let (sealed, state) = text.split_once('.')?;
-    let content = gateway.sealer().open(&task::owner(gateway, PURPOSE, caller), sealed)?;
+    let data = SealOwner::of(gateway, caller).associated_data(PURPOSE);
+    let content = gateway.sealer().open(&data, sealed)?;
     let SealedRound { continued, state: digest } = serde_json::from_slice(&content).ok()?;
     if digest != Digest::compute(state.as_bytes()) {
         return None;
@@ -102,8 +103,8 @@ pub(in crate::pipeline) fn sealed(
     let state = members.find(STATE).map_or("", RawValue::get);
     let content = SealedRound { continued, state: Digest::compute(state.as_bytes()) };
     let content = serde_json::to_vec(&content).unwrap_or_default();
-    let owner = task::owner(gateway, PURPOSE, caller);
-    let Ok(sealed) = gateway.sealer().seal(&owner, &content) else { return asked };
+    let data = SealOwner::of(gateway, caller).associated_data(PURPOSE);
+    let Ok(sealed) = gateway.sealer().seal(&data, &content) else { return asked };
     let mut result = ObjectWriter::with_capacity(asked.result.get().len() + sealed.len() + 64);
     for member in members.members().iter().filter(|member| &*member.name != STATE) {
         result.member(&member.name, member.value.get());
