@@ -15,6 +15,7 @@ use gateway_policy::{BufferReservation, CallerIdentity};
 use gateway_protocol::trace_context::{self, TraceContext};
 use gateway_upstream::RequestContext;
 use http::{HeaderMap, HeaderName, header::CONTENT_TYPE, request::Parts};
+use registry_core::media_type;
 
 pub use self::error::IngressError;
 pub(crate) use self::{
@@ -137,6 +138,5 @@ pub(crate) fn request_context(parts: &Parts) -> RequestContext {
 /// Whether the body of a request is JSON by its media type.
 pub(crate) fn sends_json(headers: &HeaderMap) -> bool {
     let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let essence = media.split(';').next().unwrap_or("").trim();
-    essence.eq_ignore_ascii_case("application/json")
+    media_type::is_any(media, &["application/json"])
 }

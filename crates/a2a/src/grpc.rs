@@ -4,6 +4,7 @@
 use a2a_grpc::{InvalidFrame, status};
 use bytes::Bytes;
 use http::HeaderMap;
+use registry_core::media_type;
 use serde_json::{Value, json};
 
 pub use a2a_grpc::{
@@ -13,7 +14,6 @@ pub use a2a_grpc::{
 
 use crate::{
     error::{ErrorKind, Failure},
-    media_type,
     operation::Operation,
     request::Request,
     translate::{self, Untranslatable},

@@ -27,7 +27,6 @@ pub mod grpc;
 pub mod hidden;
 mod json;
 mod legacy;
-mod media_type;
 pub mod model;
 pub mod operation;
 pub mod request;

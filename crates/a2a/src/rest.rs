@@ -9,6 +9,7 @@ mod tests;
 use gateway_protocol::jsonrpc::Limits;
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use registry_core::media_type;
 use serde_json::Value;
 
 pub use self::route::{Route, route};
@@ -17,7 +18,6 @@ use crate::{
     error::{ErrorKind, Failure},
     fields::is_same,
     json::Object,
-    media_type,
     operation::Operation,
     request::Request,
     translate::{self, Problem, Untranslatable},

@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 
-use registry_core::entity::agent::{Agent, Skill};
+use registry_core::{
+    entity::agent::{Agent, Skill},
+    media_type::essence,
+};
 use serde_json::{Value, json};
 
 use crate::{
     error::{ErrorKind, Failure},
     json::Object,
-    media_type::essence,
     model::{Content, Message, Part},
     request::Request,
 };

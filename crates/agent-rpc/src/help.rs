@@ -1,5 +1,6 @@
 //! The answer of `agent::help`.
 
+use registry_core::media_type::essence;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -95,8 +96,8 @@ pub struct Resource {
 impl Resource {
     /// An item with a media type of MCP.
     pub fn new(uri: &str, title: &str, media_type: Option<&str>) -> Self {
-        let essence = media_type.and_then(|text| text.split(';').next());
-        let subtype = essence.and_then(|text| text.trim().split_once('/')).map(|(_, kind)| kind);
+        let subtype = media_type.and_then(|text| essence(text).split_once('/'));
+        let subtype = subtype.map(|(_, kind)| kind);
         let kind = subtype.filter(|kind| !kind.is_empty()).unwrap_or("file");
         Self { id: uri.to_owned(), title: title.to_owned(), kind: kind.to_owned() }
     }

@@ -34,6 +34,7 @@ pub mod kind;
 pub mod lifecycle;
 pub mod limits;
 pub mod live;
+pub mod media_type;
 pub mod merkle;
 pub mod name;
 mod open_json;

@@ -10,6 +10,7 @@ use gateway_protocol::{
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use registry_core::media_type;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -478,8 +479,7 @@ pub(super) fn is_stream(response: &Response<Body>) -> bool {
 
 fn is_event_stream(headers: &HeaderMap) -> bool {
     let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = media.split(';').next().unwrap_or_default();
-    essence.trim().eq_ignore_ascii_case("text/event-stream")
+    media_type::is_any(media, &["text/event-stream"])
 }
 
 #[derive(Deserialize)]

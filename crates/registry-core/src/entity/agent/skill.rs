@@ -8,6 +8,7 @@ use super::Agent;
 use crate::{
     decode::Problems,
     entity::tool::{Implementation, Tool, ToolSource},
+    media_type::essence,
     open_json,
 };
 
@@ -112,7 +113,7 @@ impl Skill {
 fn may_be_json(own: &[String], default: &[String]) -> bool {
     let modes = if own.is_empty() { default } else { own };
     modes.iter().any(|mode| {
-        let essence = mode.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let essence = essence(mode).to_ascii_lowercase();
         matches!(essence.as_str(), "*/*" | "application/*")
             || essence.ends_with("/json")
             || essence.ends_with("+json")

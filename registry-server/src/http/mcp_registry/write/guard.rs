@@ -12,6 +12,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use registry_core::media_type;
 
 use crate::http::mcp_registry::problem::Problem;
 
@@ -29,8 +30,7 @@ fn rejection(headers: &HeaderMap, has_body: bool) -> Option<Problem> {
         return Some(Problem::new(StatusCode::FORBIDDEN, detail));
     }
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if has_body && !kind.eq_ignore_ascii_case("application/json") {
+    if has_body && !media_type::is_any(kind, &["application/json"]) {
         let detail = "unsupported content type: send application/json";
         return Some(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }

@@ -1,11 +1,11 @@
 //! Media types.
 
 /// A media type without parameters.
-pub(crate) fn essence(text: &str) -> &str {
+pub fn essence(text: &str) -> &str {
     text.split(';').next().unwrap_or_default().trim()
 }
 
 /// Whether a media type is one of these, whatever its parameters are.
-pub(crate) fn is_any(text: &str, known: &[&str]) -> bool {
+pub fn is_any(text: &str, known: &[&str]) -> bool {
     known.iter().any(|known| essence(text).eq_ignore_ascii_case(known))
 }
