@@ -265,14 +265,91 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
+    use std::{convert::Infallible, fs, future::ready, path::PathBuf};
+
     use bytes::Bytes;
     use gateway_testkit::{Server, raw_reply};
-    use http::StatusCode;
+    use http::{StatusCode, Version};
+    use hyper::{
+        server::conn::{http1 as http1_server, http2 as http2_server},
+        service::service_fn,
+    };
     use hyper_util::rt::TokioIo;
-    use tokio::{io::duplex, net::TcpListener};
+    use registry_tls::{Acceptor, ClientAuth, ClientFiles, MetricsHooks, ServerFiles};
+    use tempfile::TempDir;
+    use tokio::{
+        io::duplex,
+        net::TcpListener,
+        task::{JoinHandle, yield_now},
+    };
 
     use super::*;
     use crate::{Addresses, Phase};
+
+    /// An upstream over TLS.
+    struct TlsUpstream {
+        listener: TcpListener,
+        files: TempDir,
+    }
+
+    impl TlsUpstream {
+        async fn start() -> Self {
+            let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let upstream = Self { listener, files: tempfile::tempdir().unwrap() };
+            fs::write(upstream.certificate(), own.cert.pem()).unwrap();
+            fs::write(upstream.key(), own.signing_key.serialize_pem()).unwrap();
+            upstream
+        }
+
+        fn certificate(&self) -> PathBuf {
+            self.files.path().join("tls.crt")
+        }
+
+        fn key(&self) -> PathBuf {
+            self.files.path().join("tls.key")
+        }
+
+        /// A pool that trusts the upstream.
+        fn pool(&self) -> ConnectionPool {
+            let files = ClientFiles { ca: Some(self.certificate()), identity: None };
+            let tls = files.open(|_| ()).unwrap();
+            let connector = Connector::alone(true, Some(tls), Addresses::Usual);
+            let url = format!("https://{}/mcp", self.listener.local_addr().unwrap());
+            ConnectionPool::new(connector, &url.parse().unwrap(), UpstreamLimits::default())
+        }
+
+        /// Accepts one connection with one of these protocols, and serves it in a task.
+        async fn accept(&self, protocols: &'static [&'static str]) -> JoinHandle<()> {
+            let files = ServerFiles {
+                certificate: self.certificate(),
+                key: self.key(),
+                client_ca: None,
+                client_crl: None,
+                client_auth: ClientAuth::Optional,
+                protocols,
+            };
+            let hooks = MetricsHooks { reloaded: |_| (), rejected: || () };
+            let acceptor = Acceptor::open(files, hooks).unwrap();
+            let (stream, _) = self.listener.accept().await.unwrap();
+            let stream = acceptor.accept(stream).await.unwrap();
+            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2".as_slice());
+            let (stream, executor) = (TokioIo::new(stream), TokioExecutor::new());
+            let answer = service_fn(|_: Request<Incoming>| {
+                ready(Ok::<_, Infallible>(Response::new(String::new())))
+            });
+            tokio::spawn(async move {
+                // The result depends on the end of the connection.
+                if is_http2 {
+                    let builder = http2_server::Builder::new(executor);
+                    drop(builder.serve_connection(stream, answer).await);
+                } else {
+                    let builder = http1_server::Builder::new();
+                    drop(builder.serve_connection(stream, answer).await);
+                }
+            })
+        }
+    }
 
     fn pool(url: &str, limits: UpstreamLimits) -> ConnectionPool {
         let connector = Connector::alone(false, None, Addresses::Usual);
@@ -302,6 +379,28 @@ mod tests {
         });
         assert_eq!(sent.unwrap().status(), StatusCode::OK);
         assert_eq!(fake.all_seen().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn upstream_that_loses_http2_is_reached_over_http1() {
+        let upstream = TlsUpstream::start().await;
+        let (pool, server) = (upstream.pool(), server());
+        let call = async |protocols: &'static [&'static str]| {
+            let (sent, serving) =
+                tokio::join!(pool.send(&server, post()), upstream.accept(protocols));
+            (sent.unwrap().version(), serving)
+        };
+        let (version, serving) = call(&["h2", "http/1.1"]).await;
+        assert_eq!(version, Version::HTTP_2);
+        serving.abort();
+        let worker = pool.workers.get_or_init(|| pool.new_worker());
+        while worker.take().is_some() {
+            yield_now().await;
+        }
+        let (version, _serving) = call(&["http/1.1"]).await;
+        assert_eq!(version, Version::HTTP_11);
+        // The connection over HTTP/1.1 is reused.
+        assert_eq!(pool.send(&server, post()).await.unwrap().version(), Version::HTTP_11);
     }
 
     #[tokio::test]
