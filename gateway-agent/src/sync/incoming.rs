@@ -343,3 +343,15 @@ pub(super) async fn run_blocking<T: Send + 'static>(
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|e| RejectedMessage::new(Revision(0), &format!("the verification failed: {e}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn panic_in_verification_rejects_message() {
+        let rejected = run_blocking(|| -> u64 { panic!("a defect") }).await.unwrap_err();
+        assert!(rejected.message.starts_with("the verification failed: "), "{rejected:?}");
+        assert!(!rejected.is_final, "another stream may succeed");
+    }
+}

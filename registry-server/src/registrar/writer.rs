@@ -291,16 +291,24 @@ async fn with_content_digest(catalog: Catalog, stored: Arc<Catalog>, changes: us
         catalog.content_digest();
         catalog
     };
-    let computed = if changes <= MANY_CHANGES {
-        catch_unwind(AssertUnwindSafe(work)).ok()
-    } else {
-        spawn_blocking(work).await.ok()
-    };
+    let computed = unless_panic(changes > MANY_CHANGES, work).await;
     computed.unwrap_or_else(|| {
         // The hook of panics has logged the message.
         tracing::error!("panic while computing a content digest; its first use computes it again");
         without_content
     })
+}
+
+/// Runs work on this thread, or on another one if it is long. `None`: the work panicked.
+async fn unless_panic<T: Send + 'static>(
+    is_long: bool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    if is_long {
+        spawn_blocking(work).await.ok()
+    } else {
+        catch_unwind(AssertUnwindSafe(work)).ok()
+    }
 }
 
 /// Fails members because of a database failure.
@@ -314,5 +322,19 @@ fn fail(members: Vec<Member>, error: &store::Error) {
 fn put_back(queue: &mut VecDeque<Waiting>, members: Vec<Member>) {
     for member in members.into_iter().rev() {
         queue.push_front(member.waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn panic_in_digest_leaves_writer_running() {
+        for is_long in [false, true] {
+            let defect = || -> u64 { panic!("a defect") };
+            assert_eq!(unless_panic(is_long, defect).await, None);
+            assert_eq!(unless_panic(is_long, || 1_u64).await, Some(1));
+        }
     }
 }
