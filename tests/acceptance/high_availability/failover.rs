@@ -108,6 +108,38 @@ async fn failover_with_lost_commits_is_rejected() {
     assert_eq!(gateway_revision(&gateway).await, Some(2));
 }
 
+/// Without fencing, both databases accept writes, and the log forks. A server that reaches the other
+/// fork later does not adopt it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fork_without_fencing_is_rejected() {
+    let mut primary = PrivateCluster::durable().await;
+    primary.create_database("unfenced").await;
+    let standby = primary.standby(Replication::Asynchronous).await;
+    let server = Registry::start_on(&both(&primary, &standby, "unfenced"));
+    let mut client = server.client().await;
+    client.apply_changes(pair("Kept", 0)).await.expect("accepted");
+    standby_has(&primary).await;
+    standby.promote().await;
+    let other = Registry::start_on(&both(&standby, &primary, "unfenced"));
+    client.apply_changes(pair("Ours", 0)).await.expect("the former primary accepts it");
+    other.client().await.apply_changes(pair("Theirs", 0)).await.expect("accepted");
+    assert_eq!((server.revision().await, other.revision().await), (2, 2));
+    primary.kill_9().await;
+
+    eventually("the other fork is noticed without any write", || async {
+        let (status, ready) = readiness(&server.admin_address()).await;
+        let problem = ready["problem"].as_str().unwrap_or_default();
+        status == 200 && ready["status"] == "degraded" && problem.contains("revision 2")
+    })
+    .await;
+    let refused = client.apply_changes(pair("More", 0)).await.expect_err("no mixed log");
+    assert_eq!(refused.code(), tonic::Code::DataLoss, "{refused}");
+    assert_eq!(server.revision().await, 2, "it serves its own fork");
+    other.client().await.apply_changes(pair("Theirs", 1)).await.expect("its fork continues");
+    let refused = client.apply_changes(pair("More", 0)).await.expect_err("still no mixed log");
+    assert_eq!(refused.code(), tonic::Code::DataLoss, "{refused}");
+}
+
 /// Behind a proxy, servers see only new connections, not a failover.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lagging_standby_behind_proxy_is_detected() {
