@@ -32,7 +32,7 @@ mod upstream_contact;
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{Stream, StreamExt};
+use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use registry_core::{Revision, Scope, Timestamp};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -192,13 +192,17 @@ impl Feed {
         let sender =
             FollowerSender { feed: self, session, outbox: outbox.clone(), options, caller };
         tokio::spawn(async move {
-            let signals = std::pin::pin!(signals);
-            let end = tokio::select! {
-                end = catalog_stream::run(sender, start, scope_changes) => end,
-                end = handler.run(signals) => end,
-                () = ended => Error::CredentialsEnded,
-                () = first_policy(&hub), if lacks_policies => Error::PoliciesUnsupported,
-            };
+            // Each part has its own waker: an acknowledgment does not poll what waits for a commit.
+            let mut parts = FuturesUnordered::<BoxFuture<'_, Error>>::new();
+            parts.push(Box::pin(sender.end()));
+            parts.push(Box::pin(catalog_stream::run(&sender, start, scope_changes)));
+            parts.push(Box::pin(async { handler.run(std::pin::pin!(signals)).await }));
+            parts.push(Box::pin(ended.map(|()| Error::CredentialsEnded)));
+            if lacks_policies {
+                parts.push(Box::pin(first_policy(&hub).map(|()| Error::PoliciesUnsupported)));
+            }
+            let end = parts.next().await.unwrap_or(Error::Disconnected);
+            drop(parts);
             crate::metrics::stream_ended(end.label());
             outbox.end(end);
         });

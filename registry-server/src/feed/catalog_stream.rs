@@ -16,13 +16,13 @@ use super::{
     scope_stream::ScopeStream, scopes::ScopeState, sender::FollowerSender,
 };
 
-/// Runs until the follower disconnects, fails, or the server drains.
+/// Runs until a message cannot be sent. [`FollowerSender::end`] tells when nothing more can be sent.
 pub(super) async fn run(
-    sender: FollowerSender,
+    sender: &FollowerSender,
     start: ResumePoint,
     scope_changes: watch::Receiver<Scope>,
 ) -> Error {
-    match send_all(&sender, start, scope_changes).await {
+    match send_all(sender, start, scope_changes).await {
         Ok(never) => match never {},
         Err(end) => end,
     }
@@ -71,10 +71,7 @@ async fn run_in_scope(
 ) -> Result<(Revision, Arc<ScopeState>), Error> {
     let Feed { scopes, hub, stages, quotas, .. } = &*sender.feed;
     let opening = quotas.opening(&sender.caller, &scope);
-    let channel = tokio::select! {
-        opened = scopes.channel(scope, hub, (opening, &stages.scopes)) => opened?,
-        end = sender.end() => return Err(end),
-    };
+    let channel = scopes.channel(scope, hub, (opening, &stages.scopes)).await?;
     let from = state.or_else(|| channel.find(content?));
     ScopeStream::new(sender, channel, sent, from).await?.run(scope_changes).await
 }
@@ -97,7 +94,6 @@ impl CatalogStream<'_> {
         self.catch_up().await?;
         let mut is_current = self.send_heartbeat().await?;
         let mut heartbeat = pin!(sleep(self.sender.heartbeat_interval()));
-        let mut end = pin!(self.sender.end());
         loop {
             tokio::select! {
                 changed = self.head.changed() => {
@@ -116,7 +112,6 @@ impl CatalogStream<'_> {
                     changed.map_err(|_| Error::Disconnected)?;
                     return Ok(self.sent);
                 }
-                end = &mut end => return Err(end),
             }
             heartbeat.as_mut().reset(Instant::now() + self.sender.heartbeat_interval());
         }
@@ -136,13 +131,7 @@ impl CatalogStream<'_> {
             match self.sender.feed.hub.after(revision) {
                 Next::Commit(commit) => self.send_commit(commit).await?,
                 Next::Nothing => return Ok(()),
-                Next::Older => {
-                    let sender = self.sender;
-                    tokio::select! {
-                        sent = Box::pin(self.send_from_log((revision, chain))) => sent?,
-                        end = sender.end() => return Err(end),
-                    }
-                }
+                Next::Older => Box::pin(self.send_from_log((revision, chain))).await?,
             }
         }
     }

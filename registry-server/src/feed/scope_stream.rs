@@ -37,12 +37,8 @@ impl<'a> ScopeStream<'a> {
     ) -> Result<Self, Error> {
         let mut now = channel.watch();
         // The updater of the scope may lag behind.
-        tokio::select! {
-            reached = now.wait_for(|state| state.revision() >= sent) => {
-                drop(reached.map_err(|_| Error::Draining)?);
-            }
-            end = sender.end() => return Err(end),
-        }
+        let reached = now.wait_for(|state| state.revision() >= sent).await;
+        drop(reached.map_err(|_| Error::Draining)?);
         Ok(Self { sender, channel, now, held, sent, is_current: false })
     }
 
@@ -53,7 +49,6 @@ impl<'a> ScopeStream<'a> {
     ) -> Result<(Revision, Arc<ScopeState>), Error> {
         let (mut held, _) = self.send_current().await?;
         let mut heartbeat = pin!(sleep(self.sender.heartbeat_interval()));
-        let mut end = pin!(self.sender.end());
         loop {
             tokio::select! {
                 changed = self.now.changed() => changed.map_err(|_| Error::Draining)?,
@@ -62,7 +57,6 @@ impl<'a> ScopeStream<'a> {
                     changed.map_err(|_| Error::Disconnected)?;
                     return Ok((self.sent, held));
                 }
-                end = &mut end => return Err(end),
             }
             let is_heartbeat_sent;
             (held, is_heartbeat_sent) = self.send_current().await?;

@@ -38,12 +38,7 @@ impl FollowerSender {
         // Usually there is room, and no timer is needed.
         let Some(message) = self.outbox.try_send(message)? else { return Ok(()) };
         let limit = self.feed.config.slow_reader_timeout;
-        tokio::select! {
-            sent = timeout(limit, self.outbox.send(message)) => {
-                sent.unwrap_or(Err(Error::SlowReader { limit }))
-            }
-            () = self.feed.draining.cancelled() => Err(Error::Draining),
-        }
+        timeout(limit, self.outbox.send(message)).await.unwrap_or(Err(Error::SlowReader { limit }))
     }
 
     /// Sends a snapshot, with the oldest retained revision if that is the cause. Returns the position of the
@@ -98,7 +93,6 @@ impl FollowerSender {
                     let empty = SharedMessage::new(SnapshotChunk::Entities(Vec::new()));
                     self.send(Message::Snapshot(empty)).await?;
                 }
-                end = self.end() => return Err(end),
             }
         }
     }
