@@ -14,7 +14,7 @@ use std::{
     future::{pending, poll_fn},
     pin::pin,
     sync::Arc,
-    task::Poll,
+    task::{Context, Poll},
 };
 
 use a2a::{
@@ -31,7 +31,10 @@ use gateway_upstream::{AgentEvent, AgentRequest};
 use registry_core::Key;
 use serde_json::{Map, Value, value::to_raw_value};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{
+        mpsc::{self, error::TryRecvError},
+        watch,
+    },
     time::{Instant, sleep_until},
 };
 
@@ -237,9 +240,13 @@ fn changes<T>(value: watch::Receiver<T>) -> impl Stream<Item = ()> {
 }
 
 /// The next event of a sender that the same task polls before. So it needs no waker, which would poll
-/// the whole task once more for each event.
-async fn sent_event(events: &mut mpsc::Receiver<AgentEvent>) -> AgentEvent {
-    poll_fn(|_| events.try_recv().map_or(Poll::Pending, Poll::Ready)).await
+/// the whole task once more for each event. `None`: the sender is dropped.
+pub(crate) async fn sent_event(events: &mut mpsc::Receiver<AgentEvent>) -> Option<AgentEvent> {
+    let receive = |_: &mut Context<'_>| match events.try_recv() {
+        Err(TryRecvError::Empty) => Poll::Pending,
+        event => Poll::Ready(event.ok()),
+    };
+    poll_fn(receive).await
 }
 
 /// Resolves when the receiver is dropped.
@@ -377,7 +384,7 @@ impl<'a> Exchange<'a> {
                         ended = Some(outcome);
                         continue;
                     }
-                    event = sent_event(&mut receiver) => StreamInput::Event(event),
+                    Some(event) = sent_event(&mut receiver) => StreamInput::Event(event),
                 }
             };
             is_last = matches!(input, StreamInput::End);
