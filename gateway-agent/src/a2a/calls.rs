@@ -4,7 +4,7 @@
 use std::{
     future::poll_fn,
     mem,
-    pin::{Pin, pin},
+    pin::pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -12,7 +12,10 @@ use std::{
 
 use a2a::{Operation, Request, extensions::Extensions, model::Event};
 use axum::response::Response;
-use futures_util::stream;
+use futures_util::{
+    StreamExt as _,
+    stream::{self, FuturesUnordered},
+};
 use gateway_policy::QuotaKey;
 use gateway_upstream::{AgentEvent, RequestContext};
 use serde_json::Value;
@@ -296,13 +299,14 @@ struct ClientStream {
     first: Option<Step>,
     steps: mpsc::Receiver<Step>,
     gateway: Arc<Gateway>,
-    /// Resolves when the gateway closes its streams.
-    closing: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Resolves when the gateway closes its streams. A poll of the token takes locks that all streams
+    /// share. The set polls it only after its wakeup.
+    closing: FuturesUnordered<WaitForCancellationFutureOwned>,
     _place: Arc<EventStreamPlace>,
 }
 
-fn closing(gateway: &Gateway) -> Pin<Box<WaitForCancellationFutureOwned>> {
-    Box::pin(gateway.closing().clone().cancelled_owned())
+fn closing(gateway: &Gateway) -> FuturesUnordered<WaitForCancellationFutureOwned> {
+    FuturesUnordered::from_iter([gateway.closing().clone().cancelled_owned()])
 }
 
 impl ClientStream {
@@ -320,7 +324,7 @@ impl ClientStream {
                     }
                     return step;
                 }
-                () = &mut self.closing => {
+                Some(()) = self.closing.next() => {
                     let Some(successor) = self.gateway.successor().cloned() else {
                         return Some(Step::Stopping);
                     };

@@ -353,7 +353,10 @@ impl<'a> Exchange<'a> {
         if catalog.borrow_and_update().revision() != moment.snapshot.catalog.revision() {
             catalog.mark_changed();
         }
-        let mut catalogs = pin!(changes(catalog));
+        let catalogs = pin!(changes(catalog));
+        // A poll of the changes takes a lock that all streams share. The set polls them only after
+        // their wakeup.
+        let mut catalogs = stream::select_all([catalogs]);
         let mut left = pin!(dropped(events));
         let (sender, mut receiver) = mpsc::channel(WAITING_EVENTS);
         let streamed =
