@@ -24,7 +24,10 @@ use a2a::{
     skill::DataPart,
     task::limit_history,
 };
-use futures_util::{Stream, StreamExt as _, stream};
+use futures_util::{
+    Stream, StreamExt as _,
+    stream::{self, FuturesUnordered},
+};
 use gateway_policy::{BufferReservation, Permit, ValidationMode};
 use gateway_protocol::content;
 use gateway_upstream::{AgentEvent, AgentRequest};
@@ -361,7 +364,9 @@ impl<'a> Exchange<'a> {
         let (sender, mut receiver) = mpsc::channel(WAITING_EVENTS);
         let streamed =
             AgentRequest { request: &mut *request.request, events: Some(&sender), ..request };
-        let mut sent = Box::pin(gateway.upstreams().send_to_agent(permit, streamed));
+        // The set polls the request only after its wakeup, so not once more after each event.
+        let sending = gateway.upstreams().send_to_agent(permit, streamed);
+        let mut sent = FuturesUnordered::from_iter([sending]);
         let mut ended: Option<Result<_, gateway_upstream::Error>> = None;
         let (mut renewed, mut tail) = (None, Tail::default());
         let mut is_last = false;
@@ -383,7 +388,7 @@ impl<'a> Exchange<'a> {
                     }
                     () = &mut left => return Ok(()),
                     () = reached(tail.late_at()) => StreamInput::Timeout,
-                    outcome = &mut sent => {
+                    Some(outcome) = sent.next() => {
                         ended = Some(outcome);
                         continue;
                     }
@@ -421,7 +426,7 @@ impl<'a> Exchange<'a> {
                             Err(_) => return Ok(()),
                         },
                         // The time limit also applies while the caller does not read.
-                        outcome = &mut sent, if ended.is_none() => {
+                        Some(outcome) = sent.next() => {
                             ended = Some(outcome);
                         }
                     }
