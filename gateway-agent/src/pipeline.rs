@@ -39,7 +39,7 @@ use std::sync::Arc;
 pub(crate) use self::approval::{sealed_for, trace_owner, withdraw as withdraw_approval};
 use self::{admit::Governed, moment::Moment, send::send};
 pub(crate) use self::{
-    agent::{ComparedTask, PushAddress},
+    agent::{ComparedTask, PushAddress, sent_event},
     directory::{Directory, VisibleAgent},
     input::{QUESTIONS, answers_questions},
     inspect::InspectionThread,

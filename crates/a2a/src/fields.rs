@@ -248,15 +248,15 @@ impl Shape {
         match value {
             Value::Object(object) => {
                 self.rename_aliases(object)?;
-                for name in self.foreign {
-                    object.remove(*name);
+                // Most objects have few members, so that a search in them costs less than a hash.
+                if object.keys().any(|name| self.foreign.contains(&name.as_str())) {
+                    object.retain(|name, _| !self.foreign.contains(&name.as_str()));
                 }
-                for (name, shape) in self.nested {
-                    if let Some(value) = object.get_mut(*name) {
-                        shape.normalize(value).map_err(|error| error.at(name))?;
-                    }
-                }
-                Ok(())
+                object.iter_mut().try_for_each(|(name, value)| {
+                    let nested = self.nested.iter().find(|(known, _)| name == known);
+                    let normalized = nested.map_or(Ok(()), |(_, shape)| shape.normalize(value));
+                    normalized.map_err(|error| error.at(name))
+                })
             }
             Value::Array(values) => {
                 let mut values = values.iter_mut().enumerate();

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use gateway_protocol::jsonrpc::{
     self, Id, InvalidMessage, Limits, Message, ObjectWriter, Response, ResponsePayload,
 };
+use registry_core::document::Strict;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
@@ -134,7 +135,15 @@ pub fn read_answer(
 
 /// Reads the result of a response in its version, or its error.
 pub(crate) fn read_result(id: u64, body: &[u8], limits: Limits) -> Result<Value, Failure> {
-    let message = jsonrpc::parse(body, limits).map_err(Failure::invalid_answer)?;
+    let message = jsonrpc::parse_with_result::<Strict>(body, limits);
+    let message = message.map_err(|error| {
+        let is_syntax = matches!(error, InvalidMessage::Syntax { .. });
+        match body::parse(body, limits) {
+            // This problem names a repeated member.
+            Err(problem) if is_syntax => Failure::invalid_answer(problem),
+            _ => Failure::invalid_answer(error),
+        }
+    })?;
     let Message::Response(Response { id: answered, outcome }) = message else {
         return Err(Failure::invalid_answer("the message is not a response"));
     };
@@ -144,7 +153,7 @@ pub(crate) fn read_result(id: u64, body: &[u8], limits: Limits) -> Result<Value,
         return Err(Failure::invalid_answer("the response has the id of another request"));
     }
     match outcome {
-        ResponsePayload::Result(raw) => value(raw).map_err(Failure::invalid_answer),
+        ResponsePayload::Result(Strict(result)) => Ok(result),
         ResponsePayload::Error(error) => {
             let data = error.data.and_then(|raw| value(raw).ok());
             Err(Failure::of_json_rpc(error.code, &error.message, data.as_ref()))

@@ -140,13 +140,13 @@ impl<'a> Id<'a> {
 
 /// One message.
 #[derive(Debug, Clone)]
-pub enum Message<'a> {
+pub enum Message<'a, R = &'a RawValue> {
     /// A message that expects a response.
     Request(Request<'a>),
     /// A message without a response.
     Notification(Notification<'a>),
     /// A response.
-    Response(Response<'a>),
+    Response(Response<'a, R>),
 }
 
 /// A request.
@@ -171,18 +171,18 @@ pub struct Notification<'a> {
 
 /// A response.
 #[derive(Debug, Clone)]
-pub struct Response<'a> {
+pub struct Response<'a, R = &'a RawValue> {
     /// The id of the request. `None`: the peer could not read it.
     pub id: Option<Id<'a>>,
     /// The result or the error.
-    pub outcome: ResponsePayload<'a>,
+    pub outcome: ResponsePayload<'a, R>,
 }
 
 /// The result or the error of a request.
 #[derive(Debug, Clone)]
-pub enum ResponsePayload<'a> {
+pub enum ResponsePayload<'a, R = &'a RawValue> {
     /// The result: any JSON value.
-    Result(&'a RawValue),
+    Result(R),
     /// The error.
     Error(ErrorObject<'a>),
 }
@@ -208,11 +208,20 @@ pub fn nests_within(text: &[u8], levels: usize) -> bool {
 /// Reads the id of a request that [`parse`] rejects. Its error must repeat a readable id (JSON-RPC 2.0,
 /// section 5).
 pub fn readable_id(body: &[u8]) -> Option<Id<'_>> {
-    envelope::Envelope::parse(envelope::text(body).ok()?).ok()?.id()
+    envelope::Envelope::<&RawValue>::parse(envelope::text(body).ok()?).ok()?.id()
 }
 
 /// Parses one message. Its content is only checked for well-formedness.
 pub fn parse(body: &[u8], limits: Limits) -> Result<Message<'_>, InvalidMessage> {
+    parse_with_result(body, limits)
+}
+
+/// Parses one message and the result of a response, in one pass. A result of another type is a syntax
+/// error.
+pub fn parse_with_result<'a, R: Deserialize<'a>>(
+    body: &'a [u8],
+    limits: Limits,
+) -> Result<Message<'a, R>, InvalidMessage> {
     envelope::Envelope::parse(object_text(body, limits)?)?.into_message()
 }
 

@@ -14,12 +14,12 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 pub use self::canonical::{canonical_bytes, exact_bytes};
+pub use crate::json_text::Strict;
 use crate::{
     decode::Problems,
     diagnostic::{Code, Diagnostic},
     edges::edges,
     entity::Entity,
-    json_text::Strict,
     kind::Kind,
     limits,
     reference::Key,

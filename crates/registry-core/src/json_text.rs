@@ -7,7 +7,8 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::{Map, Number, Value, map::Entry};
 
 /// A JSON value without repeated member names.
-pub(crate) struct Strict(pub(crate) Value);
+#[derive(Debug)]
+pub struct Strict(pub Value);
 
 impl<'de> Deserialize<'de> for Strict {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

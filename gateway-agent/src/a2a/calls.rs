@@ -3,15 +3,19 @@
 
 use std::{
     future::poll_fn,
-    pin::{Pin, pin},
+    mem,
+    pin::pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use a2a::{Failure, Operation, Request, extensions::Extensions, model::Event};
+use a2a::{Operation, Request, extensions::Extensions, model::Event};
 use axum::response::Response;
-use futures_util::stream;
+use futures_util::{
+    StreamExt as _,
+    stream::{self, FuturesUnordered},
+};
 use gateway_policy::QuotaKey;
 use gateway_upstream::{AgentEvent, RequestContext};
 use serde_json::Value;
@@ -35,15 +39,17 @@ use crate::{
     ingress::IngressError,
     pipeline::{
         self, AgentCall, EventStreamPlace, Gateway, Invocation, Output, PushRole, RequestedAgent,
-        Target,
+        Target, sent_event,
     },
 };
 
-/// Events of an agent that wait for their client, which gets them in one write. Only one of them is long:
-/// the sender takes all places for it.
+/// Events of an agent that wait for their client. Only one of them is long: the sender takes all places
+/// for it.
 const EVENTS: usize = 8;
 /// The length of most events, in bytes.
 const EVENT_BYTES: usize = 1024;
+/// The length of a write after which no further event is added to it, in bytes.
+const WRITE_BYTES: usize = 16 << 10;
 
 /// An operation of one agent.
 pub(super) struct AgentOperation {
@@ -205,24 +211,18 @@ async fn run_stream(
     }
 }
 
-/// Takes the events that wait, up to [`EVENTS`]. Resolves with their number, 0 at the end. The same task
-/// polls their sender before. So it needs no waker, which would poll the whole task once more for each
-/// event.
-async fn take_events(
-    events: &mut mpsc::Receiver<AgentEvent>,
-    taken: &mut Vec<AgentEvent>,
-) -> usize {
-    let take = |_: &mut Context<'_>| {
-        while taken.len() < EVENTS {
-            match events.try_recv() {
-                Ok(event) => taken.push(event),
-                Err(TryRecvError::Empty) if taken.is_empty() => return Poll::Pending,
-                Err(_) => break,
-            }
+/// An event that is sent in this turn of the task or in the next one. Between the turns, the connection
+/// to the agent reads its next chunk, which usually has one event.
+async fn event_soon(events: &mut mpsc::Receiver<AgentEvent>) -> Option<AgentEvent> {
+    let mut is_next = false;
+    let receive = |context: &mut Context<'_>| match events.try_recv() {
+        Err(TryRecvError::Empty) if !mem::replace(&mut is_next, true) => {
+            context.waker().wake_by_ref();
+            Poll::Pending
         }
-        Poll::Ready(taken.len())
+        event => Poll::Ready(event.ok()),
     };
-    poll_fn(take).await
+    poll_fn(receive).await
 }
 
 /// The receiver of the events of an operation.
@@ -237,31 +237,42 @@ struct StreamClient {
 }
 
 impl StreamClient {
-    /// Forwards events to the client. Without a client, they are discarded until the task is known;
-    /// then the receiver is dropped, which ends the stream and does not cancel the task. Returns the
-    /// size of the events.
+    /// Forwards events to the client, those of a burst in one write. Without a client, they are
+    /// discarded until the task is known; then the receiver is dropped, which ends the stream and does
+    /// not cancel the task. Returns the size of the events.
     async fn forward(mut self, mut events: mpsc::Receiver<AgentEvent>) -> (Self, usize) {
-        let (mut bytes, mut awaits_first) = (0, true);
-        let mut received = Vec::with_capacity(EVENTS);
+        let (mut bytes, mut awaits_first, mut has_failed) = (0, true, false);
+        let mut reserved = Vec::new();
         let steps = self.steps.clone();
         let mut left = pin!(steps.closed());
         loop {
-            let count = tokio::select! {
+            let mut next = tokio::select! {
                 biased;
-                () = &mut left, if self.is_task_known => 0,
+                () = &mut left, if self.is_task_known => None,
                 limit = self.late.wait(), if awaits_first => {
                     awaits_first = false;
                     let refusal = Refusal::late(*limit, self.tasks.has_list());
                     let _ = self.steps.send(Step::Failed(Box::new(refusal))).await;
                     continue;
                 }
-                count = take_events(&mut events, &mut received) => count,
+                event = sent_event(&mut events) => event,
             };
-            if count == 0 {
+            if next.is_none() {
                 break;
             }
             awaits_first = false;
-            let (written, failure) = self.written(&mut received);
+            let (mut written, mut failure) = (Vec::with_capacity(EVENT_BYTES), None);
+            while let Some(AgentEvent { event, buffered }) = next {
+                self.saw(&event);
+                // After an error, events can still have the task.
+                if !has_failed {
+                    failure = self.form.write_event(&mut written, event).err();
+                    has_failed = failure.is_some();
+                }
+                reserved.push(buffered);
+                let is_full = has_failed || written.len() >= WRITE_BYTES;
+                next = if is_full { None } else { event_soon(&mut events).await };
+            }
             bytes += written.len();
             if !written.is_empty() {
                 let _ = self.steps.send(Step::Events(written.into())).await;
@@ -270,26 +281,16 @@ impl StreamClient {
                 let _ = self.steps.send(Step::Failed(Box::new(failure.into()))).await;
             }
             // The memory of the events is released when the client takes them.
-            received.clear();
+            reserved.clear();
         }
         (self, bytes)
     }
 
-    /// The events in the form of the client, up to the first one that has no such form. The others can
-    /// have the task.
-    fn written(&mut self, received: &mut [AgentEvent]) -> (Vec<u8>, Option<Failure>) {
-        let mut written = Vec::with_capacity(EVENT_BYTES * received.len());
-        let mut failure = None;
-        for AgentEvent { event, .. } in received {
-            let event = std::mem::take(event);
-            self.tasks.saw(Operation::SubscribeToTask, &event);
-            self.is_task_known = self.is_task_known
-                || matches!(Event::of(&event), Some(Event::Task(_) | Event::Status { .. }));
-            if failure.is_none() {
-                failure = self.form.write_event(&mut written, event).err();
-            }
-        }
-        (written, failure)
+    /// Reads the task of an event.
+    fn saw(&mut self, event: &Value) {
+        self.tasks.saw(Operation::SubscribeToTask, event);
+        self.is_task_known = self.is_task_known
+            || matches!(Event::of(event), Some(Event::Task(_) | Event::Status { .. }));
     }
 }
 
@@ -298,13 +299,14 @@ struct ClientStream {
     first: Option<Step>,
     steps: mpsc::Receiver<Step>,
     gateway: Arc<Gateway>,
-    /// Resolves when the gateway closes its streams.
-    closing: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Resolves when the gateway closes its streams. A poll of the token takes locks that all streams
+    /// share. The set polls it only after its wakeup.
+    closing: FuturesUnordered<WaitForCancellationFutureOwned>,
     _place: Arc<EventStreamPlace>,
 }
 
-fn closing(gateway: &Gateway) -> Pin<Box<WaitForCancellationFutureOwned>> {
-    Box::pin(gateway.closing().clone().cancelled_owned())
+fn closing(gateway: &Gateway) -> FuturesUnordered<WaitForCancellationFutureOwned> {
+    FuturesUnordered::from_iter([gateway.closing().clone().cancelled_owned()])
 }
 
 impl ClientStream {
@@ -322,7 +324,7 @@ impl ClientStream {
                     }
                     return step;
                 }
-                () = &mut self.closing => {
+                Some(()) = self.closing.next() => {
                     let Some(successor) = self.gateway.successor().cloned() else {
                         return Some(Step::Stopping);
                     };
@@ -331,5 +333,47 @@ impl ClientStream {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use a2a::{Dialect, Version};
+    use bytes::Bytes;
+    use serde_json::json;
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn events_of_successive_turns_are_written_together() {
+        let (events, received) = mpsc::channel(EVENTS);
+        let (steps, mut written) = mpsc::channel(EVENTS);
+        let agent = AgentName::parse("helper").unwrap();
+        let client = StreamClient {
+            steps,
+            form: AnswerForm::new(Dialect::http_json(Version::V1)),
+            tasks: TaskObserver::new(&Arc::default(), None, &agent),
+            is_task_known: true,
+            late: Arc::default(),
+        };
+        let sending = async move {
+            for turns in [0, 1, 1, 2] {
+                for _ in 0..turns {
+                    yield_now().await;
+                }
+                let event = json!({ "message": { "messageId": "m" } });
+                events.send(AgentEvent { event, buffered: None }).await.unwrap();
+            }
+        };
+        let ((), (client, bytes)) = tokio::join!(biased; sending, client.forward(received));
+        drop(client);
+        let mut writes = Vec::new();
+        while let Some(Step::Events(text)) = written.recv().await {
+            writes.push(text);
+        }
+        let counts = writes.iter().map(|text| text.split(|byte| *byte == b'\n').count() / 2);
+        assert_eq!(counts.collect::<Vec<_>>(), [3, 1]);
+        assert_eq!(bytes, writes.iter().map(Bytes::len).sum::<usize>());
     }
 }

@@ -3,6 +3,7 @@
 
 use std::panic::resume_unwind;
 
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// The running operations.
@@ -24,7 +25,16 @@ impl RunningOperations {
         F: Future<Output = T> + Send + 'static,
     {
         let stop = self.stop.clone();
-        let running = self.tasks.spawn(async move { stop.run_until_cancelled(operation).await });
+        let running = self.tasks.spawn(async move {
+            // A poll of the token takes locks that all operations share. The set polls it only after
+            // its wakeup.
+            let mut stopped = FuturesUnordered::from_iter([stop.cancelled()]);
+            tokio::select! {
+                biased;
+                Some(()) = stopped.next() => None,
+                output = operation => Some(output),
+            }
+        });
         async move { running.await.unwrap_or_else(|e| resume_unwind(e.into_panic())) }
     }
 

@@ -14,7 +14,7 @@ use std::{
     future::{pending, poll_fn},
     pin::pin,
     sync::Arc,
-    task::Poll,
+    task::{Context, Poll},
 };
 
 use a2a::{
@@ -24,14 +24,20 @@ use a2a::{
     skill::DataPart,
     task::limit_history,
 };
-use futures_util::{Stream, StreamExt as _, stream};
+use futures_util::{
+    Stream, StreamExt as _,
+    stream::{self, FuturesUnordered},
+};
 use gateway_policy::{BufferReservation, Permit, ValidationMode};
 use gateway_protocol::content;
 use gateway_upstream::{AgentEvent, AgentRequest};
 use registry_core::Key;
 use serde_json::{Map, Value, value::to_raw_value};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{
+        mpsc::{self, error::TryRecvError},
+        watch,
+    },
     time::{Instant, sleep_until},
 };
 
@@ -237,9 +243,13 @@ fn changes<T>(value: watch::Receiver<T>) -> impl Stream<Item = ()> {
 }
 
 /// The next event of a sender that the same task polls before. So it needs no waker, which would poll
-/// the whole task once more for each event.
-async fn sent_event(events: &mut mpsc::Receiver<AgentEvent>) -> AgentEvent {
-    poll_fn(|_| events.try_recv().map_or(Poll::Pending, Poll::Ready)).await
+/// the whole task once more for each event. `None`: the sender is dropped.
+pub(crate) async fn sent_event(events: &mut mpsc::Receiver<AgentEvent>) -> Option<AgentEvent> {
+    let receive = |_: &mut Context<'_>| match events.try_recv() {
+        Err(TryRecvError::Empty) => Poll::Pending,
+        event => Poll::Ready(event.ok()),
+    };
+    poll_fn(receive).await
 }
 
 /// Resolves when the receiver is dropped.
@@ -346,12 +356,17 @@ impl<'a> Exchange<'a> {
         if catalog.borrow_and_update().revision() != moment.snapshot.catalog.revision() {
             catalog.mark_changed();
         }
-        let mut catalogs = pin!(changes(catalog));
+        let catalogs = pin!(changes(catalog));
+        // A poll of the changes takes a lock that all streams share. The set polls them only after
+        // their wakeup.
+        let mut catalogs = stream::select_all([catalogs]);
         let mut left = pin!(dropped(events));
         let (sender, mut receiver) = mpsc::channel(WAITING_EVENTS);
         let streamed =
             AgentRequest { request: &mut *request.request, events: Some(&sender), ..request };
-        let mut sent = Box::pin(gateway.upstreams().send_to_agent(permit, streamed));
+        // The set polls the request only after its wakeup, so not once more after each event.
+        let sending = gateway.upstreams().send_to_agent(permit, streamed);
+        let mut sent = FuturesUnordered::from_iter([sending]);
         let mut ended: Option<Result<_, gateway_upstream::Error>> = None;
         let (mut renewed, mut tail) = (None, Tail::default());
         let mut is_last = false;
@@ -373,11 +388,11 @@ impl<'a> Exchange<'a> {
                     }
                     () = &mut left => return Ok(()),
                     () = reached(tail.late_at()) => StreamInput::Timeout,
-                    outcome = &mut sent => {
+                    Some(outcome) = sent.next() => {
                         ended = Some(outcome);
                         continue;
                     }
-                    event = sent_event(&mut receiver) => StreamInput::Event(event),
+                    Some(event) = sent_event(&mut receiver) => StreamInput::Event(event),
                 }
             };
             is_last = matches!(input, StreamInput::End);
@@ -411,7 +426,7 @@ impl<'a> Exchange<'a> {
                             Err(_) => return Ok(()),
                         },
                         // The time limit also applies while the caller does not read.
-                        outcome = &mut sent, if ended.is_none() => {
+                        Some(outcome) = sent.next() => {
                             ended = Some(outcome);
                         }
                     }

@@ -1,11 +1,11 @@
-//! Parses the envelope: members of raw text, each at most once.
+//! Parses the envelope: members of raw text, each at most once. The result can have another type.
 //!
 //! Unknown members are ignored, as JSON-RPC peers do.
 
-use std::fmt;
+use std::{fmt, marker::PhantomData};
 
 use serde::{
-    Deserializer,
+    Deserialize, Deserializer,
     de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
@@ -15,30 +15,35 @@ use super::{
     read_object, read_string,
 };
 
-const NAMES: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+const NAMES: [&str; 5] = ["jsonrpc", "id", "method", "params", "error"];
+const RESULT: &str = "result";
 
-/// The raw members of an envelope.
-pub(super) struct Envelope<'a>([Option<&'a RawValue>; NAMES.len()]);
+/// The members of an envelope. All but the result are raw.
+pub(super) struct Envelope<'a, R> {
+    members: [Option<&'a RawValue>; NAMES.len()],
+    result: Option<R>,
+}
 
-impl<'a> Envelope<'a> {
+impl<'a, R: Deserialize<'a>> Envelope<'a, R> {
     /// Reads the members of one object.
     pub(super) fn parse(text: &'a str) -> Result<Self, InvalidMessage> {
-        members(text, &NAMES).map(Self)
+        let Slots { members, result, .. } = slots(text, &NAMES, Some(RESULT))?;
+        Ok(Self { members, result })
     }
 
     /// The id, if it is valid.
     pub(super) fn id(&self) -> Option<Id<'a>> {
-        let [_, id, ..] = self.0;
+        let [_, id, ..] = self.members;
         Id::parse(id?.get()).ok()
     }
 
     /// Decides what kind of message this is.
-    pub(super) fn into_message(self) -> Result<Message<'a>, InvalidMessage> {
-        let [version, id, method, params, result, error] = self.0;
+    pub(super) fn into_message(self) -> Result<Message<'a, R>, InvalidMessage> {
+        let [version, id, method, params, error] = self.members;
         if version.map(RawValue::get) != Some("\"2.0\"") {
             return Err(InvalidMessage::Version);
         }
-        match (method, result, error) {
+        match (method, self.result, error) {
             (Some(method), None, None) => {
                 let method = read_string(method).ok_or(InvalidMessage::Method)?;
                 let params = object(params)?;
@@ -60,10 +65,10 @@ impl<'a> Envelope<'a> {
     }
 }
 
-fn response<'a>(
+fn response<'a, R>(
     id: Option<&'a RawValue>,
-    outcome: ResponsePayload<'a>,
-) -> Result<Message<'a>, InvalidMessage> {
+    outcome: ResponsePayload<'a, R>,
+) -> Result<Message<'a, R>, InvalidMessage> {
     let id = id.map(RawValue::get).filter(|id| *id != "null").map(Id::parse).transpose()?;
     if id.is_none() && matches!(outcome, ResponsePayload::Result(_)) {
         return Err(InvalidMessage::Id);
@@ -85,52 +90,78 @@ pub(super) fn members<'a, const N: usize>(
     text: &'a str,
     names: &'static [&'static str; N],
 ) -> Result<[Option<&'a RawValue>; N], InvalidMessage> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let read = Members(names).deserialize(&mut deserializer);
-    let slots = read.and_then(|slots| deserializer.end().map(|()| slots));
-    let Slots { values, duplicate } = slots.map_err(|error| syntax(&error))?;
-    duplicate.map_or(Ok(values), |name| Err(InvalidMessage::Duplicate(name)))
+    slots::<IgnoredAny, N>(text, names, None).map(|slots| slots.members)
 }
 
-struct Slots<'a, const N: usize> {
-    values: [Option<&'a RawValue>; N],
+/// Reads these members of a JSON object as raw text, and the one named `result` as another type.
+fn slots<'a, R: Deserialize<'a>, const N: usize>(
+    text: &'a str,
+    names: &'static [&'static str; N],
+    result: Option<&'static str>,
+) -> Result<Slots<'a, R, N>, InvalidMessage> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let members = Members { names, result, read: PhantomData::<R> };
+    let read = members.deserialize(&mut deserializer);
+    let slots = read.and_then(|slots| deserializer.end().map(|()| slots));
+    let slots = slots.map_err(|error| syntax(&error))?;
+    match slots.duplicate {
+        Some(name) => Err(InvalidMessage::Duplicate(name)),
+        None => Ok(slots),
+    }
+}
+
+struct Slots<'a, R, const N: usize> {
+    members: [Option<&'a RawValue>; N],
+    result: Option<R>,
     duplicate: Option<&'static str>,
 }
 
-struct Members<const N: usize>(&'static [&'static str; N]);
+struct Members<R, const N: usize> {
+    names: &'static [&'static str; N],
+    result: Option<&'static str>,
+    read: PhantomData<R>,
+}
 
-impl<'de, const N: usize> DeserializeSeed<'de> for Members<N> {
-    type Value = Slots<'de, N>;
+impl<'de, R: Deserialize<'de>, const N: usize> DeserializeSeed<'de> for Members<R, N> {
+    type Value = Slots<'de, R, N>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
-impl<'de, const N: usize> Visitor<'de> for Members<N> {
-    type Value = Slots<'de, N>;
+impl<'de, R: Deserialize<'de>, const N: usize> Visitor<'de> for Members<R, N> {
+    type Value = Slots<'de, R, N>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut slots = Slots { values: [None; N], duplicate: None };
-        while let Some(slot) = map.next_key_seed(SlotName(self.0))? {
+        let Self { names, result, .. } = self;
+        let mut slots = Slots { members: [None; N], result: None, duplicate: None };
+        while let Some(slot) = map.next_key_seed(SlotName { names, result })? {
             let Some(index) = slot else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
-            if slots.values[index].replace(map.next_value()?).is_some() {
-                slots.duplicate = Some(self.0[index]);
+            let is_repeated = match slots.members.get_mut(index) {
+                Some(member) => member.replace(map.next_value()?).is_some(),
+                None => slots.result.replace(map.next_value()?).is_some(),
+            };
+            if is_repeated {
+                slots.duplicate = names.get(index).copied().or(result);
             }
         }
         Ok(slots)
     }
 }
 
-/// Reads a member name as its index.
-struct SlotName(&'static [&'static str]);
+/// Reads a member name as its index. The result follows the other names.
+struct SlotName {
+    names: &'static [&'static str],
+    result: Option<&'static str>,
+}
 
 impl<'de> DeserializeSeed<'de> for SlotName {
     type Value = Option<usize>;
@@ -148,7 +179,7 @@ impl Visitor<'_> for SlotName {
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.0.iter().position(|known| *known == name))
+        Ok(self.names.iter().chain(&self.result).position(|known| *known == name))
     }
 }
 

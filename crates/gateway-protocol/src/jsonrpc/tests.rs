@@ -60,6 +60,22 @@ fn responses_are_parsed() {
 }
 
 #[test]
+fn result_is_read_with_its_envelope() {
+    let read = |result: &str| {
+        let body = format!(r#"{{"result":{result},"jsonrpc":"2.0","id":1}}"#);
+        match parse_with_result::<u8>(body.as_bytes(), LIMITS) {
+            Ok(Message::Response(Response { outcome: ResponsePayload::Result(value), .. })) => {
+                Ok(value)
+            }
+            other => Err(other.unwrap_err()),
+        }
+    };
+    assert_eq!(read("7"), Ok(7));
+    assert!(matches!(read("[]"), Err(InvalidMessage::Syntax { line: 1, .. })));
+    assert_eq!(read(r#"7,"result":8"#), Err(InvalidMessage::Duplicate("result")));
+}
+
+#[test]
 fn invalid_messages_are_rejected_by_reason() {
     use InvalidMessage::{
         Batch, Duplicate, ErrorObject, Id, Kind, Method, NotAnObject, Params, Syntax, TooDeep,

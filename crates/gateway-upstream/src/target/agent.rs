@@ -4,6 +4,7 @@
 use std::{future::pending, time::Duration};
 
 use a2a::Operation;
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use gateway_policy::Permit;
 use serde_json::Value;
 use tokio::sync::SetOnce;
@@ -38,12 +39,15 @@ impl Target {
         let sink =
             events.map(|events| EventSink::new(events, Some(&breaker_permit), limit, late_task));
         let mut sending = Box::pin(link.send(permit.subject(), request, limit, sink.as_ref()));
+        // Other requests may finish; streams would not. A poll of the token takes locks that all requests
+        // share. The set polls it only after its wakeup.
+        let mut stopped: FuturesUnordered<_> = sink.iter().map(|_| self.stop.cancelled()).collect();
         let mut is_late = false;
         let outcome = loop {
             tokio::select! {
+                biased;
                 outcome = &mut sending => break outcome,
-                // Other requests may finish; streams would not.
-                () = self.stop.cancelled(), if sink.is_some() => {
+                Some(()) = stopped.next() => {
                     break Err(Error::Stopped { server: permit.server().clone() });
                 }
                 () = expired(late), if !is_late => {

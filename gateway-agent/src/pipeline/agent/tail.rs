@@ -180,8 +180,9 @@ impl Tail {
         let appends =
             !matches!(update.get("append"), None | Some(Value::Null | Value::Bool(false)));
         let is_last = update.get("lastChunk") == Some(&Value::Bool(true));
-        let artifact = hash_of(&update["artifact"]);
-        let parts = update["artifact"]["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let artifact = &update["artifact"];
+        let parts = artifact["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let artifact = hash_of(artifact);
         let count = parts.len();
         let first_end = parts.iter().position(ends_text);
         let begin = parts.iter().rposition(ends_text).map_or(0, |last_end| last_end + 1);
