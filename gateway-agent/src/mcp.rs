@@ -214,8 +214,8 @@ pub(crate) async fn receive(State(mcp): State<Mcp>, request: Request) -> Respons
         Ok(Message::Response(response)) => receive_response(&endpoint, &parts, response),
         Err(rejection) => Err(rejection),
     };
-    let answer = answer.unwrap_or_else(|rejection| refuse(id, &rejection)).into_response();
-    buffers::reserved(answer, buffered)
+    let answer = answer.unwrap_or_else(|rejection| refuse(id, &rejection));
+    buffers::reserved(answer.in_map_of_request(parts.headers), buffered)
 }
 
 /// Checks the headers, then reads the body.

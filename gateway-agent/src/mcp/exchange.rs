@@ -145,7 +145,7 @@ impl Exchange {
                         )),
                     }
                 });
-                SizedResponse { response: events::respond(stream), bytes: 0 }
+                SizedResponse::stream(events::respond(stream))
             }
         }
     }
@@ -169,7 +169,7 @@ impl Exchange {
         };
         let reader = replay.reader(0);
         exchange.run_apart(replay, first);
-        SizedResponse { response: of_reader(reader), bytes: 0 }
+        SizedResponse::stream(of_reader(reader))
     }
 
     fn replay(&self, session: &Session) -> Option<Arc<Replay>> {
