@@ -12,7 +12,7 @@ use std::{borrow::Cow, sync::Arc};
 use axum::{body::Body, extract::Request};
 use bytes::Bytes;
 use gateway_policy::{BufferReservation, CallerIdentity};
-use gateway_protocol::trace_context::{self, TraceContext};
+use gateway_protocol::trace_context::{self, Parent, TraceContext};
 use gateway_upstream::RequestContext;
 use http::{HeaderMap, HeaderName, header::CONTENT_TYPE, request::Parts};
 
@@ -124,11 +124,11 @@ pub(crate) fn authentication(parts: &Parts) -> Cow<'_, Authentication> {
 
 /// The context of the sender of a request whose trace is in its headers.
 pub(crate) fn request_context(parts: &Parts) -> RequestContext {
-    let header = |name: &HeaderName| Some(parts.headers.get(name)?.to_str().ok()?.into());
+    let header = |name: HeaderName| parts.headers.get(name)?.to_str().ok();
     let trace = TraceContext {
-        parent: header(&trace_context::PARENT_NAME),
-        state: header(&trace_context::STATE_NAME),
-        baggage: header(&trace_context::BAGGAGE_NAME),
+        parent: header(trace_context::PARENT_NAME).and_then(Parent::parse),
+        state: header(trace_context::STATE_NAME).map(Into::into),
+        baggage: header(trace_context::BAGGAGE_NAME).map(Into::into),
     };
     let buffered = RequestSender::buffered(parts).cloned();
     RequestContext { trace, buffered, ..RequestContext::default() }

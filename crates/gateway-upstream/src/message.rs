@@ -273,9 +273,11 @@ fn write_context(
         write_member(out, empty, "progressToken", &format!(r#""{TOKEN}{id}""#));
     }
     let trace = request.trace;
-    for (name, value) in
-        [("traceparent", &trace.parent), ("tracestate", &trace.state), ("baggage", &trace.baggage)]
-    {
+    if let Some(parent) = trace.parent {
+        write_member(out, empty, "traceparent", "");
+        write!(out, r#""{parent}""#).expect("writing to a Vec succeeds");
+    }
+    for (name, value) in [("tracestate", &trace.state), ("baggage", &trace.baggage)] {
         let Some(value) = value else { continue };
         write_member(out, empty, name, "");
         jsonrpc::write_string(out, value);

@@ -7,7 +7,7 @@ use gateway_policy::BufferReservation;
 use gateway_protocol::{
     jsonrpc::{Id, Member, Object, Request},
     mcp::{Era, Param, header},
-    trace_context::{self, TraceContext},
+    trace_context::{self, Parent, TraceContext},
 };
 use http::{HeaderMap, HeaderName, request::Parts};
 use registry_core::entity::tool::is_reserved_meta_key;
@@ -131,14 +131,14 @@ impl<'a> Incoming<'a> {
 
     /// The trace context from `_meta` or the headers.
     pub(super) fn trace(&self) -> TraceContext {
-        let member = |name: &HeaderName| {
-            let header = || self.headers().get(name)?.to_str().ok();
-            self.meta_text(name.as_str()).as_deref().or_else(header).map(Into::into)
+        let member = |name: HeaderName| -> Option<Cow<'a, str>> {
+            let header = || Some(Cow::Borrowed(self.headers().get(&name)?.to_str().ok()?));
+            self.meta_text(name.as_str()).or_else(header)
         };
         TraceContext {
-            parent: member(&trace_context::PARENT_NAME),
-            state: member(&trace_context::STATE_NAME),
-            baggage: member(&trace_context::BAGGAGE_NAME),
+            parent: member(trace_context::PARENT_NAME).as_deref().and_then(Parent::parse),
+            state: member(trace_context::STATE_NAME).map(Into::into),
+            baggage: member(trace_context::BAGGAGE_NAME).map(Into::into),
         }
     }
 
