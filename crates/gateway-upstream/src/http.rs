@@ -22,6 +22,7 @@ mod renegotiation;
 mod resume;
 mod send_error;
 mod session;
+mod spare_headers;
 mod transport;
 
 use std::{
@@ -367,7 +368,7 @@ fn request_headers(
     mirrored: Mirrored<'_>,
 ) -> HeaderMap {
     let own = &session.headers;
-    let mut headers = HeaderMap::with_capacity(own.len() + mirrored.len() + ADDED_HEADERS);
+    let mut headers = spare_headers::take(own.len() + mirrored.len() + ADDED_HEADERS);
     headers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
     if session.era == Era::Modern {
         headers.insert(header::METHOD, HeaderValue::from_static(outgoing.method()));
