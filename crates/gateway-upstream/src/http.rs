@@ -35,7 +35,6 @@ use std::{
 
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 use arc_swap::ArcSwapOption;
-use bytes::Bytes;
 use gateway_protocol::{
     jsonrpc,
     mcp::{Era, header},
@@ -323,8 +322,7 @@ impl HttpLink {
     ) -> Result<PostResponse, Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let headers = request_headers(session, outgoing, mirrored);
-        // A vector with spare capacity would allocate a reference count.
-        let body = Bytes::from(outgoing.write(id, session.era).into_boxed_slice());
+        let body = outgoing.to_bytes(id, session.era);
         let cancellable = outgoing.is_cancellable().then_some(id);
         let cancel = CancelOnDrop { transport: &self.transport, session, id: cancellable };
         let channel = outgoing.request().and_then(|request| request.channel);
