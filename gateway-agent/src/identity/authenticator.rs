@@ -30,7 +30,7 @@ use super::{
     credential::{self, Credential},
     read_claim,
     scope::GrantedScopes,
-    sender::{KeyedClaim, RequestSender},
+    sender::{KeyedClaim, RequestHead},
     single_value,
 };
 
@@ -175,7 +175,7 @@ impl Authenticator {
     /// Authenticates a request.
     pub(crate) async fn authenticate(
         &self,
-        parts: &Parts,
+        parts: &RequestHead,
     ) -> Result<Authentication, AuthenticationError> {
         let bearer = self.bearer(parts).await?;
         let certificate = self.certificate(parts);
@@ -292,7 +292,7 @@ impl Authenticator {
     }
 
     /// Verifies the token or API key, if present.
-    async fn bearer(&self, parts: &Parts) -> Result<Option<Credential>, AuthenticationError> {
+    async fn bearer(&self, parts: &RequestHead) -> Result<Option<Credential>, AuthenticationError> {
         let proved = match self.secret(&parts.headers) {
             Ok(None) => return Ok(None),
             Ok(Some(secret)) => self.verify(&secret).await,
@@ -353,22 +353,22 @@ impl Authenticator {
         Ok(credential::of_claims(&self.authentication, jwt, &claims))
     }
 
-    fn certificate(&self, parts: &Parts) -> Option<Credential> {
+    fn certificate(&self, parts: &RequestHead) -> Option<Credential> {
         let rules = self.authentication.certificates.as_ref()?;
-        let shown = RequestSender::connection(parts)?.certificate.as_ref()?;
+        let shown = parts.sender.connection()?.certificate.as_ref()?;
         Some(credential::of_certificate(rules, shown))
     }
 
     /// The claim of `X-Agent-*` headers, if their sender is trusted.
-    fn headers(&self, parts: &Parts) -> KeyedClaim {
+    fn headers(&self, parts: &RequestHead) -> KeyedClaim {
         let claim = read_claim(self.trusted_claims(parts), &parts.headers);
-        match RequestSender::connection(parts) {
+        match parts.sender.connection() {
             Some(connection) => connection.keyed(claim),
             None => CallerIdentity::from(claim).into(),
         }
     }
 
-    fn trusted_claims(&self, parts: &Parts) -> IdentityConfig {
+    fn trusted_claims(&self, parts: &RequestHead) -> IdentityConfig {
         let proxies = &self.authentication.trusted_proxies;
         if proxies.is_empty() {
             return self.claims;
@@ -458,12 +458,12 @@ fn claim(strongest: Credential, weaker: Option<Credential>) -> CallerIdentity {
 }
 
 /// The quota key of unauthenticated callers of the sender's network.
-fn network_key(parts: &Parts) -> QuotaKey {
-    RequestSender::connection(parts).map(|connection| Arc::clone(&connection.quota_key))
+fn network_key(parts: &RequestHead) -> QuotaKey {
+    parts.sender.connection().map(|connection| Arc::clone(&connection.quota_key))
 }
 
-fn peer(parts: &Parts) -> Option<SocketAddr> {
-    RequestSender::connection(parts).map(|connection| connection.address)
+fn peer(parts: &RequestHead) -> Option<SocketAddr> {
+    parts.sender.connection().map(|connection| connection.address)
 }
 
 /// The well-known path precedes the path of the resource (RFC 9728, section 3.1).

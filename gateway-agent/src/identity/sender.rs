@@ -2,11 +2,12 @@
 
 use std::{
     net::SocketAddr,
+    ops::{Deref, DerefMut},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use gateway_policy::{BufferReservation, CallerIdentity, QuotaKey};
-use http::request::Parts;
+use http::{HeaderMap, request::Parts};
 
 use super::{HeaderClaim, authenticator::Authentication, credential::PeerCertificate};
 use crate::buffers;
@@ -53,7 +54,7 @@ impl From<CallerIdentity> for KeyedClaim {
     }
 }
 
-/// The sender of a request: one extension with all facts, because each extension is allocated.
+/// The sender of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestSender {
     /// `None`: the request came without a connection.
@@ -70,21 +71,44 @@ impl RequestSender {
         Self { connection: Some(connection), ..Self::default() }
     }
 
-    pub(crate) fn of(parts: &Parts) -> Option<&Self> {
-        parts.extensions.get()
+    pub(super) fn connection(&self) -> Option<&ClientConnection> {
+        self.connection.as_deref()
     }
+}
 
-    pub(crate) fn of_mut(parts: &mut Parts) -> &mut Self {
-        parts.extensions.get_or_insert_default()
+/// The head of a request and its sender. Only the router carries the sender as an extension, which
+/// takes three allocations.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestHead {
+    pub(crate) parts: Parts,
+    pub(crate) sender: RequestSender,
+}
+
+impl RequestHead {
+    pub(crate) fn into_headers(self) -> HeaderMap {
+        self.parts.headers
     }
+}
 
-    pub(super) fn connection(parts: &Parts) -> Option<&ClientConnection> {
-        Self::of(parts)?.connection.as_deref()
+impl From<Parts> for RequestHead {
+    /// Takes the sender out of the extensions.
+    fn from(mut parts: Parts) -> Self {
+        let sender = parts.extensions.remove().unwrap_or_default();
+        Self { parts, sender }
     }
+}
 
-    /// The memory of a request.
-    pub(crate) fn buffered(parts: &Parts) -> Option<&Arc<BufferReservation>> {
-        Self::of(parts)?.buffered.as_ref()
+impl Deref for RequestHead {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
+}
+
+impl DerefMut for RequestHead {
+    fn deref_mut(&mut self) -> &mut Parts {
+        &mut self.parts
     }
 }
 

@@ -196,12 +196,12 @@ impl Connection {
         let client = Arc::new(ClientConnection::new(peer, certificate));
         let respond = move |mut request: Request<Incoming>| {
             let is_upgrade = request.headers().contains_key(UPGRADE);
-            request.extensions_mut().insert(RequestSender::on(Arc::clone(&client)));
             if is_upgrade {
                 request.extensions_mut().insert(Arc::clone(&upgrade_slot));
             }
             let request = request.map(|body| Body::new(DeadlineBody::new(body)));
-            layers::serve(routes.clone(), request)
+            let sender = RequestSender::on(Arc::clone(&client));
+            layers::serve(routes.clone(), request, sender)
         };
         let stream = TokioIo::new(LimitedStream::new(stream, MINIMUM_RATE, received));
         let served = if is_http2 {
