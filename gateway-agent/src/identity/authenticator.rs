@@ -84,7 +84,7 @@ struct Grants {
 impl Authentication {
     /// The sender of work without a request, such as the recovery of a saga. It has no scopes.
     pub(crate) fn without_request(claim: CallerIdentity) -> Self {
-        let KeyedClaim { claim, quota_key } = claim.into();
+        let KeyedClaim { claim, quota_key } = KeyedClaim::from(claim);
         let payer = quota_key.clone();
         let (subject, client, grants, peer) = (None, None, None, None);
         Self { claim, quota_key, subject, client, payer, grants, peer }
@@ -182,8 +182,8 @@ impl Authenticator {
         let grants = self.grants(parts, bearer.as_ref());
         let has_subject = bearer.as_ref().is_some_and(|credential| credential.has_subject);
         let KeyedClaim { claim, quota_key } = match (certificate, bearer) {
-            (Some(certificate), bearer) => claim(certificate, bearer).into(),
-            (None, Some(bearer)) => claim(bearer, None).into(),
+            (Some(certificate), bearer) => KeyedClaim::from(claim(certificate, bearer)),
+            (None, Some(bearer)) => KeyedClaim::from(claim(bearer, None)),
             (None, None) => self.headers(parts),
         };
         let is_identified =
