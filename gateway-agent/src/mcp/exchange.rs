@@ -6,7 +6,6 @@
 
 use std::{borrow::Cow, pin::Pin, sync::Arc, time::Duration};
 
-use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use gateway_policy::{CallerIdentity, QuotaKey};
@@ -159,10 +158,9 @@ impl<'a> Exchange<'a> {
                         Step::Message(message) => {
                             Some((events::event(None, &message), (None, Some(exchange))))
                         }
-                        Step::SizedResponse(answer) => Some((
-                            events::event(None, &content(answer.response).await),
-                            (None, None),
-                        )),
+                        Step::SizedResponse(answer) => {
+                            Some((events::event(None, &content(answer).await), (None, None)))
+                        }
                     }
                 });
                 SizedResponse::stream(events::respond(stream))
@@ -235,7 +233,7 @@ impl Exchange<'_> {
             match self.next().await {
                 Step::Message(message) => replay.push(message, false).await,
                 Step::SizedResponse(answer) => {
-                    let message = content(answer.response).await;
+                    let message = content(answer).await;
                     if !message.is_empty() {
                         replay.push(message, true).await;
                     }
@@ -414,11 +412,6 @@ fn rewritten(members: &Object<'_>, (name, value): (&str, &str)) -> String {
 }
 
 /// The body of a response that is already in memory.
-async fn content(response: Response) -> Bytes {
-    response
-        .into_body()
-        .collect()
-        .await
-        .map(http_body_util::Collected::to_bytes)
-        .unwrap_or_default()
+async fn content(answer: SizedResponse) -> Bytes {
+    answer.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default()
 }

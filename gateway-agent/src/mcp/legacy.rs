@@ -124,7 +124,7 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<SizedRespo
     }
     let mut answer = render::result::raw(incoming.id, &result.finish_string());
     let id = HeaderValue::try_from(id).map_err(|_| Rejection::NoRandomness)?;
-    answer.response.headers_mut().insert(header::SESSION_ID, id);
+    answer.headers_mut().insert(header::SESSION_ID, id);
     Ok(answer)
 }
 

@@ -20,8 +20,8 @@ use http_body::{Frame, SizeHint};
 #[derive(Debug)]
 pub(crate) struct SizedResponse {
     /// Without the media type of a JSON body.
-    pub response: Response,
-    pub bytes: usize,
+    response: Response,
+    pub(crate) bytes: usize,
     is_json: bool,
 }
 
@@ -29,6 +29,14 @@ impl SizedResponse {
     /// An event stream, whose size is unknown.
     pub(crate) fn stream(response: Response) -> Self {
         Self { response, bytes: 0, is_json: false }
+    }
+
+    pub(crate) fn headers_mut(&mut self) -> &mut HeaderMap {
+        self.response.headers_mut()
+    }
+
+    pub(crate) fn into_body(self) -> Body {
+        self.response.into_body()
     }
 
     /// The response with its headers in the map of its request. The connection keeps that map for its
@@ -125,5 +133,29 @@ impl http_body::Body for PartsBody {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::{AUTHORIZATION, RETRY_AFTER};
+
+    use super::*;
+
+    #[test]
+    fn response_has_no_header_of_request() {
+        let mut request = HeaderMap::new();
+        request.insert(AUTHORIZATION, HeaderValue::from_static("Bearer x"));
+        for media in ["text/plain", "text/html"] {
+            request.append(CONTENT_TYPE, HeaderValue::from_static(media));
+        }
+        let mut answer = json(StatusCode::OK, Bytes::from_static(b"{}"));
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        let response = answer.in_map_of_request(request);
+        let expected = [
+            (RETRY_AFTER, HeaderValue::from_static("1")),
+            (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        ];
+        assert_eq!(*response.headers(), HeaderMap::from_iter(expected));
     }
 }
