@@ -237,7 +237,7 @@ async fn read_events(
 ) -> Result<Reply, Error> {
     let too_large = || Error::TooLarge { limit_bytes: expected.limit_bytes };
     let mut events = Events::new(expected.limit_bytes);
-    let mut pace = Box::new(Pace::new(expected.limit_bytes));
+    let mut pace = Pace::new(expected.limit_bytes);
     loop {
         let Some(chunk) = next_chunk(&mut body).await? else {
             body = resume::reopen(sink, &events).await?;
