@@ -231,7 +231,8 @@ fn bounded(text: &str, (members, bytes): (usize, usize)) -> Option<&str> {
 pub fn headers(context: &TraceContext) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     let TraceContext { parent, state, baggage } = context;
     let parent = parent.and_then(|parent| HeaderValue::from_bytes(&parent.text()).ok());
-    let text = |text: &Option<Box<str>>| HeaderValue::from_str(text.as_deref()?).ok();
-    let values = [(PARENT_NAME, parent), (STATE_NAME, text(state)), (BAGGAGE_NAME, text(baggage))];
+    let value = |text: Option<&str>| HeaderValue::from_str(text?).ok();
+    let (state, baggage) = (value(state.as_deref()), value(baggage.as_deref()));
+    let values = [(PARENT_NAME, parent), (STATE_NAME, state), (BAGGAGE_NAME, baggage)];
     values.into_iter().filter_map(|(name, value)| Some((name, value?)))
 }
