@@ -32,6 +32,7 @@ use a2a::{
 };
 use axum::{
     Router,
+    body::Body,
     extract::{Request, State},
     response::Response,
     routing::{any, get, post},
@@ -42,7 +43,6 @@ use gateway_upstream::RequestContext;
 use http::{
     Method,
     header::{ETAG, LAST_MODIFIED, RETRY_AFTER, WWW_AUTHENTICATE},
-    request::Parts,
 };
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ pub(crate) use self::{
 use crate::{
     audit::{self, CallRecord, REQUEST_ID},
     buffers,
-    identity::authenticator::Authentication,
+    identity::{authenticator::Authentication, sender::RequestHead},
     ingress::{
         CompleteRequest, EnteredRequest, IngressError, PageCors, authentication, check_origin,
         request_context,
@@ -155,17 +155,23 @@ pub(crate) fn has_path(path: &str) -> bool {
 
 /// Serves all requests to [`PREFIX`] and below it.
 pub(crate) async fn receive(State(a2a): State<A2a>, request: Request) -> Response {
-    if let Some(address) = push::address(&a2a, request.uri().path()) {
-        return push::receive(&a2a, &address, request).await;
+    let (parts, body) = request.into_parts();
+    receive_from(a2a, parts.into(), body).await
+}
+
+/// Like [`receive`], for a request that bypasses the router.
+pub(crate) async fn receive_from(a2a: A2a, parts: RequestHead, body: Body) -> Response {
+    if let Some(address) = push::address(&a2a, parts.uri.path()) {
+        return push::receive(&a2a, &address, Request::from_parts(parts.parts, body)).await;
     }
-    let (method, uri) = (request.method().clone(), request.uri().clone());
-    let version = Version::of_request(request.headers(), uri.query());
+    let (method, uri) = (parts.method.clone(), parts.uri.clone());
+    let version = Version::of_request(&parts.headers, uri.query());
     let address = Address::parse(uri.path());
     let is_rpc = address.as_ref().is_ok_and(|address| address.rest.is_empty());
     let shown = *version.as_ref().unwrap_or(&Version::V1);
     let dialect = if is_rpc { Dialect::json_rpc(shown) } else { Dialect::http_json(shown) };
     let form = AnswerForm::new(dialect);
-    let entered = match enter(&a2a, request).await {
+    let entered = match enter_from(&a2a, parts, body).await {
         Ok(entered) => entered,
         Err(error) => return reject(&form, error.as_str(), &error.into()),
     };
@@ -191,7 +197,16 @@ pub(crate) async fn receive(State(a2a): State<A2a>, request: Request) -> Respons
 }
 
 async fn enter(a2a: &A2a, request: Request) -> Result<EnteredRequest, IngressError> {
-    let entered = EnteredRequest::authenticate(&a2a.gateway, request).await?;
+    let (parts, body) = request.into_parts();
+    enter_from(a2a, parts.into(), body).await
+}
+
+async fn enter_from(
+    a2a: &A2a,
+    parts: RequestHead,
+    body: Body,
+) -> Result<EnteredRequest, IngressError> {
+    let entered = EnteredRequest::enter(&a2a.gateway, parts, body).await?;
     check_origin(&entered.gateway, &entered.parts)?;
     Ok(entered)
 }
@@ -228,7 +243,7 @@ async fn serve(
 struct Served<'a> {
     a2a: &'a A2a,
     gateway: Arc<Gateway>,
-    parts: &'a Parts,
+    parts: &'a RequestHead,
     caller: Authentication,
     /// The owner of the caller's tasks. `None`: the caller cannot be distinguished from others.
     owner: Option<TaskOwner>,

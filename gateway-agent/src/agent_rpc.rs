@@ -39,7 +39,6 @@ use gateway_protocol::{
 use http::{
     HeaderValue, Method,
     header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
-    request::Parts,
 };
 use registry_core::Amount;
 
@@ -53,7 +52,7 @@ use crate::{
     audit::{self, CallRecord, REQUEST_ID},
     buffers,
     graphs::{EndedCall, IdInUse, RequestTrace, RunningCall, StartedCall, agent_type},
-    identity::authenticator::Authentication,
+    identity::{authenticator::Authentication, sender::RequestHead},
     ingress::{
         CompleteRequest, EnteredRequest, PageCors, authentication, check_origin, request_context,
         sends_json,
@@ -150,7 +149,7 @@ async fn serve(aio: &AioState, complete: CompleteRequest) -> Response {
 /// A request over any transport.
 struct Received<'a> {
     gateway: &'a Arc<Gateway>,
-    parts: &'a Parts,
+    parts: &'a RequestHead,
     /// The WebSocket. `None`: the request came over HTTP.
     peer: Option<&'a Peer>,
     id: Option<Id<'a>>,

@@ -20,7 +20,7 @@ use gateway_protocol::{
     mcp::Era,
     trace_context::{TraceContext, TraceId},
 };
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use ledger::{BudgetKey, usage::UsageTotals};
 use policy::{ApplicablePolicies, Finding, Purpose};
 use registry_core::{Amount, Catalog, Key, Kind, Revision};
@@ -72,8 +72,8 @@ impl Check {
 #[derive(Debug)]
 pub struct CallRecord {
     event: &'static str,
-    /// The `X-Request-Id` of the HTTP request.
-    request_id: Option<Box<str>>,
+    /// The `X-Request-Id` of the HTTP request, which shares its text.
+    request_id: Option<HeaderValue>,
     span: Span,
     /// The trace with the caller's own id.
     client_trace: Option<RequestTrace>,
@@ -178,8 +178,7 @@ impl CallRecord {
     /// Adds the request id of the HTTP request.
     #[must_use]
     pub fn of_request(mut self, headers: &HeaderMap) -> Self {
-        let id = headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
-        self.request_id = id.map(Into::into);
+        self.request_id = headers.get(&REQUEST_ID).cloned();
         self
     }
 
@@ -499,7 +498,7 @@ impl CallRecord {
         tracing::info!(
             target: "audit",
             event = self.event,
-            request_id = self.request_id.as_deref(),
+            request_id = self.request_id.as_ref().and_then(|id| id.to_str().ok()),
             trace_id = %context.trace,
             span_id = %context.span,
             client_trace = client_trace.as_deref(),

@@ -38,21 +38,56 @@ const AGENT_VERSION: HeaderName = HeaderName::from_static("x-agent-version");
 /// Maximum length of a stored self-description, in characters.
 const KEPT_CHARS: usize = 128;
 
+/// The claim of headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeaderClaim<'a> {
+    /// No headers, or headers that the configuration does not trust.
+    Anonymous,
+    /// Repeated headers, headers that are not text, or a version without a name.
+    Malformed,
+    /// An agent.
+    Agent { name: &'a str, version: Option<&'a str> },
+}
+
+impl<'a> HeaderClaim<'a> {
+    /// The claim that led to this identity. `None`: the caller was authenticated.
+    fn of(identity: &'a CallerIdentity) -> Option<Self> {
+        match identity {
+            CallerIdentity::Anonymous => Some(Self::Anonymous),
+            CallerIdentity::Malformed => Some(Self::Malformed),
+            CallerIdentity::Asserted { name, version } => {
+                Some(Self::Agent { name, version: version.as_deref() })
+            }
+            CallerIdentity::Verified { .. } => None,
+        }
+    }
+}
+
+impl From<HeaderClaim<'_>> for CallerIdentity {
+    fn from(claim: HeaderClaim<'_>) -> Self {
+        match claim {
+            HeaderClaim::Anonymous => Self::Anonymous,
+            HeaderClaim::Malformed => Self::Malformed,
+            HeaderClaim::Agent { name, version } => {
+                Self::Asserted { name: name.into(), version: version.map(Into::into) }
+            }
+        }
+    }
+}
+
 /// Reads the claim of the headers, if the configuration trusts them.
-pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> CallerIdentity {
+pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> HeaderClaim<'_> {
     if !config.trust_headers {
-        return CallerIdentity::Anonymous;
+        return HeaderClaim::Anonymous;
     }
     let agent = match (single_value(headers, &AGENT_NAME), single_value(headers, &CALLER_AGENT)) {
         (Ok(agent), Ok(None)) | (Ok(None), Ok(agent)) => Ok(agent),
         _ => Err(()),
     };
     match (agent, single_value(headers, &AGENT_VERSION)) {
-        (Ok(None), Ok(None)) => CallerIdentity::Anonymous,
-        (Ok(Some(name)), Ok(version)) => {
-            CallerIdentity::Asserted { name: name.into(), version: version.map(Into::into) }
-        }
-        _ => CallerIdentity::Malformed,
+        (Ok(None), Ok(None)) => HeaderClaim::Anonymous,
+        (Ok(Some(name)), Ok(version)) => HeaderClaim::Agent { name, version },
+        _ => HeaderClaim::Malformed,
     }
 }
 

@@ -12,7 +12,7 @@ use std::{borrow::Cow, sync::Arc};
 use axum::{body::Body, extract::Request};
 use bytes::Bytes;
 use gateway_policy::{BufferReservation, CallerIdentity};
-use gateway_protocol::trace_context::{self, TraceContext};
+use gateway_protocol::trace_context::{self, Parent, TraceContext};
 use gateway_upstream::RequestContext;
 use http::{HeaderMap, HeaderName, header::CONTENT_TYPE, request::Parts};
 use registry_core::media_type;
@@ -26,7 +26,7 @@ pub(crate) use self::{
 use crate::{
     identity::{
         authenticator::{Authentication, Authenticator, Credentials},
-        sender::RequestSender,
+        sender::RequestHead,
     },
     pipeline::{Gateway, GatewayHandle},
 };
@@ -34,7 +34,7 @@ use crate::{
 /// An authenticated request whose body is not read yet. Its headers have no credentials.
 pub(crate) struct EnteredRequest {
     pub(crate) gateway: Arc<Gateway>,
-    pub(crate) parts: Parts,
+    pub(crate) parts: RequestHead,
     body: Body,
     credentials: Credentials,
 }
@@ -42,7 +42,7 @@ pub(crate) struct EnteredRequest {
 /// A request with its whole body, and the memory that the body takes of the caller's quota.
 pub(crate) struct CompleteRequest {
     pub(crate) gateway: Arc<Gateway>,
-    pub(crate) parts: Parts,
+    pub(crate) parts: RequestHead,
     pub(crate) body: Bytes,
     pub(crate) buffered: Arc<BufferReservation>,
 }
@@ -53,11 +53,20 @@ impl EnteredRequest {
         handle: &GatewayHandle,
         request: Request,
     ) -> Result<Self, IngressError> {
+        let (parts, body) = request.into_parts();
+        Self::enter(handle, parts.into(), body).await
+    }
+
+    /// Authenticates the sender of a request whose parts are already separate.
+    pub(crate) async fn enter(
+        handle: &GatewayHandle,
+        mut parts: RequestHead,
+        body: Body,
+    ) -> Result<Self, IngressError> {
         let gateway = handle.current();
-        let (mut parts, body) = request.into_parts();
         match gateway.authenticator().authenticate(&parts).await {
             Ok(authentication) => {
-                RequestSender::of_mut(&mut parts).authentication = Some(authentication);
+                parts.sender.authentication = Some(authentication);
                 let credentials = Authenticator::strip(&mut parts.headers);
                 Ok(Self { gateway, parts, body, credentials })
             }
@@ -76,7 +85,7 @@ impl EnteredRequest {
     ) -> Result<CompleteRequest, IngressError> {
         let Self { gateway, mut parts, body, credentials } = self;
         let buffered = gateway.open_buffer(&authentication(&parts));
-        RequestSender::of_mut(&mut parts).buffered = Some(Arc::clone(&buffered));
+        parts.sender.buffered = Some(Arc::clone(&buffered));
         let body = body::read(body, gateway.settings().request_bytes, &buffered).await?;
         let gateway = renewed(handle, gateway, credentials, &mut parts).await?;
         Ok(CompleteRequest { gateway, parts, body, buffered })
@@ -97,7 +106,7 @@ async fn renewed(
     handle: &GatewayHandle,
     known: Arc<Gateway>,
     credentials: Credentials,
-    parts: &mut Parts,
+    parts: &mut RequestHead,
 ) -> Result<Arc<Gateway>, IngressError> {
     if handle.read(|current| std::ptr::eq(current, Arc::as_ptr(&known))) {
         return Ok(known);
@@ -107,7 +116,7 @@ async fn renewed(
     credentials.restore(&mut parts.headers);
     let authentication = now.authenticator().authenticate(parts).await;
     Authenticator::strip(&mut parts.headers);
-    RequestSender::of_mut(parts).authentication = Some(authentication?);
+    parts.sender.authentication = Some(authentication?);
     Ok(now)
 }
 
@@ -117,21 +126,21 @@ pub(crate) fn check_origin(gateway: &Gateway, parts: &Parts) -> Result<(), Ingre
 }
 
 /// The sender of an authenticated request.
-pub(crate) fn authentication(parts: &Parts) -> Cow<'_, Authentication> {
-    let found = RequestSender::of(parts).and_then(|sender| sender.authentication.as_ref());
+pub(crate) fn authentication(parts: &RequestHead) -> Cow<'_, Authentication> {
+    let found = parts.sender.authentication.as_ref();
     let anonymous = || Authentication::without_request(CallerIdentity::Anonymous);
     found.map_or_else(|| Cow::Owned(anonymous()), Cow::Borrowed)
 }
 
 /// The context of the sender of a request whose trace is in its headers.
-pub(crate) fn request_context(parts: &Parts) -> RequestContext {
-    let header = |name: &HeaderName| Some(parts.headers.get(name)?.to_str().ok()?.into());
+pub(crate) fn request_context(parts: &RequestHead) -> RequestContext {
+    let header = |name: HeaderName| parts.headers.get(name)?.to_str().ok();
     let trace = TraceContext {
-        parent: header(&trace_context::PARENT_NAME),
-        state: header(&trace_context::STATE_NAME),
-        baggage: header(&trace_context::BAGGAGE_NAME),
+        parent: header(trace_context::PARENT_NAME).and_then(Parent::parse),
+        state: header(trace_context::STATE_NAME).map(Into::into),
+        baggage: header(trace_context::BAGGAGE_NAME).map(Into::into),
     };
-    let buffered = RequestSender::buffered(parts).cloned();
+    let buffered = parts.sender.buffered.clone();
     RequestContext { trace, buffered, ..RequestContext::default() }
 }
 

@@ -31,6 +31,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
     Router,
+    body::Body,
     extract::{FromRequest, Request, State},
     response::{IntoResponse as _, Response},
     routing::{get, post},
@@ -43,7 +44,6 @@ use gateway_protocol::{
 use http::{
     Method, StatusCode,
     header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
-    request::Parts,
 };
 
 pub use self::rejection::Rejection;
@@ -56,7 +56,7 @@ use self::{held_requests::HeldRequests, incoming::Incoming, replay::Replays, ses
 use crate::{
     audit::{self, REQUEST_ID},
     buffers,
-    identity::authenticator::METADATA,
+    identity::{authenticator::METADATA, sender::RequestHead},
     ingress::{CompleteRequest, EnteredRequest, PageCors, authentication, check_origin},
     mcp::render::http::SizedResponse,
     pipeline::{Gateway, GatewayHandle},
@@ -159,7 +159,7 @@ impl Endpoint {
 /// An authenticated request and the endpoint that serves it.
 struct AuthenticatedRequest {
     endpoint: Arc<Endpoint>,
-    parts: Parts,
+    parts: RequestHead,
 }
 
 impl FromRequest<Mcp> for AuthenticatedRequest {
@@ -191,7 +191,13 @@ pub(crate) fn has_path(path: &str) -> bool {
 
 /// Serves a `POST` of the endpoint.
 pub(crate) async fn receive(State(mcp): State<Mcp>, request: Request) -> Response {
-    let CompleteRequest { gateway, parts, body, buffered } = match read(&mcp, request).await {
+    let (parts, body) = request.into_parts();
+    receive_from(mcp, parts.into(), body).await
+}
+
+/// Like [`receive`], for a request that bypasses the router.
+pub(crate) async fn receive_from(mcp: Mcp, parts: RequestHead, body: Body) -> Response {
+    let CompleteRequest { gateway, parts, body, buffered } = match read(&mcp, parts, body).await {
         Ok(complete) => complete,
         Err(rejection) => return refuse(None, &rejection).into_response(),
     };
@@ -214,13 +220,13 @@ pub(crate) async fn receive(State(mcp): State<Mcp>, request: Request) -> Respons
         Ok(Message::Response(response)) => receive_response(&endpoint, &parts, response),
         Err(rejection) => Err(rejection),
     };
-    let answer = answer.unwrap_or_else(|rejection| refuse(id, &rejection)).into_response();
-    buffers::reserved(answer, buffered)
+    let answer = answer.unwrap_or_else(|rejection| refuse(id, &rejection));
+    buffers::reserved(answer.in_map_of_request(parts.into_headers()), buffered)
 }
 
 /// Checks the headers, then reads the body.
-async fn read(mcp: &Mcp, request: Request) -> Result<CompleteRequest, Rejection> {
-    let entered = EnteredRequest::authenticate(&mcp.gateway, request).await?;
+async fn read(mcp: &Mcp, parts: RequestHead, body: Body) -> Result<CompleteRequest, Rejection> {
+    let entered = EnteredRequest::enter(&mcp.gateway, parts, body).await?;
     check_origin(&entered.gateway, &entered.parts)?;
     media::check_media(&entered.parts.headers)?;
     Ok(entered.read(&mcp.gateway).await?)
@@ -245,7 +251,7 @@ async fn dispatch(
 /// Protocol version 2026-07-28 defines no notifications from clients; they are ignored.
 fn receive_notification(
     endpoint: &Endpoint,
-    parts: &Parts,
+    parts: &RequestHead,
     notification: &Notification<'_>,
 ) -> Result<SizedResponse, Rejection> {
     match era::of_header(&parts.headers)? {
@@ -257,7 +263,7 @@ fn receive_notification(
 /// Only clients with sessions receive requests.
 fn receive_response(
     endpoint: &Endpoint,
-    parts: &Parts,
+    parts: &RequestHead,
     response: jsonrpc::Response<'_>,
 ) -> Result<SizedResponse, Rejection> {
     match era::of_header(&parts.headers)? {

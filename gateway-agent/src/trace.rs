@@ -128,14 +128,14 @@ impl Tracer {
         }
     }
 
-    /// Starts the span of a request. An invalid parent is ignored and starts a new trace.
+    /// Starts the span of a request.
     pub fn begin(self: &Arc<Self>, caller: &TraceContext) -> Span {
         self.begin_in(None, caller)
     }
 
     /// Starts the span of a request. Without a parent it belongs to `trace`, else to a new trace.
     pub fn begin_in(self: &Arc<Self>, trace: Option<TraceId>, caller: &TraceContext) -> Span {
-        let parent = caller.parent.as_deref().and_then(Parent::parse);
+        let parent = caller.parent;
         let number = self.next_number();
         let span = self.id(number, 0).into();
         let context = match (parent, trace) {
@@ -243,7 +243,7 @@ impl Span {
         let state = self.parent.and(caller.state.as_deref()).and_then(trace_context::bounded_state);
         let baggage = caller.baggage.as_deref().and_then(trace_context::bounded_baggage);
         TraceContext {
-            parent: Some(parent.to_text()),
+            parent: Some(parent),
             state: state.map(Into::into),
             baggage: baggage.map(Into::into),
         }

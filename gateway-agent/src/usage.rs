@@ -39,7 +39,7 @@ pub(crate) struct CallMeter {
     /// The registered agent that calls.
     agent: Option<Name>,
     /// The team that owns the agent.
-    team: Option<Box<str>>,
+    team: Option<Arc<str>>,
     /// The owner of the verified credential.
     principal: Option<Box<str>>,
     /// The method of an operation that is no call of a tool.
@@ -122,7 +122,7 @@ impl CallMeter {
         Self {
             usage: Arc::clone(usage),
             agent: agent.map(|agent| agent.name.clone()),
-            team: record.map(|record| catalog.owner_of(record).into()),
+            team: record.map(|record| catalog.shared_owner_of(record)),
             principal: caller.and_then(Caller::log_name).map(Into::into),
             method,
         }

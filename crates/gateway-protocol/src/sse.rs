@@ -111,7 +111,11 @@ impl Events {
             }
             self.data.extend_from_slice(value);
         } else if let Some(id) = field(line, "id:") {
-            self.last_id = Some(id.to_owned()).filter(|id| !id.contains('\0'));
+            if id.contains('\0') {
+                self.last_id = None;
+            } else {
+                id.clone_into(self.last_id.get_or_insert_default());
+            }
         } else if let Some(retry) = field(line, "retry:") {
             self.retry = retry.parse().ok().map(Duration::from_millis).or(self.retry);
         }

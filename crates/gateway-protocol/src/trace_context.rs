@@ -34,8 +34,8 @@ const RANDOM: u8 = 2;
 /// The W3C trace context of a caller, which the gateway forwards.
 #[derive(Debug, Clone, Default)]
 pub struct TraceContext {
-    /// `traceparent`.
-    pub parent: Option<Box<str>>,
+    /// `traceparent`. An invalid one is ignored.
+    pub parent: Option<Parent>,
     /// `tracestate`.
     pub state: Option<Box<str>>,
     /// `baggage`.
@@ -102,11 +102,6 @@ impl Parent {
         let span = SpanId(NonZeroU64::new(u64::from_str_radix(span, 16).ok()?)?);
         // The meaning of other bits is unknown, so they are not forwarded.
         Some(Self { trace, span, flags: flags & (SAMPLED | RANDOM) })
-    }
-
-    /// The `traceparent`.
-    pub fn to_text(self) -> Box<str> {
-        as_text(&self.text()).into()
     }
 
     fn text(self) -> [u8; PARENT_BYTES] {
@@ -235,10 +230,9 @@ fn bounded(text: &str, (members, bytes): (usize, usize)) -> Option<&str> {
 /// The context as headers. Values that a header cannot carry are omitted.
 pub fn headers(context: &TraceContext) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     let TraceContext { parent, state, baggage } = context;
-    let values = [
-        (PARENT_NAME, parent.as_deref()),
-        (STATE_NAME, state.as_deref()),
-        (BAGGAGE_NAME, baggage.as_deref()),
-    ];
-    values.into_iter().filter_map(|(name, value)| Some((name, HeaderValue::from_str(value?).ok()?)))
+    let parent = parent.and_then(|parent| HeaderValue::from_bytes(&parent.text()).ok());
+    let value = |text: Option<&str>| HeaderValue::from_str(text?).ok();
+    let (state, baggage) = (value(state.as_deref()), value(baggage.as_deref()));
+    let values = [(PARENT_NAME, parent), (STATE_NAME, state), (BAGGAGE_NAME, baggage)];
+    values.into_iter().filter_map(|(name, value)| Some((name, value?)))
 }

@@ -22,6 +22,7 @@ mod renegotiation;
 mod resume;
 mod send_error;
 mod session;
+mod spare_headers;
 mod transport;
 
 use std::{
@@ -34,7 +35,6 @@ use std::{
 
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 use arc_swap::ArcSwapOption;
-use bytes::Bytes;
 use gateway_protocol::{
     jsonrpc,
     mcp::{Era, header},
@@ -322,8 +322,7 @@ impl HttpLink {
     ) -> Result<PostResponse, Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let headers = request_headers(session, outgoing, mirrored);
-        // A vector with spare capacity would allocate a reference count.
-        let body = Bytes::from(outgoing.write(id, session.era).into_boxed_slice());
+        let body = outgoing.to_bytes(id, session.era);
         let cancellable = outgoing.is_cancellable().then_some(id);
         let cancel = CancelOnDrop { transport: &self.transport, session, id: cancellable };
         let channel = outgoing.request().and_then(|request| request.channel);
@@ -367,7 +366,7 @@ fn request_headers(
     mirrored: Mirrored<'_>,
 ) -> HeaderMap {
     let own = &session.headers;
-    let mut headers = HeaderMap::with_capacity(own.len() + mirrored.len() + ADDED_HEADERS);
+    let mut headers = spare_headers::take(own.len() + mirrored.len() + ADDED_HEADERS);
     headers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
     if session.era == Era::Modern {
         headers.insert(header::METHOD, HeaderValue::from_static(outgoing.method()));

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::io::Write as _;
+use std::{cell::Cell, io::Write as _};
 
 use bytes::Bytes;
 use gateway_protocol::{
@@ -49,6 +49,14 @@ pub(super) enum Outgoing<'a> {
     Initialize { capabilities: &'a str },
     /// `subscriptions/listen` with this filter (JSON text).
     Listen { notifications: &'a str },
+}
+
+/// Maximum capacity of the kept buffer, in bytes.
+const KEPT_BYTES: usize = 16 * 1024;
+
+thread_local! {
+    /// The buffer of the last message. The size of a message is known after it was written.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// The prefix of progress tokens, followed by the request id. Servers number their own requests, so
@@ -161,27 +169,44 @@ impl<'a> Outgoing<'a> {
 
     /// Writes the message; on one line if the parameters are.
     pub(super) fn write(&self, id: u64, era: Era) -> Vec<u8> {
-        self.write_with(id, (era, false))
+        let mut out = Vec::with_capacity(self.size_hint());
+        self.write_to(&mut out, id, (era, false));
+        out
     }
 
     /// Writes the message with a progress token, even if the caller wants no progress.
     pub(super) fn write_with_token(&self, id: u64, era: Era) -> Vec<u8> {
-        self.write_with(id, (era, true))
+        let mut out = Vec::with_capacity(self.size_hint());
+        self.write_to(&mut out, id, (era, true));
+        out
     }
 
-    fn write_with(&self, id: u64, (era, has_token): (Era, bool)) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.size_hint());
+    /// Writes the message with its exact size: spare capacity would take a second allocation.
+    pub(super) fn to_bytes(&self, id: u64, era: Era) -> Bytes {
+        if self.size_hint() > KEPT_BYTES {
+            return self.write(id, era).into_boxed_slice().into();
+        }
+        let mut buffer = BUFFER.take();
+        self.write_to(&mut buffer, id, (era, false));
+        let message = Bytes::copy_from_slice(&buffer);
+        if buffer.capacity() <= KEPT_BYTES {
+            buffer.clear();
+            BUFFER.set(buffer);
+        }
+        message
+    }
+
+    fn write_to(&self, out: &mut Vec<u8>, id: u64, (era, has_token): (Era, bool)) {
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         write!(out, "{id}").expect("writing to a Vec succeeds");
         for text in [r#","method":""#, self.method(), r#"","params":{"#] {
             out.extend_from_slice(text.as_bytes());
         }
         let members = out.len();
-        self.write_members(&mut out);
+        self.write_members(out);
         let has_members = out.len() > members;
-        self.write_meta(&mut out, (id, era, has_token), if has_members { "," } else { "" });
+        self.write_meta(out, (id, era, has_token), if has_members { "," } else { "" });
         out.extend_from_slice(b"}}");
-        out
     }
 
     fn size_hint(&self) -> usize {
@@ -273,9 +298,11 @@ fn write_context(
         write_member(out, empty, "progressToken", &format!(r#""{TOKEN}{id}""#));
     }
     let trace = request.trace;
-    for (name, value) in
-        [("traceparent", &trace.parent), ("tracestate", &trace.state), ("baggage", &trace.baggage)]
-    {
+    if let Some(parent) = trace.parent {
+        write_member(out, empty, "traceparent", "");
+        write!(out, r#""{parent}""#).expect("writing to a Vec succeeds");
+    }
+    for (name, value) in [("tracestate", &trace.state), ("baggage", &trace.baggage)] {
         let Some(value) = value else { continue };
         write_member(out, empty, name, "");
         jsonrpc::write_string(out, value);

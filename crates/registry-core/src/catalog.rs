@@ -216,6 +216,13 @@ impl Catalog {
         self.settings.owner_by_name(*kind, name).unwrap_or(&record.owner)
     }
 
+    /// Like [`Catalog::owner_of`]. An owner that was not assigned is shared with the record.
+    pub fn shared_owner_of(&self, record: &Record) -> Arc<str> {
+        let Key { kind, name, .. } = record.document.key();
+        let assigned = self.settings.owner_by_name(*kind, name);
+        assigned.map_or_else(|| Arc::clone(&record.owner), Arc::from)
+    }
+
     /// The number of entities.
     pub fn len(&self) -> usize {
         self.records.len()

@@ -32,6 +32,7 @@ use super::{
     signer::key_set,
 };
 use crate::{
+    identity::sender::RequestHead,
     ingress::{EnteredRequest, authentication},
     pipeline::{Directory, Gateway, VisibleAgent},
 };
@@ -121,7 +122,7 @@ pub(super) fn no_extended_card(version: Version, message: impl Into<String>) -> 
 struct CardSource<'a> {
     a2a: &'a A2a,
     gateway: &'a Gateway,
-    parts: &'a Parts,
+    parts: &'a RequestHead,
 }
 
 impl CardSource<'_> {

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use a2a::{ErrorKind, Failure};
 use gateway_policy::Traces;
-use gateway_protocol::trace_context::{Parent, TraceContext, state_member, with_state_member};
+use gateway_protocol::trace_context::{TraceContext, state_member, with_state_member};
 use registry_core::{Amount, Digest};
 use serde::Serialize;
 
@@ -44,8 +44,7 @@ impl HopLimit {
         limit: u32,
         now: Instant,
     ) -> Result<Option<u32>, Failure> {
-        let parent = trace.parent.as_deref().and_then(Parent::parse);
-        let Some(parent) = parent else { return Ok(None) };
+        let Some(parent) = trace.parent else { return Ok(None) };
         let state = trace.state.as_deref();
         let hops = state.and_then(|state| state_member(state, KEY)?.parse::<u32>().ok());
         if let Some(hops) = hops {
@@ -86,6 +85,7 @@ fn exceeded(message: String) -> Failure {
 #[cfg(test)]
 mod tests {
     use gateway_policy::Principal;
+    use gateway_protocol::trace_context::Parent;
 
     use super::*;
 
@@ -93,7 +93,7 @@ mod tests {
     const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     fn trace(parent: Option<&str>, state: Option<&str>) -> TraceContext {
-        let (parent, state) = (parent.map(Into::into), state.map(Into::into));
+        let (parent, state) = (parent.and_then(Parent::parse), state.map(Into::into));
         TraceContext { parent, state, baggage: None }
     }
 

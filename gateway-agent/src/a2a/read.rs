@@ -12,7 +12,7 @@ use super::{
     answer::AnswerForm,
     failure::Refusal,
 };
-use crate::{ingress::request_context, pipeline::Gateway};
+use crate::{identity::sender::RequestHead, ingress::request_context, pipeline::Gateway};
 
 /// A request that was read.
 pub(super) struct OperationRequest {
@@ -43,7 +43,7 @@ pub(super) fn parsed_bytes(binding: Binding, method: &str, body: &[u8]) -> usize
 /// Reads a request. An error has the form of its answer.
 pub(super) fn operation(
     gateway: &Gateway,
-    parts: &Parts,
+    parts: &RequestHead,
     body: &Bytes,
     (dialect, method, address): (Dialect, &Method, &Address<'_>),
 ) -> Result<OperationRequest, Box<(AnswerForm, Refusal)>> {
@@ -74,7 +74,7 @@ pub(super) fn operation(
 
 /// Finds the agent, and takes the members that are for this gateway out of a request.
 fn completed(
-    parts: &Parts,
+    parts: &RequestHead,
     mut request: Request,
     address: &Address<'_>,
 ) -> Result<(Option<AgentName>, Request, RequestContext), Failure> {

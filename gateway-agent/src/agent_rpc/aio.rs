@@ -28,7 +28,6 @@ use gateway_protocol::{
     trace_context::TraceContext,
 };
 use gateway_upstream::RequestContext;
-use http::request::Parts;
 use serde_json::value::{RawValue, to_raw_value};
 
 use self::{agent::AddressedAgent, sessions::Sessions};
@@ -36,7 +35,9 @@ use super::{end_in_graph, failure::Refusal, respond};
 use crate::{
     audit::{self, CallRecord},
     graphs::{RequestTrace, StartedCall},
-    identity::{authenticator::Authentication, challenge::AuthenticationError},
+    identity::{
+        authenticator::Authentication, challenge::AuthenticationError, sender::RequestHead,
+    },
     ingress::{IngressError, authentication, request_context},
     pipeline::{self, Error, Gateway, Invocation, Output, Target, message::NO_CATALOG},
 };
@@ -53,7 +54,7 @@ pub(super) struct AioState {
 /// A request.
 pub(super) struct AioRequest<'a> {
     pub(super) gateway: &'a Arc<Gateway>,
-    pub(super) parts: &'a Parts,
+    pub(super) parts: &'a RequestHead,
     /// The memory of the request.
     pub(super) buffered: &'a Arc<BufferReservation>,
     pub(super) id: Option<Id<'a>>,
@@ -84,7 +85,7 @@ impl From<AuthenticationError> for Rejection {
 /// One call of an agent.
 struct Serving<'a> {
     gateway: &'a Arc<Gateway>,
-    parts: &'a Parts,
+    parts: &'a RequestHead,
     buffered: &'a Arc<BufferReservation>,
     sessions: &'a Sessions,
     caller: &'a Authentication,

@@ -31,7 +31,6 @@ use gateway_protocol::{
     trace_context::{BAGGAGE_NAME, PARENT_NAME, STATE_NAME},
 };
 use gateway_upstream::{AgentConnection, QueuedMessage};
-use http::request::Parts;
 use tokio::{
     sync::mpsc,
     time::{Instant, interval_at, sleep, timeout, timeout_at},
@@ -41,7 +40,7 @@ use tokio_tungstenite::tungstenite::{Error as StreamError, error::ProtocolError}
 use super::{AgentRpc, Answer, Received, Refusal, peer::Peer};
 use crate::{
     audit,
-    identity::sender::RequestSender,
+    identity::sender::RequestHead,
     ingress::{
         EnteredRequest, HeldConnection, IngressError, ReceivedBytes, UpgradeSlot, authentication,
         check_origin,
@@ -179,7 +178,7 @@ async fn upgrade(surface: &AgentRpc, request: Request) -> Result<Response, Refus
 
 /// A WebSocket and the request that opened it.
 struct Socket {
-    parts: Parts,
+    parts: RequestHead,
     pace: Pace,
     /// The place in the limits of open streams, in total and per caller.
     place: EventStreamPlace,
@@ -319,11 +318,11 @@ enum Sorted {
 }
 
 /// Runs a request and queues its answer.
-async fn answer(gateway: Arc<Gateway>, mut parts: Parts, peer: Arc<Peer>, body: Bytes) {
+async fn answer(gateway: Arc<Gateway>, mut parts: RequestHead, peer: Arc<Peer>, body: Bytes) {
     let limits = Limits::with_max_bytes(gateway.settings().request_bytes);
     let buffered = gateway.open_buffer(&authentication(&parts));
     let reserved = buffered.reserve(body.len());
-    RequestSender::of_mut(&mut parts).buffered = Some(Arc::clone(&buffered));
+    parts.sender.buffered = Some(Arc::clone(&buffered));
     let reply = match (Rpc::read(&body, limits), reserved) {
         (Ok(Rpc { id, .. }), Err(full)) => {
             Some(Refusal::from(IngressError::Buffers(full)).write(id))

@@ -30,7 +30,7 @@ use super::{
     credential::{self, Credential},
     read_claim,
     scope::GrantedScopes,
-    sender::RequestSender,
+    sender::{KeyedClaim, RequestHead},
     single_value,
 };
 
@@ -84,8 +84,8 @@ struct Grants {
 impl Authentication {
     /// The sender of work without a request, such as the recovery of a saga. It has no scopes.
     pub(crate) fn without_request(claim: CallerIdentity) -> Self {
-        let quota_key = claim.quota_key();
-        let (claim, payer) = (Arc::new(claim), quota_key.clone());
+        let KeyedClaim { claim, quota_key } = KeyedClaim::from(claim);
+        let payer = quota_key.clone();
         let (subject, client, grants, peer) = (None, None, None, None);
         Self { claim, quota_key, subject, client, payer, grants, peer }
     }
@@ -175,19 +175,19 @@ impl Authenticator {
     /// Authenticates a request.
     pub(crate) async fn authenticate(
         &self,
-        parts: &Parts,
+        parts: &RequestHead,
     ) -> Result<Authentication, AuthenticationError> {
         let bearer = self.bearer(parts).await?;
         let certificate = self.certificate(parts);
         let grants = self.grants(parts, bearer.as_ref());
         let has_subject = bearer.as_ref().is_some_and(|credential| credential.has_subject);
-        let claim = match (certificate, bearer) {
-            (Some(certificate), bearer) => claim(certificate, bearer),
-            (None, Some(bearer)) => claim(bearer, None),
+        let KeyedClaim { claim, quota_key } = match (certificate, bearer) {
+            (Some(certificate), bearer) => KeyedClaim::from(claim(certificate, bearer)),
+            (None, Some(bearer)) => KeyedClaim::from(claim(bearer, None)),
             (None, None) => self.headers(parts),
         };
         let is_identified =
-            matches!(claim, CallerIdentity::Asserted { .. } | CallerIdentity::Verified { .. });
+            matches!(*claim, CallerIdentity::Asserted { .. } | CallerIdentity::Verified { .. });
         if self.authentication.required && !is_identified {
             audit_events::credentials(peer(parts), "no credentials");
             return Err(AuthenticationError::Missing(
@@ -198,11 +198,9 @@ impl Authenticator {
             Ok(Some(Secret::Bearer(token))) if has_subject => SubjectToken::new(&claim, token),
             _ => None,
         };
-        let quota_key = claim.quota_key();
-        let is_verified = matches!(claim, CallerIdentity::Verified { .. });
+        let is_verified = matches!(*claim, CallerIdentity::Verified { .. });
         let payer = quota_key.clone().filter(|_| is_verified).or_else(|| network_key(parts));
-        let (claim, subject) = (Arc::new(claim), subject.map(Arc::new));
-        let (client, peer) = (None, peer(parts));
+        let (subject, client, peer) = (subject.map(Arc::new), None, peer(parts));
         Ok(Authentication { claim, quota_key, subject, client, payer, grants, peer })
     }
 
@@ -294,7 +292,7 @@ impl Authenticator {
     }
 
     /// Verifies the token or API key, if present.
-    async fn bearer(&self, parts: &Parts) -> Result<Option<Credential>, AuthenticationError> {
+    async fn bearer(&self, parts: &RequestHead) -> Result<Option<Credential>, AuthenticationError> {
         let proved = match self.secret(&parts.headers) {
             Ok(None) => return Ok(None),
             Ok(Some(secret)) => self.verify(&secret).await,
@@ -355,24 +353,31 @@ impl Authenticator {
         Ok(credential::of_claims(&self.authentication, jwt, &claims))
     }
 
-    fn certificate(&self, parts: &Parts) -> Option<Credential> {
+    fn certificate(&self, parts: &RequestHead) -> Option<Credential> {
         let rules = self.authentication.certificates.as_ref()?;
-        let shown = RequestSender::connection(parts)?.certificate.as_ref()?;
+        let shown = parts.sender.connection()?.certificate.as_ref()?;
         Some(credential::of_certificate(rules, shown))
     }
 
     /// The claim of `X-Agent-*` headers, if their sender is trusted.
-    fn headers(&self, parts: &Parts) -> CallerIdentity {
+    fn headers(&self, parts: &RequestHead) -> KeyedClaim {
+        let claim = read_claim(self.trusted_claims(parts), &parts.headers);
+        match parts.sender.connection() {
+            Some(connection) => connection.keyed(claim),
+            None => CallerIdentity::from(claim).into(),
+        }
+    }
+
+    fn trusted_claims(&self, parts: &RequestHead) -> IdentityConfig {
         let proxies = &self.authentication.trusted_proxies;
         if proxies.is_empty() {
-            return read_claim(self.claims, &parts.headers);
+            return self.claims;
         }
         let is_trusted_proxy = peer(parts).is_some_and(|peer| {
             let address = peer.ip().to_canonical();
             proxies.iter().any(|proxy| proxy.contains(&address))
         });
-        let claims = IdentityConfig { trust_headers: is_trusted_proxy, ..self.claims };
-        read_claim(claims, &parts.headers)
+        IdentityConfig { trust_headers: is_trusted_proxy, ..self.claims }
     }
 
     fn required_scopes(&self) -> &[String] {
@@ -453,12 +458,12 @@ fn claim(strongest: Credential, weaker: Option<Credential>) -> CallerIdentity {
 }
 
 /// The quota key of unauthenticated callers of the sender's network.
-fn network_key(parts: &Parts) -> QuotaKey {
-    RequestSender::connection(parts).map(|connection| Arc::clone(&connection.quota_key))
+fn network_key(parts: &RequestHead) -> QuotaKey {
+    parts.sender.connection().map(|connection| Arc::clone(&connection.quota_key))
 }
 
-fn peer(parts: &Parts) -> Option<SocketAddr> {
-    RequestSender::connection(parts).map(|connection| connection.address)
+fn peer(parts: &RequestHead) -> Option<SocketAddr> {
+    parts.sender.connection().map(|connection| connection.address)
 }
 
 /// The well-known path precedes the path of the resource (RFC 9728, section 3.1).

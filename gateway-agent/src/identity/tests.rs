@@ -42,7 +42,7 @@ fn client(name: &str, version: &str) -> Arc<ClientInfo> {
 }
 
 fn who(config: IdentityConfig, pairs: Pairs<'_>) -> (Identity, AuthMethod) {
-    let claim = read_claim(config, &headers(pairs));
+    let claim = CallerIdentity::from(read_claim(config, &headers(pairs)));
     let caller = identify(config, &registry(), &claim, Some(client("team/a", "1.9.0")));
     (caller.identity().clone(), caller.auth_method())
 }

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use gateway_protocol::mcp::{Era, Method};
+use gateway_protocol::{
+    jsonrpc::Id,
+    mcp::{Era, Method},
+};
 use gateway_upstream::ClientChannel;
 use serde_json::value::RawValue;
 
 use super::{
     Endpoint, Rejection,
     agent_execute::{self, FunctionCall},
-    exchange::{Exchange, PendingCall, RenderResponse},
+    exchange::{Exchange, PendingCall, Render, RenderResponse},
     incoming::Incoming,
     inputs,
     requester::{self, Requester},
@@ -18,7 +21,7 @@ use super::{
 use crate::{
     audit::CallRecord,
     mcp::render::{self, http::SizedResponse},
-    pipeline::{self, Invocation, Output, Target, Task, ToolCall},
+    pipeline::{self, Error, Invocation, OperationResult, Output, Target, Task, ToolCall},
 };
 
 /// Handles a call. Dropping the future cancels the upstream call.
@@ -31,11 +34,11 @@ pub(super) async fn serve(
 }
 
 /// Starts a call. Not asynchronous, so that the future of each request has none of its locals.
-fn begin(
+fn begin<'a>(
     endpoint: &Arc<Endpoint>,
-    incoming: &Incoming<'_>,
+    incoming: &Incoming<'a>,
     (requester, running): (Requester, Option<RunningRequest>),
-) -> Result<Exchange, Rejection> {
+) -> Result<Exchange<'a>, Rejection> {
     let Some(name) = incoming.text("name") else {
         return Err(Rejection::Params { what: "params.name must be a string" });
     };
@@ -71,9 +74,17 @@ fn begin(
         client: Some(side),
         input: inputs::input_handling(era),
     };
-    // Boxed, because futures and the renderer of the response pass it on.
-    let pending = Box::new(PendingToolCall { call, record, tool, function });
-    let request = Box::pin(run(endpoint.clone(), pending, (era, session)));
+    // Boxed, because futures pass it on, and it renders the response.
+    let pending = Box::new(PendingToolCall {
+        endpoint: Arc::clone(endpoint),
+        era,
+        call,
+        record,
+        tool,
+        function,
+        outcome: None,
+    });
+    let request = Box::pin(run(pending, session));
     let pending = PendingCall { running: requester::cancellable(running, request), meanwhile };
     Ok(Exchange::new(endpoint, incoming.id, response_context, pending))
 }
@@ -84,18 +95,18 @@ fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
 
 /// A call, and its tool or function for the response.
 struct PendingToolCall {
+    endpoint: Arc<Endpoint>,
+    era: Era,
     call: Invocation,
     record: CallRecord,
     tool: Arc<str>,
     function: Option<FunctionCall>,
+    /// `None` while the call is running.
+    outcome: Option<Result<OperationResult, Error>>,
 }
 
-async fn run(
-    endpoint: Arc<Endpoint>,
-    mut pending: Box<PendingToolCall>,
-    (era, session): (Era, Option<Arc<Session>>),
-) -> RenderResponse {
-    let PendingToolCall { call, record, .. } = &mut *pending;
+async fn run(mut pending: Box<PendingToolCall>, session: Option<Arc<Session>>) -> RenderResponse {
+    let PendingToolCall { endpoint, call, record, .. } = &mut *pending;
     let outcome = pipeline::invoke(&endpoint.gateway, call, record).await;
     let outcome = outcome.and_then(Output::into_result);
     // Before the response, because the client may list its tasks right after it.
@@ -105,20 +116,26 @@ async fn run(
     {
         session.tasks(|tasks| tasks.add(known, task));
     }
-    let form = endpoint.gateway.settings().denials;
-    Box::new(move |id| {
-        let PendingToolCall { call, record, tool, function } = &mut *pending;
-        let function = function.as_ref();
-        let answer = match &outcome {
-            Ok(outcome) => {
+    pending.outcome = Some(outcome);
+    pending
+}
+
+impl Render for PendingToolCall {
+    fn render(mut self: Box<Self>, id: Id<'_>) -> SizedResponse {
+        let Self { endpoint, era, call, record, tool, function, outcome } = &mut *self;
+        let (era, function) = (*era, function.as_ref());
+        let answer = match outcome {
+            None => render::http::cancelled(),
+            Some(Ok(outcome)) => {
                 let is_error = outcome.result.is_error;
                 let execution = function.map(|function| function.execution(is_error));
                 render::result::tool(id, era, outcome, execution)
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 let unknown = |function: &FunctionCall| {
                     function.unknown(&endpoint.gateway, &call.caller, error)
                 };
+                let form = endpoint.gateway.settings().denials;
                 match function.and_then(unknown) {
                     Some(failure) => render::failure(id, &failure),
                     None => render::call_error(id, era, (&**tool, form), error),
@@ -127,5 +144,5 @@ async fn run(
         };
         record.answered(answer.bytes);
         answer
-    })
+    }
 }

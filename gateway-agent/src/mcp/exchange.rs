@@ -4,9 +4,8 @@
 //! Without a session, dropping the response cancels the request, also upstream. With a session, the
 //! request continues for a limited time, and its event stream can be resumed (`replay.rs`).
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{borrow::Cow, pin::Pin, sync::Arc, time::Duration};
 
-use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use gateway_policy::{CallerIdentity, QuotaKey};
@@ -41,8 +40,19 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// The running request. Its output renders the response.
 pub(super) type PendingResult = Pin<Box<dyn Future<Output = RenderResponse> + Send>>;
-/// Renders the response to the request with this id.
-pub(super) type RenderResponse = Box<dyn FnOnce(Id<'_>) -> SizedResponse + Send>;
+pub(super) type RenderResponse = Box<dyn Render>;
+
+/// The outcome of a request.
+pub(super) trait Render: Send {
+    /// Renders the response to the request with this id.
+    fn render(self: Box<Self>, id: Id<'_>) -> SizedResponse;
+}
+
+impl<F: FnOnce(Id<'_>) -> SizedResponse + Send> Render for F {
+    fn render(self: Box<Self>, id: Id<'_>) -> SizedResponse {
+        self(id)
+    }
+}
 
 /// A running request and its messages to the client.
 pub(super) struct PendingCall {
@@ -86,9 +96,10 @@ impl ResponseContext {
     }
 }
 
-pub(super) struct Exchange {
+pub(super) struct Exchange<'a> {
     endpoint: Arc<Endpoint>,
-    id: Box<str>,
+    /// Borrowed from the request until the exchange outlives it.
+    id: Cow<'a, str>,
     response_context: ResponseContext,
     pending: Option<PendingCall>,
     finished: Option<RenderResponse>,
@@ -103,10 +114,10 @@ enum Step {
     SizedResponse(SizedResponse),
 }
 
-impl Exchange {
+impl<'a> Exchange<'a> {
     pub(super) fn new(
         endpoint: &Arc<Endpoint>,
-        id: Id<'_>,
+        id: Id<'a>,
         response_context: ResponseContext,
         pending: PendingCall,
     ) -> Self {
@@ -121,16 +132,24 @@ impl Exchange {
         }
     }
 
+    /// The exchange without its request.
+    fn into_owned(self) -> Exchange<'static> {
+        let Self { endpoint, id, response_context, pending, finished, progressed, asked } = self;
+        let id = Cow::Owned(id.into_owned());
+        Exchange { endpoint, id, response_context, pending, finished, progressed, asked }
+    }
+
     /// Waits for the response, or for the first message before it.
     pub(super) async fn respond(mut self) -> SizedResponse {
         if let Some(session) = self.response_context.session.clone() {
             // Boxed, to keep the future of each request small.
-            return Box::pin(self.respond_in_session(&session)).await;
+            return Box::pin(self.into_owned().respond_in_session(&session)).await;
         }
         match self.next().await {
             Step::SizedResponse(answer) => answer,
             Step::Message(first) => {
-                let stream = stream::unfold((Some(first), Some(self)), |(first, exchange)| async {
+                let started = (Some(first), Some(self.into_owned()));
+                let stream = stream::unfold(started, |(first, exchange)| async {
                     if let Some(first) = first {
                         return Some((events::event(None, &first), (None, exchange)));
                     }
@@ -139,17 +158,18 @@ impl Exchange {
                         Step::Message(message) => {
                             Some((events::event(None, &message), (None, Some(exchange))))
                         }
-                        Step::SizedResponse(answer) => Some((
-                            events::event(None, &content(answer.response).await),
-                            (None, None),
-                        )),
+                        Step::SizedResponse(answer) => {
+                            Some((events::event(None, &content(answer).await), (None, None)))
+                        }
                     }
                 });
-                SizedResponse { response: events::respond(stream), bytes: 0 }
+                SizedResponse::stream(events::respond(stream))
             }
         }
     }
+}
 
+impl Exchange<'static> {
     /// Like [`Exchange::respond`], but a dropped connection does not cancel the request.
     async fn respond_in_session(self, session: &Session) -> SizedResponse {
         let quiet = if self.response_context.reads_empty_events { QUIET } else { Duration::MAX };
@@ -169,12 +189,7 @@ impl Exchange {
         };
         let reader = replay.reader(0);
         exchange.run_apart(replay, first);
-        SizedResponse { response: of_reader(reader), bytes: 0 }
-    }
-
-    fn replay(&self, session: &Session) -> Option<Arc<Replay>> {
-        let id = Id::parse(&self.id).ok()?;
-        self.endpoint.state.replays.begin(session.id(), &self.response_context.principal, id).ok()
+        SizedResponse::stream(of_reader(reader))
     }
 
     /// Runs the request in its own task, and keeps its events until they expire.
@@ -198,6 +213,13 @@ impl Exchange {
             replay.complete();
         });
     }
+}
+
+impl Exchange<'_> {
+    fn replay(&self, session: &Session) -> Option<Arc<Replay>> {
+        let id = Id::parse(&self.id).ok()?;
+        self.endpoint.state.replays.begin(session.id(), &self.response_context.principal, id).ok()
+    }
 
     async fn run(mut self, replay: &Replay, first: Option<Bytes>) {
         // The id to resume from before the first message.
@@ -211,7 +233,7 @@ impl Exchange {
             match self.next().await {
                 Step::Message(message) => replay.push(message, false).await,
                 Step::SizedResponse(answer) => {
-                    let message = content(answer.response).await;
+                    let message = content(answer).await;
                     if !message.is_empty() {
                         replay.push(message, true).await;
                     }
@@ -257,7 +279,7 @@ impl Exchange {
     fn answer(&mut self) -> SizedResponse {
         self.pending = None;
         match (self.finished.take(), Id::parse(&self.id)) {
-            (Some(finished), Ok(id)) => finished(id),
+            (Some(finished), Ok(id)) => finished.render(id),
             _ => render::http::cancelled(),
         }
     }
@@ -363,7 +385,7 @@ impl Exchange {
 
 /// A request of a session whose connection waits for the response. If the connection drops, the
 /// request continues.
-struct AttachedExchange(Option<Exchange>);
+struct AttachedExchange(Option<Exchange<'static>>);
 
 impl Drop for AttachedExchange {
     fn drop(&mut self) {
@@ -390,11 +412,6 @@ fn rewritten(members: &Object<'_>, (name, value): (&str, &str)) -> String {
 }
 
 /// The body of a response that is already in memory.
-async fn content(response: Response) -> Bytes {
-    response
-        .into_body()
-        .collect()
-        .await
-        .map(http_body_util::Collected::to_bytes)
-        .unwrap_or_default()
+async fn content(answer: SizedResponse) -> Bytes {
+    answer.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default()
 }

@@ -9,7 +9,7 @@ mod listing;
 use std::{borrow::Cow, sync::Arc};
 
 use gateway_protocol::{
-    jsonrpc::Object,
+    jsonrpc::{Id, Object},
     mcp::{Era, Method, Param, TASKS},
     naming,
 };
@@ -157,11 +157,11 @@ async fn subscribed(
 }
 
 /// Starts a request that is forwarded to a server.
-fn begin(
+fn begin<'a>(
     endpoint: &Arc<Endpoint>,
-    incoming: &Incoming<'_>,
+    incoming: &Incoming<'a>,
     (requester, method, running): (Requester, Method, Option<session::RunningRequest>),
-) -> Result<Exchange, Rejection> {
+) -> Result<Exchange<'a>, Rejection> {
     let subject = feature_subject(endpoint, incoming, (&requester, method))?;
     let name: Arc<str> = subject.known().into();
     let context = requester::context(incoming, &requester)?;
@@ -272,7 +272,7 @@ async fn run(
         }
         break outcome;
     };
-    Box::new(move |id| {
+    Box::new(move |id: Id<'_>| {
         let answer = match &outcome {
             Ok(outcome) => render::result::relayed(id, era, method, outcome),
             Err(error) => render::relay_error(id, era, (method, &subject), error),

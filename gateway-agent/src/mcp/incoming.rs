@@ -7,15 +7,15 @@ use gateway_policy::BufferReservation;
 use gateway_protocol::{
     jsonrpc::{Id, Member, Object, Request},
     mcp::{Era, Param, header},
-    trace_context::{self, TraceContext},
+    trace_context::{self, Parent, TraceContext},
 };
-use http::{HeaderMap, HeaderName, request::Parts};
+use http::{HeaderMap, HeaderName};
 use registry_core::entity::tool::is_reserved_meta_key;
 use serde_json::value::RawValue;
 
 use super::{Rejection, era::LEGACY};
 use crate::{
-    identity::{ClientInfo, sender::RequestSender},
+    identity::{ClientInfo, sender::RequestHead},
     ingress::IngressError,
     pipeline::mcp_headers,
 };
@@ -30,7 +30,7 @@ const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 
 #[derive(Debug)]
 pub(super) struct Incoming<'a> {
-    pub(super) parts: &'a Parts,
+    pub(super) parts: &'a RequestHead,
     body: &'a Bytes,
     pub(super) bytes: usize,
     pub(super) id: Id<'a>,
@@ -41,7 +41,7 @@ pub(super) struct Incoming<'a> {
 
 impl<'a> Incoming<'a> {
     pub(super) fn read(
-        parts: &'a Parts,
+        parts: &'a RequestHead,
         body: &'a Bytes,
         request: &'a Request<'a>,
     ) -> Result<Self, Rejection> {
@@ -64,7 +64,7 @@ impl<'a> Incoming<'a> {
 
     /// The memory of the request.
     pub(super) fn buffered(&self) -> Option<&'a Arc<BufferReservation>> {
-        RequestSender::buffered(self.parts)
+        self.parts.sender.buffered.as_ref()
     }
 
     pub(super) fn headers(&self) -> &'a HeaderMap {
@@ -131,14 +131,14 @@ impl<'a> Incoming<'a> {
 
     /// The trace context from `_meta` or the headers.
     pub(super) fn trace(&self) -> TraceContext {
-        let member = |name: &HeaderName| {
-            let header = || self.headers().get(name)?.to_str().ok();
-            self.meta_text(name.as_str()).as_deref().or_else(header).map(Into::into)
+        let member = |name: HeaderName| -> Option<Cow<'a, str>> {
+            let header = || Some(Cow::Borrowed(self.headers().get(&name)?.to_str().ok()?));
+            self.meta_text(name.as_str()).or_else(header)
         };
         TraceContext {
-            parent: member(&trace_context::PARENT_NAME),
-            state: member(&trace_context::STATE_NAME),
-            baggage: member(&trace_context::BAGGAGE_NAME),
+            parent: member(trace_context::PARENT_NAME).as_deref().and_then(Parent::parse),
+            state: member(trace_context::STATE_NAME).map(Into::into),
+            baggage: member(trace_context::BAGGAGE_NAME).map(Into::into),
         }
     }
 

@@ -5,7 +5,7 @@
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
-use gateway_protocol::mcp::Era;
+use gateway_protocol::{jsonrpc::Id, mcp::Era};
 use gateway_upstream::{ClientChannel, RequestContext};
 use registry_core::{Digest, document::canonical_bytes};
 use serde::Deserialize;
@@ -66,20 +66,20 @@ pub(super) fn digest(body: &[u8]) -> Option<Digest> {
 }
 
 /// Continues a held request.
-pub(super) fn resume(
+pub(super) fn resume<'a>(
     endpoint: &Arc<Endpoint>,
-    incoming: &Incoming<'_>,
+    incoming: &Incoming<'a>,
     (response_context, handle): (ResponseContext, &str),
-) -> Exchange {
+) -> Exchange<'a> {
     let responses = incoming.param("inputResponses");
     let pending = match endpoint.state.held.resume(handle, &response_context.owner(), responses) {
         Some(ResumedRequest::PendingCall(pending)) => pending,
         Some(ResumedRequest::PendingQuestion(result)) => {
-            completed(Box::new(move |id| render::result::raw(id, &result)))
+            completed(Box::new(move |id: Id<'_>| render::result::raw(id, &result)))
         }
         None => {
             let subject = response_context.subject.clone();
-            completed(Box::new(move |id| {
+            completed(Box::new(move |id: Id<'_>| {
                 render::call_error(
                     id,
                     Era::Modern,

@@ -9,7 +9,7 @@ use gateway_protocol::{
     jsonrpc::{self, Notification, ObjectWriter},
     mcp::{Capabilities, Era, LOG_LEVELS, header},
 };
-use http::{HeaderName, HeaderValue, request::Parts};
+use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -23,7 +23,7 @@ use super::{
     stream, tasks,
 };
 use crate::{
-    identity::ClientInfo,
+    identity::{ClientInfo, sender::RequestHead},
     ingress::{authentication, check_origin},
     mcp::render::{self, http::SizedResponse, result::SERVER_INFO},
     pipeline::mcp_headers::Mismatch,
@@ -124,7 +124,7 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<SizedRespo
     }
     let mut answer = render::result::raw(incoming.id, &result.finish_string());
     let id = HeaderValue::try_from(id).map_err(|_| Rejection::NoRandomness)?;
-    answer.response.headers_mut().insert(header::SESSION_ID, id);
+    answer.headers_mut().insert(header::SESSION_ID, id);
     Ok(answer)
 }
 
@@ -145,7 +145,7 @@ fn client_capabilities(incoming: &Incoming<'_>) -> Result<Capabilities, Rejectio
 /// Handles the client's response to a question.
 pub(super) fn receive_response(
     endpoint: &Endpoint,
-    parts: &Parts,
+    parts: &RequestHead,
     response: jsonrpc::Response<'_>,
 ) -> Result<SizedResponse, Rejection> {
     let claim = Arc::clone(&authentication(parts).claim);
@@ -164,7 +164,7 @@ pub(super) fn receive_response(
 
 pub(super) fn receive_notification(
     endpoint: &Endpoint,
-    parts: &Parts,
+    parts: &RequestHead,
     notification: &Notification<'_>,
 ) -> Result<SizedResponse, Rejection> {
     let session = session_of(endpoint, parts)?;
@@ -221,12 +221,12 @@ pub(super) async fn delete(
     }
 }
 
-fn check(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> {
+fn check(endpoint: &Endpoint, parts: &RequestHead) -> Result<Arc<Session>, Rejection> {
     check_origin(&endpoint.gateway, parts)?;
     era::of_header(&parts.headers)?;
     session_of(endpoint, parts)
 }
 
-fn session_of(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> {
+fn session_of(endpoint: &Endpoint, parts: &RequestHead) -> Result<Arc<Session>, Rejection> {
     endpoint.state.sessions.find(&parts.headers, &authentication(parts))
 }

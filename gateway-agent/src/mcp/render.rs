@@ -48,7 +48,7 @@ pub(crate) fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> SizedRespo
     let error = ErrorObject { code, message: public(rejection), data: data.as_deref() };
     let mut answer = self::error(status, id, &error);
     if let Rejection::Ingress(error) = rejection {
-        error.add_headers(answer.response.headers_mut());
+        error.add_headers(answer.headers_mut());
     }
     answer
 }

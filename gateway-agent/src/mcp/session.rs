@@ -97,7 +97,7 @@ pub(super) struct Session {
     listed: AtomicU64,
     /// Incremented for each event stream: only the newest one is served.
     streams: watch::Sender<u64>,
-    requests: Mutex<HashMap<Box<str>, CancellationToken>>,
+    requests: Mutex<HashMap<Arc<str>, CancellationToken>>,
     questions: Mutex<HashMap<u64, oneshot::Sender<ClientAnswer>>>,
     asked: AtomicU64,
     log_level: Mutex<Option<Box<RawValue>>>,
@@ -169,12 +169,12 @@ impl Session {
     /// Registers a request, so that it can be cancelled until the result is dropped. Ids must be
     /// unique among running requests.
     pub(super) fn begin(self: &Arc<Self>, id: &str) -> Result<RunningRequest, Rejection> {
-        let mut requests = lock(&self.requests);
-        let Entry::Vacant(place) = requests.entry(id.into()) else {
+        let (id, mut requests) = (Arc::<str>::from(id), lock(&self.requests));
+        let Entry::Vacant(place) = requests.entry(Arc::clone(&id)) else {
             return Err(Rejection::IdInUse);
         };
         let token = place.insert(CancellationToken::new()).clone();
-        Ok(RunningRequest { session: self.clone(), id: id.into(), token })
+        Ok(RunningRequest { session: self.clone(), id, token })
     }
 
     /// Cancels a request. Unknown ids are ignored.
@@ -219,7 +219,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub(super) struct RunningRequest {
     session: Arc<Session>,
-    id: Box<str>,
+    id: Arc<str>,
     token: CancellationToken,
 }
 

@@ -194,7 +194,7 @@ pub(super) async fn subscribe(
         let message = subscription.next().await?;
         Some((event(None, &message), subscription))
     });
-    Ok(SizedResponse { response: respond(events), bytes: 0 })
+    Ok(SizedResponse::stream(respond(events)))
 }
 
 /// Subscribes to the visible resources. Resources that their servers reject are not acknowledged.

@@ -7,7 +7,7 @@
 use std::{any::Any, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::{body::Body, response::Response};
-use futures_util::{StreamExt as _, TryFutureExt as _, stream::FuturesUnordered};
+use futures_util::{StreamExt as _, TryFutureExt as _, future::Either, stream::FuturesUnordered};
 use gateway_upstream::WorkerRuntimes;
 use http::header::UPGRADE;
 use hyper::{
@@ -196,35 +196,36 @@ impl Connection {
         let client = Arc::new(ClientConnection::new(peer, certificate));
         let respond = move |mut request: Request<Incoming>| {
             let is_upgrade = request.headers().contains_key(UPGRADE);
-            request.extensions_mut().insert(RequestSender::on(Arc::clone(&client)));
             if is_upgrade {
                 request.extensions_mut().insert(Arc::clone(&upgrade_slot));
             }
             let request = request.map(|body| Body::new(DeadlineBody::new(body)));
-            layers::serve(routes.clone(), request)
+            let sender = RequestSender::on(Arc::clone(&client));
+            layers::serve(routes.clone(), request, sender)
         };
         let stream = TokioIo::new(LimitedStream::new(stream, MINIMUM_RATE, received));
+        let open = OpenRequests::default();
+        let counted = open.clone();
+        let service = service_fn(move |request| {
+            let open = counted.begin();
+            let until_sent = |response: Response| response.map(|body| CountedBody::new(body, open));
+            respond(request).map_ok(until_sent)
+        });
         let served = if is_http2 {
-            let open = OpenRequests::default();
-            let counted = open.clone();
-            let service = service_fn(move |request| {
-                let open = counted.begin();
-                let until_sent =
-                    |response: Response| response.map(|body| CountedBody::new(body, open));
-                respond(request).map_ok(until_sent)
-            });
             let connection = watcher.watch(http2_settings().serve_connection(stream, service));
             abort.run_until_cancelled(until_idle(connection, &open)).await
         } else {
             let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIMEOUT)
-                .max_header_size(HEAD_BYTES as usize);
-            let connection = http.serve_connection(stream, service_fn(respond));
+            http.header_read_timeout(None::<Duration>).max_header_size(HEAD_BYTES as usize);
+            let connection = http.serve_connection(stream, service);
             let mut connection = pin!(connection.with_upgrades());
             // A poll of a token takes locks that all connections share. The set polls a token only
             // after its wakeup.
-            let signals = [signal(&stop, Signal::Stop), signal(&abort, Signal::Abort)];
+            let signals = [
+                Either::Left(signal(&stop, Signal::Stop)),
+                Either::Left(signal(&abort, Signal::Abort)),
+                Either::Right(idle(&open)),
+            ];
             let mut signals = signals.into_iter().collect::<FuturesUnordered<_>>();
             let served = loop {
                 tokio::select! {
@@ -232,7 +233,7 @@ impl Connection {
                     served = &mut connection => break Some(served),
                     signal = signals.next() => match signal {
                         Some(Signal::Stop) => connection.as_mut().graceful_shutdown(),
-                        Some(Signal::Abort) | None => break None,
+                        Some(Signal::Abort | Signal::Idle) | None => break None,
                     },
                 }
             };
@@ -246,17 +247,24 @@ impl Connection {
     }
 }
 
-/// A step of the shutdown.
+/// Why a connection ends.
 #[derive(Debug, Clone, Copy)]
 enum Signal {
     /// Running calls may finish.
     Stop,
     Abort,
+    /// No head of a request arrived in time.
+    Idle,
 }
 
 async fn signal(token: &CancellationToken, signal: Signal) -> Signal {
     token.cancelled().await;
     signal
+}
+
+async fn idle(open: &OpenRequests) -> Signal {
+    open.idle(HEAD_TIMEOUT).await;
+    Signal::Idle
 }
 
 /// Whether a connection without TLS begins with the preface of HTTP/2. No byte is consumed.

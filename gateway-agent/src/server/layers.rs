@@ -17,7 +17,7 @@ use tracing::{Level, Span, debug_span, level_filters::LevelFilter};
 use uuid::{Uuid, fmt::Hyphenated};
 
 use super::routes::Routes;
-use crate::audit::REQUEST_ID;
+use crate::{audit::REQUEST_ID, identity::sender::RequestSender};
 
 /// Longest accepted request id of a caller, in bytes.
 const LONGEST_ID: usize = 128;
@@ -29,21 +29,24 @@ const LONGEST_ID: usize = 128;
 pub(super) fn serve(
     routes: Routes,
     mut request: Request,
+    sender: RequestSender,
 ) -> impl Future<Output = Result<Response, Infallible>> + Send + 'static {
     let id = request_id(request.headers_mut());
     // The library's layer reads the clock even if all its events are disabled.
     let response = if Level::DEBUG <= LevelFilter::current() {
-        Either::Left(traced(routes, request))
+        Either::Left(traced(routes, request, sender))
     } else {
-        Either::Right(caught(routes, request))
+        Either::Right(caught(routes, request, sender))
     };
     response.map_ok(|response| with_request_id(response, id))
 }
 
 /// The routes with the layers, for requests of this process.
 pub(super) fn embedded(routes: Routes) -> Router {
-    Router::new()
-        .fallback_service(service_fn(move |request: Request| serve(routes.clone(), request)))
+    Router::new().fallback_service(service_fn(move |mut request: Request| {
+        let sender = request.extensions_mut().remove().unwrap_or_default();
+        serve(routes.clone(), request, sender)
+    }))
 }
 
 /// The id of a request, which is added if the caller sent none or an invalid one.
@@ -71,11 +74,13 @@ fn with_request_id(mut response: Response, id: Option<HeaderValue>) -> Response 
 fn traced(
     routes: Routes,
     request: Request,
+    sender: RequestSender,
 ) -> impl Future<Output = Result<Response, Infallible>> + Send + 'static {
     let layer = TraceLayer::new_for_http()
         .make_span_with(span)
         .on_failure(DefaultOnFailure::new().level(Level::DEBUG));
-    let service = layer.layer(service_fn(move |request: Request| caught(routes.clone(), request)));
+    let service = layer
+        .layer(service_fn(move |request: Request| caught(routes.clone(), request, sender.clone())));
     service.oneshot(request).map_ok(|response| response.map(Body::new))
 }
 
@@ -89,10 +94,11 @@ fn span(request: &Request) -> Span {
 fn caught(
     routes: Routes,
     request: Request,
+    sender: RequestSender,
 ) -> impl Future<Output = Result<Response, Infallible>> + Send + 'static {
     // The call is a part of the future, because it can panic, too.
-    let served = AssertUnwindSafe(async move { routes.call(request).await }).catch_unwind();
-    served.map(|served| served.unwrap_or_else(|payload| Ok(panicked(&*payload))))
+    let served = AssertUnwindSafe(async move { routes.call(request, sender).await });
+    served.catch_unwind().map(|served| served.unwrap_or_else(|payload| Ok(panicked(&*payload))))
 }
 
 /// Logs a panic and returns an error without its details.

@@ -1,47 +1,74 @@
-//! Counts the open requests of an HTTP/2 connection, because HTTP/2 keeps an idle connection open.
+//! Counts the open requests of a connection, so that a connection without one is closed.
+//!
+//! HTTP/2 keeps an idle connection open. The timer of the library for HTTP/1.1 is allocated and
+//! registered for each request.
 
 use std::{
     pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
 
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
-use tokio::{sync::watch, time::timeout};
+use tokio::time::{Instant, sleep_until};
 
 /// The open requests of one connection.
-#[derive(Debug, Clone, Default)]
-pub(super) struct OpenRequests(watch::Sender<usize>);
+#[derive(Debug, Clone)]
+pub(super) struct OpenRequests(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    open: usize,
+    /// The end of the last request, or the start of the connection.
+    idle_since: Instant,
+}
 
 /// An open request.
 #[derive(Debug)]
-pub(super) struct OpenRequest(watch::Sender<usize>);
+pub(super) struct OpenRequest(OpenRequests);
+
+impl Default for OpenRequests {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(State { open: 0, idle_since: Instant::now() })))
+    }
+}
 
 impl OpenRequests {
     pub(super) fn begin(&self) -> OpenRequest {
-        self.0.send_modify(|open| *open += 1);
-        OpenRequest(self.0.clone())
+        self.state().open += 1;
+        OpenRequest(self.clone())
     }
 
-    /// Waits until no request was open for this time.
+    /// Waits until no request was open for this time. Requests do not reset the timer.
     pub(super) async fn idle(&self, limit: Duration) {
-        let mut open = self.0.subscribe();
         loop {
-            let is_idle = *open.borrow_and_update() == 0;
-            if !is_idle {
-                // The sender is not dropped while `self` exists.
-                let _ = open.changed().await;
-            } else if timeout(limit, open.changed()).await.is_err() {
+            let now = Instant::now();
+            let end = self.idle_since().unwrap_or(now) + limit;
+            if end <= now {
                 return;
             }
+            sleep_until(end).await;
         }
+    }
+
+    /// `None`: a request is open.
+    fn idle_since(&self) -> Option<Instant> {
+        let state = self.state();
+        (state.open == 0).then_some(state.idle_since)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        self.0.send_modify(|open| *open -= 1);
+        let mut state = self.0.state();
+        state.open -= 1;
+        state.idle_since = Instant::now();
     }
 }
 
@@ -80,6 +107,8 @@ impl http_body::Body for CountedBody {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::timeout;
+
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(30);

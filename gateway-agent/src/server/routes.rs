@@ -2,18 +2,14 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use axum::{
-    Router,
-    extract::{Request, State},
-    response::Response,
-    routing::future::RouteFuture,
-};
+use axum::{Router, extract::Request, response::Response, routing::future::RouteFuture};
 use futures_util::future::{BoxFuture, Either};
 use http::Method;
 use tower::Service as _;
 
 use crate::{
     a2a::{self, A2a},
+    identity::sender::{RequestHead, RequestSender},
     ingress::{is_of_page, response_to_program},
     mcp::{self, Mcp},
 };
@@ -46,19 +42,27 @@ impl Routes {
     }
 
     /// Serves a request. Calls of programs bypass the router, which clones the boxed services of a
-    /// route for each request, boxes their futures, and stores the parameters of the path.
-    pub(super) fn call(&self, request: Request) -> Routed {
+    /// route for each request, boxes their futures, and stores the parameters of the path and the sender
+    /// as extensions.
+    pub(super) fn call(&self, mut request: Request, sender: RequestSender) -> Routed {
         let Table { router, surfaces } = &*self.0;
         let is_call = request.method() == Method::POST && !is_of_page(&request);
         let path = request.uri().path();
         match surfaces.as_ref().filter(|_| is_call) {
             Some((mcp, _)) if mcp::has_path(path) => {
-                Either::Left(response_to_program(mcp::receive(State(mcp.clone()), request)))
+                let (parts, body) = request.into_parts();
+                let parts = RequestHead { parts, sender };
+                Either::Left(response_to_program(mcp::receive_from(mcp.clone(), parts, body)))
             }
             Some((_, a2a)) if a2a::has_path(path) => {
-                Either::Left(response_to_program(a2a::receive(State(a2a.clone()), request)))
+                let (parts, body) = request.into_parts();
+                let parts = RequestHead { parts, sender };
+                Either::Left(response_to_program(a2a::receive_from(a2a.clone(), parts, body)))
             }
-            _ => Either::Right(router.clone().call(request)),
+            _ => {
+                request.extensions_mut().insert(sender);
+                Either::Right(router.clone().call(request))
+            }
         }
     }
 }
@@ -113,7 +117,9 @@ mod tests {
             for origin in [None, Some("http://localhost"), Some("https://evil.example")] {
                 let mut responses = Vec::new();
                 for routes in &both {
-                    let response = routes.call(request(method, path, origin)).await.unwrap();
+                    let response =
+                        routes.call(request(method, path, origin), RequestSender::default());
+                    let response = response.await.unwrap();
                     let (parts, body) = response.into_parts();
                     let body = to_bytes(body, usize::MAX).await.unwrap();
                     responses.push((parts.status, parts.headers, body));

@@ -22,7 +22,7 @@ use tower::ServiceExt as _;
 
 use crate::{
     audit::CallRecord,
-    identity::settings::AuthenticationConfig,
+    identity::{sender::RequestHead, settings::AuthenticationConfig},
     mcp::tests::harness::{Bench, Setup},
     pipeline::{Error, GatewayHandle, Invocation, Output, Target, ToolCall, invoke, message},
     testing::{agent, tool},
@@ -39,6 +39,7 @@ async fn call(
 ) -> Response {
     let gateway = gateway.current();
     let (parts, body) = request.into_parts();
+    let parts = RequestHead::from(parts);
     let Ok(caller) = gateway.authenticator().authenticate(&parts).await else {
         return (StatusCode::UNAUTHORIZED, "authentication required\n").into_response();
     };

@@ -1,6 +1,6 @@
 //! JSON objects as raw members: reads one level and writes objects from raw parts.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, mem};
 
 use bytes::Bytes;
 use serde::{
@@ -25,6 +25,8 @@ pub fn read_string(raw: &RawValue) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(inner))
 }
 
+/// Maximum members that an object holds without an allocation. Most parameters and `_meta` have fewer.
+const INLINE_MEMBERS: usize = 4;
 /// Maximum members whose names are compared in pairs. The names of more are sorted in a list.
 const COMPARED_MEMBERS: usize = 16;
 
@@ -37,9 +39,21 @@ pub struct Member<'a> {
     pub value: &'a RawValue,
 }
 
+impl Default for Member<'_> {
+    fn default() -> Self {
+        Self { name: Cow::Borrowed(""), value: RawValue::NULL }
+    }
+}
+
 /// The members of an object in their order, with unique names.
 #[derive(Debug, Clone, Default)]
-pub struct Object<'a>(Vec<Member<'a>>);
+pub struct Object<'a> {
+    /// The first `count` are members, unless there are more than fit.
+    inline: [Member<'a>; INLINE_MEMBERS],
+    count: usize,
+    /// All members, if there are more than fit.
+    all: Vec<Member<'a>>,
+}
 
 /// A raw value that is not an object, or an object with duplicate names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -54,12 +68,24 @@ impl<'a> Object<'a> {
 
     /// The members in their order.
     pub fn members(&self) -> &[Member<'a>] {
-        &self.0
+        if self.all.is_empty() { &self.inline[..self.count] } else { &self.all }
     }
 
     /// The value of one member.
     pub fn find(&self, name: &str) -> Option<&'a RawValue> {
-        self.0.iter().find(|member| member.name == name).map(|member| member.value)
+        self.members().iter().find(|member| member.name == name).map(|member| member.value)
+    }
+
+    fn push(&mut self, member: Member<'a>) {
+        if let Some(free) = self.inline.get_mut(self.count) {
+            *free = member;
+            self.count += 1;
+            return;
+        }
+        if self.all.is_empty() {
+            self.all.extend(mem::take(&mut self.inline));
+        }
+        self.all.push(member);
     }
 }
 
@@ -79,14 +105,14 @@ impl<'de> Visitor<'de> for Members {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members: Vec<Member<'de>> = Vec::new();
+        let mut object = Object::default();
         while let Some(Name(name)) = map.next_key()? {
-            members.push(Member { name, value: map.next_value()? });
+            object.push(Member { name, value: map.next_value()? });
         }
-        if has_duplicates(&members) {
+        if has_duplicates(object.members()) {
             return Err(serde::de::Error::custom("duplicate member name"));
         }
-        Ok(Object(members))
+        Ok(object)
     }
 }
 

@@ -167,6 +167,19 @@ fn objects_are_split_and_rebuilt() {
     assert_eq!(ObjectWriter::with_capacity(0).finish(), b"{}".as_slice());
 }
 
+#[test]
+fn object_keeps_order_of_any_number_of_members() {
+    for count in 0..12 {
+        let names: Vec<String> = (0..count).map(|n| format!("n{n}")).collect();
+        let members: Vec<String> = names.iter().map(|name| format!(r#""{name}":0"#)).collect();
+        let raw = RawValue::from_string(format!("{{{}}}", members.join(","))).unwrap();
+        let object = Object::parse(&raw).unwrap();
+        let read: Vec<&str> = object.members().iter().map(|member| &*member.name).collect();
+        assert_eq!(read, names);
+        assert!(object.find("").is_none());
+    }
+}
+
 /// Texts that are almost messages.
 fn nearly_messages() -> impl Strategy<Value = Vec<u8>> {
     let pieces = prop::sample::select(vec![

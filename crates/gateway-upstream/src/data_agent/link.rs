@@ -153,22 +153,22 @@ impl ReachedAgent<'_> {
 fn meta(request: &Request<'_>) -> Result<(String, Box<RawValue>), Error> {
     let context = request.context;
     let task_id = context.task_id().map(String::from);
-    let task_id = task_id.unwrap_or_else(|| generated_task_id(request.trace.parent.as_deref()));
+    let task_id = task_id.unwrap_or_else(|| generated_task_id(request.trace.parent));
     let mut meta = ObjectWriter::with_capacity(256);
     meta.string(TASK_ID, &task_id);
     for param in context.meta.iter().filter(|param| &*param.name != TASK_ID) {
         meta.member(&param.name, param.value.get());
     }
-    if let Some(parent) = &request.trace.parent {
-        meta.string("traceparent", parent);
+    if let Some(parent) = request.trace.parent {
+        meta.string("traceparent", &parent.to_string());
     }
     let meta = RawValue::from_string(meta.finish_string()).map_err(|_| malformed())?;
     Ok((task_id, meta))
 }
 
 /// The id of a call without a task. It has the id of the trace, which the audit event has, too.
-fn generated_task_id(parent: Option<&str>) -> String {
-    match parent.and_then(Parent::parse) {
+fn generated_task_id(parent: Option<Parent>) -> String {
+    match parent {
         Some(Parent { trace, span, .. }) => format!("call-{trace}-{span}"),
         None => format!("call-{}", Uuid::new_v4()),
     }

@@ -13,7 +13,9 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE, r
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Frame, Incoming};
 
-use super::{super::reply::Reply, Error, ProtocolViolation, message_sink::MessageSink, resume};
+use super::{
+    super::reply::Reply, Error, ProtocolViolation, message_sink::MessageSink, resume, spare_headers,
+};
 
 /// How long the rest of an event stream is read after the response, so that its connection can be
 /// reused.
@@ -78,6 +80,7 @@ pub(super) async fn read(
     } else {
         read_json((&head, body), expected).await?
     };
+    spare_headers::put(head.headers);
     Ok(PostResponse { status, reply, session_id })
 }
 
@@ -234,7 +237,7 @@ async fn read_events(
 ) -> Result<Reply, Error> {
     let too_large = || Error::TooLarge { limit_bytes: expected.limit_bytes };
     let mut events = Events::new(expected.limit_bytes);
-    let mut pace = Box::new(Pace::new(expected.limit_bytes));
+    let mut pace = Pace::new(expected.limit_bytes);
     loop {
         let Some(chunk) = next_chunk(&mut body).await? else {
             body = resume::reopen(sink, &events).await?;

@@ -1,15 +1,20 @@
 //! Messages in each era.
 
-use gateway_protocol::{mcp::Param, trace_context::TraceContext};
+use gateway_protocol::{
+    mcp::{LEGACY_VERSIONS, MODERN_VERSION, Param},
+    trace_context::{Parent, TraceContext},
+};
 use serde_json::{Value, json};
-
-use gateway_protocol::mcp::{LEGACY_VERSIONS, MODERN_VERSION};
 
 use super::*;
 use crate::request::RequestContext;
 
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 fn written(outgoing: &Outgoing<'_>, era: Era) -> Value {
-    serde_json::from_slice(&outgoing.write(7, era)).unwrap()
+    let message = outgoing.to_bytes(7, era);
+    assert_eq!(message, outgoing.write(7, era));
+    serde_json::from_slice(&message).unwrap()
 }
 
 fn raw(value: &Value) -> Box<RawValue> {
@@ -34,8 +39,8 @@ fn modern_call_has_all_metadata() {
         log_level: Some(raw(&json!("info"))),
         wants_progress: true,
         trace: TraceContext {
-            parent: Some("00-a\"b".into()),
-            state: None,
+            parent: Parent::parse(PARENT),
+            state: Some("k=a\"b".into()),
             baggage: Some("k=v".into()),
         },
         meta: vec![Param { name: "com.example/x".into(), value: raw(&json!([1])) }],
@@ -54,7 +59,8 @@ fn modern_call_has_all_metadata() {
             {"name": "gateway-agent", "version": env!("CARGO_PKG_VERSION")},
         "io.modelcontextprotocol/logLevel": "info",
         "progressToken": "gateway-7",
-        "traceparent": "00-a\"b",
+        "traceparent": PARENT,
+        "tracestate": "k=a\"b",
         "baggage": "k=v",
         "com.example/x": [1],
     });
@@ -78,9 +84,10 @@ fn legacy_requests_have_no_modern_metadata() {
     let context = RequestContext {
         hops: None,
         log_level: Some(raw(&json!("info"))),
-        trace: TraceContext { parent: Some("p".into()), ..TraceContext::default() },
+        trace: TraceContext { parent: Parent::parse(PARENT), ..TraceContext::default() },
         ..RequestContext::default()
     };
     let written = params(&call(None, &[], &context));
-    assert_eq!(written, json!({"name": "f\"x", "arguments": {}, "_meta": {"traceparent": "p"}}));
+    let meta = json!({"traceparent": PARENT});
+    assert_eq!(written, json!({"name": "f\"x", "arguments": {}, "_meta": meta}));
 }

@@ -19,7 +19,7 @@ use gateway_protocol::{
     mcp::{Era, RawResult},
 };
 use gateway_upstream::RequestContext;
-use http::{StatusCode, request::Parts};
+use http::StatusCode;
 use serde_json::value::RawValue;
 
 use super::{
@@ -33,7 +33,7 @@ use super::{
 use crate::{
     audit::{self, CallRecord},
     buffers,
-    identity::authenticator::Authentication,
+    identity::{authenticator::Authentication, sender::RequestHead},
     ingress::{CompleteRequest, authentication, request_context},
     pipeline::{self, Directory, Error, Gateway, Invocation, Output, Target, ToolCall},
 };
@@ -68,7 +68,7 @@ async fn serve(complete: CompleteRequest) -> Response {
 
 async fn execute(
     gateway: &Arc<Gateway>,
-    parts: &Parts,
+    parts: &RequestHead,
     (call, bytes): (Execute<'_>, usize),
 ) -> Response {
     let caller = authentication(parts).into_owned();
@@ -96,7 +96,7 @@ async fn execute(
 /// The response to a call of an ambiguous name, which is audited and needs the scopes of a call.
 fn ambiguous(
     gateway: &Gateway,
-    parts: &Parts,
+    parts: &RequestHead,
     (tool, bytes): (&str, usize),
     failure: &Failure,
 ) -> Response {
@@ -146,7 +146,7 @@ fn registered_name(
 
 fn invocation(
     caller: Authentication,
-    parts: &Parts,
+    parts: &RequestHead,
     (name, call): (&str, &Execute<'_>),
 ) -> Invocation {
     let context = RequestContext { retry_delay: Some(RETRY_DELAY), ..request_context(parts) };

@@ -3,6 +3,7 @@
 use std::{
     array,
     convert::Infallible,
+    mem,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -15,41 +16,64 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE};
 use http_body::{Frame, SizeHint};
 
-/// Usual number of headers of a response: type, length, date, request id and `Vary`. The map does not
-/// grow for them.
-const RESPONSE_HEADERS: usize = 5;
-
 /// A response and the size of its body.
 #[derive(Debug)]
 pub(crate) struct SizedResponse {
-    pub response: Response,
-    pub bytes: usize,
+    /// Without the media type of a JSON body.
+    response: Response,
+    pub(crate) bytes: usize,
+    is_json: bool,
+}
+
+impl SizedResponse {
+    /// An event stream, whose size is unknown.
+    pub(crate) fn stream(response: Response) -> Self {
+        Self { response, bytes: 0, is_json: false }
+    }
+
+    pub(crate) fn headers_mut(&mut self) -> &mut HeaderMap {
+        self.response.headers_mut()
+    }
+
+    pub(crate) fn into_body(self) -> Body {
+        self.response.into_body()
+    }
+
+    /// The response with its headers in the map of its request. The connection keeps that map for its
+    /// next request, which has more headers than most responses.
+    pub(crate) fn in_map_of_request(self, mut headers: HeaderMap) -> Response {
+        let Self { mut response, is_json, .. } = self;
+        headers.clear();
+        headers.extend(mem::take(response.headers_mut()));
+        if is_json {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        *response.headers_mut() = headers;
+        response
+    }
 }
 
 impl IntoResponse for SizedResponse {
     fn into_response(self) -> Response {
-        self.response
+        self.in_map_of_request(HeaderMap::new())
     }
 }
 
 pub(super) fn json(status: StatusCode, body: Bytes) -> SizedResponse {
     let bytes = body.len();
-    SizedResponse { response: respond(status, Body::from(body)), bytes }
+    SizedResponse { response: respond(status, Body::from(body)), bytes, is_json: true }
 }
 
 /// A JSON response of three parts. The middle part can be large and shared.
 pub(super) fn json_parts(parts: [Bytes; 3]) -> SizedResponse {
     let parts = PartsBody::new(parts);
     let bytes = usize::try_from(parts.left).unwrap_or(usize::MAX);
-    SizedResponse { response: respond(StatusCode::OK, Body::new(parts)), bytes }
+    SizedResponse { response: respond(StatusCode::OK, Body::new(parts)), bytes, is_json: true }
 }
 
 fn respond(status: StatusCode, body: Body) -> Response {
-    let mut headers = HeaderMap::with_capacity(RESPONSE_HEADERS);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let mut response = Response::new(body);
     *response.status_mut() = status;
-    *response.headers_mut() = headers;
     response
 }
 
@@ -73,9 +97,7 @@ pub(crate) fn cancelled() -> SizedResponse {
 }
 
 fn empty(status: StatusCode) -> SizedResponse {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = status;
-    SizedResponse { response, bytes: 0 }
+    SizedResponse { response: respond(status, Body::empty()), bytes: 0, is_json: false }
 }
 
 /// A body of three parts with known length.
@@ -111,5 +133,29 @@ impl http_body::Body for PartsBody {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::{AUTHORIZATION, RETRY_AFTER};
+
+    use super::*;
+
+    #[test]
+    fn response_has_no_header_of_request() {
+        let mut request = HeaderMap::new();
+        request.insert(AUTHORIZATION, HeaderValue::from_static("Bearer x"));
+        for media in ["text/plain", "text/html"] {
+            request.append(CONTENT_TYPE, HeaderValue::from_static(media));
+        }
+        let mut answer = json(StatusCode::OK, Bytes::from_static(b"{}"));
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        let response = answer.in_map_of_request(request);
+        let expected = [
+            (RETRY_AFTER, HeaderValue::from_static("1")),
+            (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        ];
+        assert_eq!(*response.headers(), HeaderMap::from_iter(expected));
     }
 }

@@ -22,9 +22,10 @@ fn answer(error: &Error, era: Era) -> Value {
 
 fn read(answer: SizedResponse) -> Value {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let body = axum::body::to_bytes(answer.response.into_body(), usize::MAX);
+    let bytes = answer.bytes;
+    let body = axum::body::to_bytes(answer.into_body(), usize::MAX);
     let body = runtime.block_on(body).unwrap();
-    assert_eq!(body.len(), answer.bytes);
+    assert_eq!(body.len(), bytes);
     serde_json::from_slice(&body).unwrap()
 }
 
