@@ -5,9 +5,9 @@
 //! that the caller knows, and only if the first commit is chained to it. Otherwise no row comes back and nothing is
 //! done.
 //!
-//! The statement has only the parts with rows. It has values for a single registration, and arrays for others: Postgres
-//! unpacks each array into a store of its own, which takes half of the time of a single registration. Postgres plans
-//! each form of the statement once per connection.
+//! The statement has only the parts with rows. A part is a subquery whose columns are values for a single registration,
+//! and arrays for others. Arrays are unpacked in the target list: as functions in `FROM`, Postgres would first copy each
+//! one into a store of its own. Postgres plans each form of the statement once per connection.
 
 use registry_core::{Revision, limits};
 use sqlx::{
@@ -25,6 +25,10 @@ use crate::store::{
     sql,
     sql_timestamp::SqlTimestamp,
 };
+
+/// Minimum number of rows of a column with equal values that is one value instead of an array. With fewer rows, a further
+/// form of the statement costs more than it saves.
+const MANY_ROWS: usize = 64;
 
 /// Transaction that holds the lock on the head row.
 pub(in crate::store) struct HeadTransaction(Transaction<'static, Postgres>);
@@ -146,10 +150,9 @@ impl Statement {
             return;
         }
         let is_single = self.is_single;
-        let (open, close) = if is_single { ("(VALUES (", "))") } else { ("unnest(", ")") };
-        self.text.push(before).push(open);
+        self.text.push(before).push("(SELECT ");
         columns(&mut Columns { rows, is_single, list: self.text.separated(", ") });
-        self.text.push(close).push(after);
+        self.text.push(")").push(after);
     }
 
     fn add_commits(&mut self, commits: &[NewCommit<'_>]) {
@@ -297,7 +300,7 @@ impl Statement {
     }
 }
 
-/// Columns of rows: values of the only row, or arrays.
+/// Columns of rows: single values, or arrays.
 struct Columns<'a, 'q, R> {
     rows: &'q [R],
     is_single: bool,
@@ -307,12 +310,20 @@ struct Columns<'a, 'q, R> {
 impl<'q, R> Columns<'_, 'q, R> {
     fn add<T>(&mut self, value: impl Fn(&'q R) -> T) -> &mut Self
     where
-        T: Encode<'q, Postgres> + Type<Postgres> + PgHasArrayType,
+        T: Encode<'q, Postgres> + Type<Postgres> + PgHasArrayType + PartialEq,
     {
         let rows = self.rows;
         match rows {
             [row] if self.is_single => self.list.push_bind(value(row)),
-            rows => self.list.push_bind(rows.iter().map(value).bind_iter()),
+            [first, rest @ ..]
+                if rows.len() >= MANY_ROWS && rest.iter().all(|row| value(row) == value(first)) =>
+            {
+                self.list.push_bind(value(first))
+            }
+            rows => {
+                let values = rows.iter().map(value).bind_iter();
+                self.list.push("unnest(").push_bind_unseparated(values).push_unseparated(")")
+            }
         };
         self
     }
