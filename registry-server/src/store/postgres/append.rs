@@ -196,19 +196,26 @@ impl Statement {
     }
 
     fn add_changes(&mut self, changes: &[NewChange<'_>]) {
-        let before = ", new_changes AS (
+        // Preparing the lookup takes a tenth of the time of a single registration.
+        let digest = if changes.iter().all(|change| change.digest.is_some()) {
+            "new.digest"
+        } else {
+            "coalesce(new.digest, (
+                SELECT digest FROM entities
+                WHERE kind = new.kind AND name = new.name AND version = new.version
+            ))"
+        };
+        let before = format!(
+            ", new_changes AS (
             INSERT INTO changes
                 (revision, ordinal, action, kind, name, version, digest, reason, detail)
             SELECT new.revision, new.ordinal, new.action, new.kind, new.name, new.version,
-                coalesce(new.digest, (
-                    SELECT digest FROM entities
-                    WHERE kind = new.kind AND name = new.name AND version = new.version
-                )),
-                new.reason, new.detail
-            FROM moved, ";
+                {digest}, new.reason, new.detail
+            FROM moved, "
+        );
         let after = " AS new
             (revision, ordinal, action, kind, name, version, digest, reason, detail))";
-        self.add(changes, (before, after), |columns| {
+        self.add(changes, (before.as_str(), after), |columns| {
             columns
                 .add(|c| c.revision)
                 .add(|c| c.ordinal)
