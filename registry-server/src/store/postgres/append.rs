@@ -67,7 +67,7 @@ impl PostgresStore {
         statement.add_settings(&batch.settings);
         statement.add_requests(batch);
         statement.add_events(batch.events());
-        statement.text.push(" SELECT pg_notify('registry_commits', revision::text) FROM moved");
+        statement.text.push(" SELECT revision FROM moved");
         let append = statement.text.build();
         let done = match lock {
             Some(HeadTransaction(mut transaction)) => {
@@ -90,6 +90,7 @@ impl PostgresStore {
             }
         };
         if done.rows_affected() == 1 {
+            self.appended.notify_one();
             return Ok(AppendResult::Stored);
         }
         let head: HeadRow =
