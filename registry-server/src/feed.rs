@@ -30,9 +30,9 @@ mod snapshot;
 mod stage_limits;
 mod upstream_contact;
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
-use futures_util::{Stream, StreamExt};
+use futures_util::{FutureExt as _, Stream, StreamExt, stream::FuturesUnordered};
 use registry_core::{Revision, Scope, Timestamp};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -191,14 +191,19 @@ impl Feed {
         let hub = self.hub.clone();
         let sender =
             FollowerSender { feed: self, session, outbox: outbox.clone(), options, caller };
-        tokio::spawn(async move {
-            let signals = std::pin::pin!(signals);
-            let end = tokio::select! {
-                end = catalog_stream::run(sender, start, scope_changes) => end,
+        let reading = async move {
+            tokio::select! {
                 end = handler.run(signals) => end,
                 () = ended => Error::CredentialsEnded,
                 () = first_policy(&hub), if lacks_policies => Error::PoliciesUnsupported,
-            };
+            }
+        };
+        tokio::spawn(async move {
+            let sending = catalog_stream::run(sender, start, scope_changes);
+            // Each part is polled only for its own wakeups: a commit does not concern the request body, whose layers
+            // take longer to poll than sending the commit.
+            let mut parts = FuturesUnordered::from_iter([sending.boxed(), reading.boxed()]);
+            let end = parts.next().await.unwrap_or(Error::Disconnected);
             crate::metrics::stream_ended(end.label());
             outbox.end(end);
         });
@@ -231,10 +236,8 @@ struct SignalHandler {
 
 impl SignalHandler {
     /// Runs until a message ends the stream.
-    async fn run<S>(mut self, mut signals: std::pin::Pin<&mut S>) -> Error
-    where
-        S: Stream<Item = Result<Signal, Error>>,
-    {
+    async fn run(mut self, signals: impl Stream<Item = Result<Signal, Error>>) -> Error {
+        let mut signals = pin!(signals);
         while let Some(signal) = signals.next().await {
             if let Err(end) = signal.and_then(|signal| self.handle(signal)) {
                 return end;
