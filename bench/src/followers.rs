@@ -63,6 +63,7 @@ impl Followers {
             let hello = v1::ClientHello {
                 gateway: format!("gateway-{number}"),
                 scope: scope(number),
+                capabilities: vec![v1::FollowerCapability::Policies.into()],
                 ..v1::ClientHello::default()
             };
             open(connections[number % connections.len()].clone(), hello)

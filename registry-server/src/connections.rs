@@ -251,6 +251,8 @@ impl AsyncRead for Connection {
     }
 }
 
+/// Without vectored writes, HTTP/2 copies the frames of up to 1 KiB of all streams into one buffer. With them, each frame
+/// of 256 bytes or more needs a write of its own, for example each message to a follower.
 impl AsyncWrite for Connection {
     fn poll_write(
         mut self: Pin<&mut Self>,
@@ -258,21 +260,6 @@ impl AsyncWrite for Connection {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         on_socket!(self, poll_write(cx, bytes))
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        on_socket!(self, poll_write_vectored(cx, parts))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match &self.stream {
-            Socket::Plain(stream) => stream.is_write_vectored(),
-            Socket::Tls(stream) => stream.is_write_vectored(),
-        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -30,9 +30,9 @@ mod snapshot;
 mod stage_limits;
 mod upstream_contact;
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{FutureExt as _, Stream, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use registry_core::{Revision, Scope, Timestamp};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -196,7 +196,7 @@ impl Feed {
             let mut parts = FuturesUnordered::<BoxFuture<'_, Error>>::new();
             parts.push(Box::pin(sender.end()));
             parts.push(Box::pin(catalog_stream::run(&sender, start, scope_changes)));
-            parts.push(Box::pin(async { handler.run(std::pin::pin!(signals)).await }));
+            parts.push(Box::pin(handler.run(signals)));
             parts.push(Box::pin(ended.map(|()| Error::CredentialsEnded)));
             if lacks_policies {
                 parts.push(Box::pin(first_policy(&hub).map(|()| Error::PoliciesUnsupported)));
@@ -235,10 +235,8 @@ struct SignalHandler {
 
 impl SignalHandler {
     /// Runs until a message ends the stream.
-    async fn run<S>(mut self, mut signals: std::pin::Pin<&mut S>) -> Error
-    where
-        S: Stream<Item = Result<Signal, Error>>,
-    {
+    async fn run(mut self, signals: impl Stream<Item = Result<Signal, Error>>) -> Error {
+        let mut signals = pin!(signals);
         while let Some(signal) = signals.next().await {
             if let Err(end) = signal.and_then(|signal| self.handle(signal)) {
                 return end;

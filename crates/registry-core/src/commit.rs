@@ -15,55 +15,59 @@ pub use change::{Action, Change};
 
 use crate::{
     chain::{ChainHash, Revision},
-    document::{Digest, Document, canonical_bytes},
+    document::{Digest, Document},
     reference::Key,
     setting::SettingChange,
     timestamp::Timestamp,
 };
 
-/// An atomic batch of changes.
+/// An atomic batch of changes. Its members are in canonical order, so its JSON text is canonical.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Commit {
-    /// Its sequence number.
-    pub revision: Revision,
     /// The authenticated principal, or the name that an unauthenticated caller gave.
     pub author: String,
+    /// Entity changes in order.
+    pub changes: Vec<Change>,
     /// When the server accepted it.
     pub committed_at: Timestamp,
     /// The author's explanation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The author's idempotency key, which identifies retries.
+    /// The authentication of the author; absent if authentication was disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<String>,
+    pub origin: Option<Origin>,
     /// The digest of the request and its author. A retry with the same id must have the same
     /// digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_digest: Option<Digest>,
-    /// The authentication of the author; absent if authentication was disabled.
+    /// The author's idempotency key, which identifies retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
-    /// Entity changes in order.
-    pub changes: Vec<Change>,
+    pub request_id: Option<String>,
+    /// Its sequence number.
+    pub revision: Revision,
     /// Setting changes in order, applied after the entity changes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "change::serialize_settings"
+    )]
     pub settings: Vec<SettingChange>,
 }
 
-/// The authentication of a commit's author.
+/// The authentication of a commit's author. Its members are in canonical order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Origin {
+    /// The IP address of the caller. Only commits of earlier servers have one; the access log has
+    /// the addresses of new commits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// The credential: `token 3f9a12c04b7d`, `certificate` or `oidc https://issuer.example`.
     pub method: String,
     /// The team that the author acted for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
-    /// The IP address of the caller. Only commits of earlier servers have one; the access log has
-    /// the addresses of new commits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub address: Option<String>,
 }
 
 /// A commit with its canonical bytes, the chain hash after it, and the documents of the registered
@@ -155,8 +159,7 @@ impl SealedCommit {
         documents: Vec<Arc<Document>>,
     ) -> Result<Self, InvalidCommit> {
         // A commit consists only of serializable strings, numbers and lists.
-        let value = serde_json::to_value(&commit).expect("a commit is always JSON");
-        let bytes = Bytes::from(canonical_bytes(&value));
+        let bytes = Bytes::from(serde_json::to_vec(&commit).expect("a commit is always JSON"));
         let chain = previous.append(&bytes);
         Self { commit, bytes, chain, documents }.with_matching_documents()
     }

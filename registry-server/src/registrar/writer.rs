@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use registry_core::{Catalog, ChainHash, SealedCommit, Timestamp};
+use registry_core::{Catalog, ChainHash, Kind, SealedCommit, Timestamp, rules::Proposed};
 use retry_backoff::{full_jitter, jittered_by};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
@@ -18,10 +18,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Database, Error, Parts, RegistrarConfig, audit_events,
+    Database, Error, Parts, RegistrarConfig, Submission, audit_events,
     group::{Budget, Group, Member, Verdict},
     log::{AppendOutcome, Log, Position, Source},
-    waiting::Waiting,
+    waiting::{Waiting, bytes},
 };
 use crate::{
     clock::Clock,
@@ -36,6 +36,8 @@ const GROUP_BYTES: usize = 32 << 20;
 const DATABASE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Changes of one group above which the content digest is computed on another thread.
 const MANY_CHANGES: usize = 64;
+/// Maximum bytes of the registrations that are validated without another thread for the other tasks.
+const SHORT_VALIDATION_BYTES: usize = 8 << 10;
 /// Conflicts of one group before the writer locks the head row.
 const CONFLICTS_BEFORE_LOCK: u32 = 3;
 /// Maximum delay before the next attempt after a conflict. It does not grow, because the server with the
@@ -254,16 +256,19 @@ impl Writer {
     }
 
     /// Forms a group on this thread, because waking another one and waiting for it takes longer than the validation
-    /// of a single registration. Validation is CPU-bound, so another thread continues the other tasks.
+    /// of a single registration. Another thread continues the other tasks during a long validation.
     fn form(&self, stored: &Catalog, queue: &mut VecDeque<Waiting>) -> Option<Group> {
         let now = self.now();
         let budget = Budget { commits: self.config.write_group, bytes: GROUP_BYTES };
         let mut waiting = std::mem::take(queue);
+        let is_short = is_short(&waiting);
         let forming = || {
             let group = Group::form(stored, &mut waiting, budget, now);
             (group, waiting)
         };
-        let Ok((group, rest)) = in_place(|| catch_unwind(AssertUnwindSafe(forming))) else {
+        let validating = || catch_unwind(AssertUnwindSafe(forming));
+        let formed = if is_short { validating() } else { in_place(validating) };
+        let Ok((group, rest)) = formed else {
             // The hook of panics has logged the message.
             tracing::error!("panic while forming a group of writes; none was stored");
             return None;
@@ -271,6 +276,21 @@ impl Writer {
         *queue = rest;
         Some(group)
     }
+}
+
+/// Whether the queue has only registrations with few bytes. Policies and other changes can affect any number of
+/// entities.
+fn is_short(queue: &VecDeque<Waiting>) -> bool {
+    let is_registration = |change: &Proposed| match change {
+        Proposed::Register(document) => document.key().kind != Kind::Policy,
+        Proposed::SetLifecycle { .. } => false,
+    };
+    let registers = |waiting: &Waiting| {
+        let Submission { batch, settings, .. } = &waiting.submission;
+        settings.is_empty() && batch.iter().all(is_registration)
+    };
+    let size: usize = queue.iter().map(|waiting| bytes(&waiting.submission)).sum();
+    size <= SHORT_VALIDATION_BYTES && queue.iter().all(registers)
 }
 
 /// Runs CPU-bound work on this thread. A runtime with a single thread has no other for its tasks meanwhile.

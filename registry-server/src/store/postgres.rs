@@ -23,7 +23,10 @@ use sqlx::{
     pool::PoolOptions,
     postgres::{PgConnectOptions, PgListener},
 };
-use tokio::time::timeout;
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout},
+};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
@@ -48,6 +51,9 @@ const APPEND_CONNECTIONS: u32 = 2;
 const APPEND_CONNECTION_LIFETIME: Duration = Duration::from_mins(30);
 /// Connections for transactions of the ledger, so that reports do not occupy those of readers.
 const LEDGER_CONNECTIONS: u32 = 8;
+/// Minimum time between two notifications about commits. A notification wakes a process of the database and a task of
+/// each server, including the one that appended.
+const NOTIFICATION_INTERVAL: Duration = Duration::from_millis(10);
 /// Channel of notifications about commits.
 pub(super) const COMMIT_CHANNEL: &str = "registry_commits";
 /// Channel of notifications about recalls of the ledger.
@@ -65,7 +71,10 @@ pub(super) struct PostgresStore {
     /// Number of selections of the primary.
     selections: Arc<AtomicU64>,
     ledger_pool: PgPool,
+    /// Requests a notification about commits.
+    appended: Arc<Notify>,
     _primary_task: Arc<AbortOnDropHandle<()>>,
+    _notifier_task: Arc<AbortOnDropHandle<()>>,
 }
 
 /// A connection for appends.
@@ -112,7 +121,9 @@ impl PostgresStore {
             };
             Arc::new(AbortOnDropHandle::new(tokio::spawn(following)))
         };
-        let name = name.into();
+        let (name, appended) = (name.into(), Arc::<Notify>::default());
+        let notifying = notify_of_commits(pool.clone(), appended.clone());
+        let notifier_task = Arc::new(AbortOnDropHandle::new(tokio::spawn(notifying)));
         let store = Self {
             name,
             hosts,
@@ -121,7 +132,9 @@ impl PostgresStore {
             append_connection: Arc::default(),
             selections,
             ledger_pool,
+            appended,
             _primary_task: primary_task,
+            _notifier_task: notifier_task,
         };
         Ok((store, registry))
     }
@@ -245,6 +258,19 @@ impl PostgresStore {
 /// would not reuse it, because it estimates ten rows for each array of unknown length.
 fn append_options(options: PgConnectOptions) -> PgConnectOptions {
     options.options([("plan_cache_mode", "force_generic_plan")])
+}
+
+/// Notifies all servers of commits. Commits in quick succession share a notification. Without one, other servers find
+/// the commits by polling.
+async fn notify_of_commits(pool: PgPool, appended: Arc<Notify>) {
+    loop {
+        appended.notified().await;
+        let notify = "SELECT pg_notify($1, revision::text) FROM head";
+        if let Err(error) = sqlx::query(notify).bind(COMMIT_CHANNEL).execute(&pool).await {
+            tracing::debug!(%error, "cannot notify other servers of commits");
+        }
+        sleep(NOTIFICATION_INTERVAL).await;
+    }
 }
 
 /// Pool of connections to the primary.

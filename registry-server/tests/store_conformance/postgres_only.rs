@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use registry_core::Revision;
-use registry_server::store::{AppendError, DatabaseUrl, Error, Store};
+use registry_server::store::{AppendError, DatabaseUrl, Error, Store, Wake};
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::{sleep, timeout};
 
@@ -141,6 +141,20 @@ async fn append_notifies_every_listener_once() {
     writer.append(Revision(0), &[late]).await.unwrap_err();
     let quiet = timeout(Duration::from_millis(200), listener.wait()).await;
     assert!(quiet.is_err(), "nothing was appended");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn appends_in_quick_succession_notify_of_the_last() {
+    let fixture = Fixture::postgres().await;
+    let [writer, follower] = [fixture.open().await, fixture.open().await];
+    let mut listener = follower.listener().await.unwrap();
+    let mut log = Log::new(&writer);
+    for i in 0..20 {
+        log.append(&writer, Draft::new().register(&format!("A{i}"), "1.0.0")).await;
+    }
+    let notified =
+        async { while !matches!(listener.wait().await.unwrap(), Wake::Commit(Revision(20))) {} };
+    timeout(Duration::from_secs(5), notified).await.expect("the last commit is announced");
 }
 
 #[tokio::test]

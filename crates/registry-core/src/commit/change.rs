@@ -1,6 +1,6 @@
-//! Changes of a commit and their serialized form.
+//! Changes of a commit and their serialized form, whose members are in canonical order.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     chain::Revision,
@@ -8,11 +8,13 @@ use crate::{
     kind::Kind,
     lifecycle::{Lifecycle, LifecycleState, Notice},
     reference::{InvalidKey, Key},
-    timestamp::Timestamp,
+    setting::{Selector, Setting, SettingChange},
+    timestamp::{Date, Timestamp},
+    version::Version,
 };
 
 /// An operation on one entity.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "action", rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub enum Action {
     /// Registers a new entity.
@@ -20,10 +22,10 @@ pub enum Action {
         /// The document's digest.
         digest: Digest,
         /// The owner of the name; absent if it is the commit's author.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default)]
         owner: Option<String>,
         /// The policies in force that the entity does not fit. Its calls are denied.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(default)]
         broken_policies: Vec<Key>,
     },
     /// Keeps the entity usable, but discourages new dependencies.
@@ -69,8 +71,8 @@ impl Action {
 }
 
 /// One change of a commit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "FlatChange", into = "FlatChange")]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "FlatChange")]
 pub struct Change {
     /// The entity's key.
     pub key: Key,
@@ -79,7 +81,7 @@ pub struct Change {
 }
 
 /// The serialized form, with key and action in one object.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct FlatChange {
     kind: Kind,
     name: String,
@@ -88,11 +90,75 @@ struct FlatChange {
     action: Action,
 }
 
-impl From<Change> for FlatChange {
-    fn from(Change { key, action }: Change) -> Self {
-        let (name, version) = (key.name.to_string(), key.version.to_string());
-        Self { kind: key.kind, name, version, action }
+/// The same form with its members in canonical order.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CanonicalChange<'a> {
+    action: &'static str,
+    #[serde(skip_serializing_if = "<[Key]>::is_empty")]
+    broken_policies: &'a [Key],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<&'a Digest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    force_reason: Option<&'a str>,
+    kind: Kind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replacement: Option<&'a Key>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sunset_date: Option<Date>,
+    version: &'a Version,
+}
+
+impl Serialize for Change {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { key, action } = self;
+        let (digest, owner, broken_policies): (_, _, &[Key]) = match action {
+            Action::Register { digest, owner, broken_policies } => {
+                (Some(digest), owner.as_deref(), broken_policies)
+            }
+            Action::Deprecate(_) | Action::Retire(_) | Action::Restore => (None, None, &[]),
+        };
+        let notice = action.notice();
+        let flat = CanonicalChange {
+            action: action.as_str(),
+            broken_policies,
+            digest,
+            force_reason: notice.and_then(|notice| notice.force_reason.as_deref()),
+            kind: key.kind,
+            message: notice.and_then(|notice| notice.message.as_deref()),
+            name: key.name.as_str(),
+            owner,
+            replacement: notice.and_then(|notice| notice.replacement.as_ref()),
+            sunset_date: notice.and_then(|notice| notice.sunset_date),
+            version: &key.version,
+        };
+        flat.serialize(serializer)
     }
+}
+
+/// The serialized form of a setting with its members in canonical order.
+#[derive(Serialize)]
+struct CanonicalSetting<'a> {
+    #[serde(flatten)]
+    setting: &'a Setting,
+    target: &'a Selector,
+}
+
+/// Serializes the settings of a commit. Those of a request have another order, which its digest covers.
+pub(super) fn serialize_settings<S: Serializer>(
+    settings: &[SettingChange],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(
+        settings
+            .iter()
+            .map(|SettingChange { target, setting }| CanonicalSetting { setting, target }),
+    )
 }
 
 impl TryFrom<FlatChange> for Change {

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use super::{Action, Change, Commit, InvalidCommit, SealedCommit};
+use serde_json::Value;
+
+use super::{Action, Change, Commit, InvalidCommit, Origin, SealedCommit};
 use crate::{
     ChainHash, RegistryId, Revision,
-    document::Document,
+    document::{Digest, Document, canonical_bytes},
     lifecycle::Notice,
+    reference::Key,
     rules::{Proposed, testing::server},
+    setting::{Setting, SettingChange},
     timestamp::Timestamp,
 };
 
@@ -60,6 +64,54 @@ fn commit_canonical_bytes_are_stable() {
              \"committedAt\":\"1970-01-01T00:00:00.001Z\",\"revision\":1}}"
         )
     );
+}
+
+#[test]
+fn sealed_commit_with_all_members_is_canonical() {
+    let key: Key = "tool/a@1.0.0".parse().unwrap();
+    let document = document("s");
+    let change = |action| Change { key: key.clone(), action };
+    let register = Action::Register {
+        digest: document.digest(),
+        owner: Some("\"ann\"".to_owned()),
+        broken_policies: vec![key.clone()],
+    };
+    let notice = Notice {
+        message: Some("old\n".to_owned()),
+        replacement: Some(key.clone()),
+        sunset_date: Some("2026-12-31".parse().unwrap()),
+        force_reason: Some("unused".to_owned()),
+    };
+    let set = |target: &str, setting| SettingChange { target: target.parse().unwrap(), setting };
+    let commit = Commit {
+        author: "ä".to_owned(),
+        changes: vec![
+            Change { key: document.key().clone(), action: register },
+            change(Action::Deprecate(notice.clone())),
+            change(Action::Retire(notice)),
+            change(Action::Restore),
+        ],
+        committed_at: Timestamp::from_millis(1),
+        message: "a message".to_owned(),
+        origin: Some(Origin {
+            address: Some("192.0.2.1".to_owned()),
+            method: "certificate".to_owned(),
+            team: Some("a team".to_owned()),
+        }),
+        request_digest: Some(Digest::compute(b"")),
+        request_id: Some("a request".to_owned()),
+        revision: Revision(7),
+        settings: vec![
+            set("tool/a", Setting::Archived(true)),
+            set("a/*", Setting::Owner("ann".to_owned())),
+            set("*", Setting::Compatibility(None)),
+        ],
+    };
+    let sealed = SealedCommit::seal(&genesis(), commit.clone(), vec![document]).unwrap();
+    let value: Value = serde_json::from_slice(sealed.bytes()).unwrap();
+    let canonical = String::from_utf8(canonical_bytes(&value)).unwrap();
+    assert_eq!(String::from_utf8_lossy(sealed.bytes()), canonical);
+    assert_eq!(SealedCommit::parse(sealed.bytes()).unwrap(), commit);
 }
 
 #[test]

@@ -92,7 +92,10 @@ impl<'a> Proposal<'a> {
             let document = proposed.document()?;
             let same = |record: &Arc<Record>| record.document.digest() == document.digest();
             let is_new = !catalog.find(document.key()).is_some_and(same);
-            is_new.then(|| references(document.entity()))
+            is_new.then(|| match document.edges() {
+                [] => Vec::new(),
+                _ => references(document.entity()),
+            })
         };
         let all = parallel::map(batch.iter().collect(), references_of);
         for ((change, proposed), references) in batch.iter().enumerate().zip(all) {

@@ -36,8 +36,9 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
     let problems = Problems::new(all.iter().map(|(_, _, schema)| *schema).collect());
     let weights = graph.weights();
     for (i, (new, place, schema)) in all.iter().enumerate() {
+        // A basic schema has no problems and no references.
+        let Some(own) = problems.get(i) else { continue };
         unresolved(proposal, new, (place, schema), found);
-        let own = problems.get(i);
         let whole = graph.same_id(schema).or_else(|| graph.too_heavy(schema, &weights));
         for problem in own.iter().chain(whole.iter().filter(|whole| !own.contains(whole))) {
             let pointer = format!("{place}{}", problem.pointer());

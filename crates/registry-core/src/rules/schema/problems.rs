@@ -22,7 +22,7 @@ use crate::{
 /// Other equal schemas, which are frequent in generated files, are compiled once.
 pub(super) struct Problems {
     different: Vec<Vec<InvalidSchema>>,
-    /// For each schema, the index of its distinct value. `None`: it has no problems.
+    /// For each schema, the index of its distinct value. `None`: it is basic.
     which: Vec<Option<usize>>,
 }
 
@@ -50,11 +50,9 @@ impl Problems {
         Self { different, which }
     }
 
-    pub(super) fn get(&self, index: usize) -> &[InvalidSchema] {
-        match self.which[index] {
-            Some(at) => &self.different[at],
-            None => &[],
-        }
+    /// The problems of a schema; `None` for a basic one.
+    pub(super) fn get(&self, index: usize) -> Option<&[InvalidSchema]> {
+        self.which[index].map(|at| &*self.different[at])
     }
 }
 
