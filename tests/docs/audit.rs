@@ -43,7 +43,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("permit", "decision: `allow`, `warn:REASON` or `deny:REASON`; see below"),
     (
         "policies",
-        "verdict of each policy that applies: `NAME@VERSION:allow`, `:deny:REASON` or `:audit:REASON`, separated by spaces",
+        "verdict of each policy that applies: `NAME@VERSION:allow`, `:deny:REASON`, `:audit:REASON` or, when another policy denied the call first, `:undecided`; separated by spaces",
     ),
     (
         "stored_policies",

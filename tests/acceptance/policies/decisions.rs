@@ -524,7 +524,7 @@ fn simulate_leaves_denials_by_budgets_undecided() {
         "timestamp": "2026-11-26T05:00:00.000Z", "target": "audit", "event": "tools/call",
         "agent": "clerk", "agent_version": "1.0.0", "tool": "balance", "tool_version": "1.0.0",
         "identified_by": "headers", "permit": "deny:BUDGET_EXCEEDED", "outcome": "denied",
-        "policies": "clerks@1.0.0:allow costs@1.0.0:deny:BUDGET_EXCEEDED",
+        "policies": "clerks@1.0.0:undecided costs@1.0.0:deny:BUDGET_EXCEEDED",
     });
     let trail = offline.write("audit.jsonl", &event.to_string());
     let view = registry.json(&["policy", "simulate", "--audit", &trail]);

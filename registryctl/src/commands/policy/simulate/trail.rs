@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn calls_have_caller_tool_and_decision() {
         let denied = json!({ "permit": "deny:UNAUTHORIZED",
-            "policies": "a@1.0.0:allow b@1.0.0:deny:UNAUTHORIZED" });
+            "policies": "a@1.0.0:undecided b@1.0.0:deny:UNAUTHORIZED" });
         let Line::Call(event) = line(&denied) else { panic!("a call") };
         assert_eq!((event.caller.as_deref(), &*event.tool), (Some("a@1.0.0"), "pay@2.0.0"));
         let (policy, reason) = ("b@1.0.0".to_owned(), "UNAUTHORIZED".to_owned());
@@ -225,7 +225,7 @@ mod tests {
         ];
         for reason in reasons {
             let denied = json!({ "permit": format!("deny:{reason}"),
-                "policies": format!("a@1.0.0:allow b@1.0.0:deny:{reason}") });
+                "policies": format!("a@1.0.0:undecided b@1.0.0:deny:{reason}") });
             let Line::Call(event) = line(&denied) else { panic!("{reason}") };
             let (policy, reason) = ("b@1.0.0".to_owned(), reason.to_owned());
             assert_eq!(event.recorded, Recorded::Denied { policy, reason });
