@@ -94,7 +94,7 @@ const PERMITS: &[(&str, &str)] = &[
     ("unknown-caller", "the caller is not a registered agent"),
     (
         "no-such-tool",
-        "the tool is not registered, or cannot be served here: it has no target, or is retired",
+        "the tool is not registered, or cannot be served here: it has no target, or it or its server is retired",
     ),
     ("retired-agent", "the version of the agent is retired"),
     (
