@@ -257,8 +257,8 @@ impl CallRecord {
 
     /// Records the denial of a target that the caller must not learn of. The event has its reason, not
     /// the error of the response.
-    pub fn conceal(&mut self, policies: &ApplicablePolicies, denial: &Finding) {
-        self.set_verdicts(policies, Some(denial), &[]);
+    pub fn conceal(&mut self, policies: &ApplicablePolicies, denial: &Finding, audit: &[Finding]) {
+        self.set_verdicts(policies, Some(denial), audit);
         self.concealed = Some(denied(denial));
     }
 

@@ -117,6 +117,14 @@ impl ApplicablePolicies {
         self.enforced.violation_without_context(self, action)
     }
 
+    /// The violations of policies in audit mode by all calls with this action, independent of their
+    /// context.
+    pub fn audited(&self, action: Action) -> Vec<Finding> {
+        let violation =
+            |group: &PolicyGroup| group.violation_without_context(self, action).cloned();
+        self.audited.iter().filter_map(violation).collect()
+    }
+
     /// Evaluates the conditions for a call.
     pub fn evaluate(
         &self,
@@ -136,12 +144,14 @@ impl ApplicablePolicies {
         self.enforced.unusable(self, error)
     }
 
-    /// The verdicts of all policies about a call: `NAME@VERSION:allow`, `:deny:REASON` or
-    /// `:audit:REASON`, separated by spaces.
+    /// The verdicts of all policies about a call: `NAME@VERSION:allow`, `:deny:REASON`,
+    /// `:audit:REASON` or `:undecided`, separated by spaces. A denial ends the decision, so that a
+    /// policy without a finding is undecided.
     pub fn verdicts(&self, denial: Option<&Finding>, audit: &[Finding]) -> Arc<str> {
         if denial.is_none() && audit.is_empty() {
             return Arc::clone(&self.admitted);
         }
+        let other = if denial.is_some() { "undecided" } else { "allow" };
         let verdict = |applicable: &ApplicablePolicy| {
             let key = applicable.policy.key();
             let reason =
@@ -150,7 +160,7 @@ impl ApplicablePolicies {
             match (denial.and_then(reason), audit.iter().find_map(reason)) {
                 (Some(reason), _) => format!("{label}:deny:{reason}"),
                 (None, Some(reason)) => format!("{label}:audit:{reason}"),
-                (None, None) => format!("{label}:allow"),
+                (None, None) => format!("{label}:{other}"),
             }
         };
         self.policies.iter().map(verdict).collect::<Vec<_>>().join(" ").into()

@@ -34,6 +34,7 @@ use crate::{
     attestation::Attestation,
     chain::{ChainHash, Position, RegistryId, Revision},
     document::Document,
+    entity::Tool,
     kind::Kind,
     lifecycle::{Lifecycle, LifecycleState},
     name::Name,
@@ -236,6 +237,17 @@ impl Catalog {
     /// The entity with this key.
     pub fn find(&self, key: &Key) -> Option<&Arc<Record>> {
         self.records.get(key)
+    }
+
+    /// Whether gateways accept calls of an entity: it is not retired, nor is the server of a tool. A
+    /// registry file can contain tools without their server.
+    pub fn is_callable(&self, record: &Record) -> bool {
+        let is_of_retired_server = || {
+            let source = record.document.entity().as_tool().and_then(Tool::source);
+            let server = source.and_then(|source| self.find(&source.server_key()));
+            server.is_some_and(|server| !server.is_usable())
+        };
+        record.is_usable() && !is_of_retired_server()
     }
 
     /// The JSON Schema registered under this name.

@@ -26,7 +26,8 @@ impl StoredVerdicts {
     }
 }
 
-/// The verdicts with that of one policy replaced, or added. A denial stays one.
+/// The verdicts with that of one policy about a result replaced, or added. A denial stays one, and the
+/// other policies have admitted the call.
 pub(super) fn with(verdicts: &str, verdict: &str, finding: &Finding) -> String {
     let label = format!("{}@{}", finding.policy.name, finding.policy.version);
     let new = format!("{label}:{verdict}:{}", finding.reason.as_str());

@@ -94,7 +94,7 @@ impl Contracts {
         for server in &servers {
             let live = LiveTools::for_server(definitions, server);
             for key in catalog.dependents(server).filter(|key| key.kind == Kind::Tool) {
-                let record = catalog.find(key).filter(|record| record.is_usable());
+                let record = catalog.find(key).filter(|record| catalog.is_callable(record));
                 let Some(record) =
                     record.filter(|_| self.checks(key).contract != ValidationMode::Ignore)
                 else {

@@ -197,7 +197,7 @@ impl Governed {
     pub(super) fn conceal(&self, record: &mut CallRecord) -> Result<(), Error> {
         match self.policies.hidden(self.action).filter(|_| !self.is_disclosed) {
             Some(finding) => {
-                record.conceal(&self.policies, finding);
+                record.conceal(&self.policies, finding, &self.policies.audited(self.action));
                 Err(Denial::NoSuchTool.into())
             }
             None => Ok(()),
@@ -271,10 +271,11 @@ impl Governed {
     pub(super) fn revoked(
         &self,
         finding: Finding,
+        audit: &[Finding],
         moment: &Moment,
         record: &mut CallRecord,
     ) -> Error {
-        let mut denial = self.denial(finding, &[], moment, record);
+        let mut denial = self.denial(finding, audit, moment, record);
         denial.was_running = true;
         Error::Policy(Box::new(denial))
     }
@@ -462,16 +463,6 @@ impl Governed {
         self.policies.rates(mode).map(|rule| CountedRate { rule, key: counted(rule) }).collect()
     }
 
-    /// Evaluates the policies again for an operation that was admitted. No rate is taken.
-    pub(super) fn check(
-        &self,
-        call: &Invocation,
-        moment: &Moment,
-        arguments: &Map<String, Value>,
-    ) -> Result<(), Finding> {
-        self.authorize_call(call, moment, arguments, &mut Vec::new())
-    }
-
     /// Decides whether the caller may receive a stored result of the target. Its arguments are
     /// unknown: a policy that reads them denies it, unless it decided about the caller's own call.
     /// `own_since`: the revision of the catalog at that call.
@@ -516,8 +507,9 @@ impl Governed {
         self.policies.unusable(error)
     }
 
-    /// Checks the age of the catalog, and the conditions.
-    fn authorize_call(
+    /// Checks the age of the catalog, and the conditions, also again for an operation that was admitted.
+    /// No rate is taken.
+    pub(super) fn authorize_call(
         &self,
         call: &Invocation,
         moment: &Moment,
@@ -527,15 +519,16 @@ impl Governed {
         let Self { policies, action, purpose, is_about_task, .. } = self;
         let age = moment.freshness.age;
         audit.extend(policies.stale(Mode::Audit, age));
-        policies.stale(Mode::Enforce, age).map_or(Ok(()), Err)?;
+        let stale = policies.stale(Mode::Enforce, age);
         // Polls of a task repeat a call whose context and arguments were decided.
         if *is_about_task && *action != Action::Cancel {
-            return policies.hidden(*action).cloned().map_or(Ok(()), Err);
+            return stale.or_else(|| policies.hidden(*action).cloned()).map_or(Ok(()), Err);
         }
+        // Policies in audit mode are also evaluated for a call that the age denies.
         let context = context(call, *purpose, call.context.hops.unwrap_or_default());
         let verdict = policies.evaluate(*action, &context, arguments);
         audit.extend(verdict.audit);
-        verdict.denial.map_or(Ok(()), Err)
+        stale.or(verdict.denial).map_or(Ok(()), Err)
     }
 
     /// The text that the calls with the same rate share: a JSON list, which is unambiguous.

@@ -501,11 +501,12 @@ impl<'a> Exchange<'a> {
         let route = moment.subscription(gateway, agent_call, (self.agent, self.skill))?;
         let governed = Governed::find(&moment, call, &route, record.agent());
         authorize_route(gateway.policy(), &moment.freshness, route).map(drop)?;
+        let mut audit = Vec::new();
         if let Some(governed) = &governed
-            && let Err(finding) = governed.check(call, &moment, &Map::new())
+            && let Err(finding) = governed.authorize_call(call, &moment, &Map::new(), &mut audit)
         {
             moment.record_in(gateway, record);
-            return Err(governed.revoked(finding, &moment, record));
+            return Err(governed.revoked(finding, &audit, &moment, record));
         }
         let inspection =
             CallInspection::of(gateway, call, &moment, governed.as_ref(), None, record.agent());

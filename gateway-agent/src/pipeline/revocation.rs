@@ -31,6 +31,8 @@ struct Revoked {
     governed: Governed,
     moment: Moment,
     finding: Finding,
+    /// The violations of policies in audit mode.
+    audit: Vec<Finding>,
 }
 
 /// Runs an operation to its end. A watched one is cancelled when a question waits for an answer and a
@@ -81,9 +83,9 @@ impl<'a> Revocation<'a> {
             result = operation(record) => return result,
             revoked = self.revoked() => revoked,
         };
-        let Revoked { governed, moment, finding } = revoked;
+        let Revoked { governed, moment, finding, audit } = revoked;
         moment.record_in(self.gateway, record);
-        Err(governed.revoked(finding, &moment, record))
+        Err(governed.revoked(finding, &audit, &moment, record))
     }
 
     async fn revoked(&mut self) -> Revoked {
@@ -109,11 +111,15 @@ impl<'a> Revocation<'a> {
         let route = moment.route(self.gateway, self.call).ok()?;
         let governed = Governed::find(&moment, self.call, &route, self.agent.as_ref())?;
         let arguments = self.arguments.as_deref().map(RawValue::get);
+        let mut audit = Vec::new();
+        let mut check = |arguments: &Map<String, Value>| {
+            governed.authorize_call(self.call, &moment, arguments, &mut audit).err()
+        };
         let finding = match arguments.map(serde_json::from_str::<Map<String, Value>>) {
-            None => governed.check(self.call, &moment, &Map::new()).err()?,
-            Some(Ok(arguments)) => governed.check(self.call, &moment, &arguments).err()?,
+            None => check(&Map::new())?,
+            Some(Ok(arguments)) => check(&arguments)?,
             Some(Err(error)) => governed.unusable(error.to_string())?,
         };
-        Some(Revoked { governed, moment, finding })
+        Some(Revoked { governed, moment, finding, audit })
     }
 }

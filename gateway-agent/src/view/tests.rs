@@ -73,6 +73,30 @@ fn each_audience_sees_its_tools() {
     assert_eq!(names(&world.see(&Audience::Nobody)), [""; 0]);
 }
 
+#[test]
+fn tool_of_retired_server_is_not_served() {
+    let entities = |change: fn(Registered) -> Registered| {
+        let mut around = composed("around");
+        around.document["depends"] = json!([{ "type": "tool", "name": "a", "version": "1.0.0" }]);
+        around.document["spec"]["pipeline"]["steps"][0]["operation"] =
+            json!({ "tool": { "name": "a" } });
+        let agent = agent("x", "1.0.0", &[("a", "1.0.0"), ("around", "1.0.0")]);
+        let server = change(testing::server("up", &["a"], &[]));
+        vec![server, tool("a", "1.0.0", json!({})), around, agent]
+    };
+    let world = world(catalog(1, entities(|server| server)));
+    let seen =
+        || [Audience::Everyone, agent_audience("x")].map(|audience| names(&world.see(&audience)));
+    let both = ["a@1.0.0", "around@1.0.0"];
+    assert_eq!(seen(), [both, both]);
+    world.then(catalog(2, entities(Registered::retired)));
+    assert_eq!(seen(), [[""; 0], [""; 0]]);
+    let undoing = Key::parse(Kind::Tool, "a", "1.0.0").unwrap();
+    assert!(world.views.registered(&world.views.now(), &undoing).is_some(), "to compensate");
+    world.then(catalog(3, entities(|server| server)));
+    assert_eq!(seen(), [both, both], "the server is restored");
+}
+
 /// A tool of this version of `server/up`.
 fn of_server(name: &str, version: &str) -> Registered {
     tool(name, version, json!({ "source": { "serverVersion": version } }))

@@ -22,7 +22,7 @@ const DEPTH: usize = limits::COMPOSITION_DEPTH + 2;
 /// One lookup of a tool and its parts.
 #[derive(Default)]
 struct Lookup {
-    /// Whether retired tools and agents are found. Such a lookup does not use the cache.
+    /// Whether retired tools and agents, and tools of retired servers, are found. Such a lookup does not use the cache.
     includes_retired: bool,
     /// The parts found so far; several paths can reach the same part.
     parts: RefCell<HashMap<Dependency, Option<Arc<ServedTool>>>>,
@@ -42,8 +42,8 @@ impl ToolCache {
         Self { served_tools: RwLock::default(), skills: RwLock::default(), contracts }
     }
 
-    /// Returns the served tool of a version. `None` if it is unregistered, retired or cannot be
-    /// served.
+    /// Returns the served tool of a version. `None` if it is unregistered, it or its server is retired,
+    /// or it cannot be served.
     pub fn find(&self, snapshot: &Snapshot, tool: &Key) -> Option<Arc<ServedTool>> {
         self.find_within(snapshot, tool, (&Lookup::default(), DEPTH))
     }
@@ -117,7 +117,7 @@ impl ToolCache {
 impl Lookup {
     fn record<'s>(&self, snapshot: &'s Snapshot, key: &Key) -> Option<&'s Record> {
         let record = snapshot.catalog.find(key)?;
-        (self.includes_retired || record.is_usable()).then_some(&**record)
+        (self.includes_retired || snapshot.catalog.is_callable(record)).then_some(&**record)
     }
 
     /// Resolves a part once.

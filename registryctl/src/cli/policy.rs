@@ -148,6 +148,10 @@ pub(crate) struct TestArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Calls of tools and messages to skills are decided, also those of compositions. \
+                  Operations on prompts, resources and tasks are only counted."
+)]
 pub(crate) struct SimulateArgs {
     /// Log of a gateway in JSON, or `-` for standard input; may be repeated
     ///

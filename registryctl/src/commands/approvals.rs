@@ -54,6 +54,7 @@ async fn list(session: &Session, args: ListApprovalsArgs) -> Result<(), Failure>
         }
         wanted.page_token = page.next_page_token;
     }
+    approvals.sort_by(|a, b| a.created_at.cmp(&b.created_at));
     if session.screen.format == Format::Json {
         return session.screen.json(&approvals);
     }

@@ -211,7 +211,7 @@ fn rights(role: &str) -> Option<&'static str> {
             "read the catalog and the history, and register and change what the team owns"
         }
         "auditor" => {
-            "read the catalog and the history, list gateways and budgets, read usage and token events, and verify the log"
+            "read the catalog and the history, list gateways, budgets and approvals, read usage, traces and access events, and verify the log"
         }
         "gateway" => "follow the registry, and report spending and usage",
         "relay" => "follow the registry, and forward the reports of gateways",

@@ -252,6 +252,8 @@ async fn standing_grant_approves_until_revoked() {
     };
     let first = gateway.request("a", rule()).await;
     let approver = guarded.token("ann", "security", "approver");
+    let auditor = guarded.token("rev", "security", "auditor");
+    let trail = || run(&guarded, &auditor, &["audit", "access"]).json();
     let run = |arguments: &[&str]| run(&guarded, &approver, arguments);
     let long = run(&["approve", &first.id, "--for", "9h", "--yes"]);
     assert!(long.code == 1 && long.has_code("GRANT_NOT_PERMITTED"), "{long:?}");
@@ -259,8 +261,30 @@ async fn standing_grant_approves_until_revoked() {
     assert_eq!(gateway.request("b", rule()).await.state(), State::Approved);
     let grants = run(&["approvals", "grants"]).json();
     assert_eq!((&grants[0]["id"], &grants[0]["scope"]), (&json!(first.id), &json!("tool")));
+    let trail = trail();
+    let mut events = trail.as_array().expect("a list").iter();
+    let approved = events.find(|event| event["event"] == "approval-approved").expect("an event");
+    let call = format!("tool/charge@1.0.0 for clerk of {ISSUER}");
+    let detail = format!("{call}, and later calls with any arguments for PT1H");
+    assert_eq!(approved["detail"], detail);
     assert!(run(&["approvals", "revoke", &first.id, "--yes"]).success());
     assert_eq!(gateway.request("c", rule()).await.state(), State::Pending);
+}
+
+#[tokio::test]
+async fn requests_are_listed_in_order_of_creation() {
+    let guarded = guarded_bank(&[]);
+    let gateway = FakeGateway::start(&guarded).await;
+    let approver = guarded.token("ann", "security", "approver");
+    let list = || run(&guarded, &approver, &["approvals", "list"]).json();
+    let (mut created, mut listed) = (Vec::new(), Value::Null);
+    // The ids are digests of the arguments and descend. Between two requests, a command runs.
+    for arguments in ["a", "b", "c"] {
+        created.push(gateway.request(arguments, one_approver()).await.id);
+        listed = list();
+    }
+    let listed = listed.as_array().expect("a list").iter();
+    assert_eq!(listed.map(|approval| approval["id"].clone()).collect::<Vec<_>>(), created);
 }
 
 /// An identity provider, and the flags of servers that trust it.

@@ -524,7 +524,7 @@ fn simulate_leaves_denials_by_budgets_undecided() {
         "timestamp": "2026-11-26T05:00:00.000Z", "target": "audit", "event": "tools/call",
         "agent": "clerk", "agent_version": "1.0.0", "tool": "balance", "tool_version": "1.0.0",
         "identified_by": "headers", "permit": "deny:BUDGET_EXCEEDED", "outcome": "denied",
-        "policies": "clerks@1.0.0:allow costs@1.0.0:deny:BUDGET_EXCEEDED",
+        "policies": "clerks@1.0.0:undecided costs@1.0.0:deny:BUDGET_EXCEEDED",
     });
     let trail = offline.write("audit.jsonl", &event.to_string());
     let view = registry.json(&["policy", "simulate", "--audit", &trail]);
@@ -570,6 +570,43 @@ fn simulate_decides_steps_by_recorded_purpose() {
         let found = [unchanged.expect("a count"), count("changed"), count("undecided")];
         assert_eq!(found, expected, "{purpose:?}: {view}");
     }
+}
+
+#[test]
+fn simulate_decides_messages_and_calls_of_aio() {
+    let (registry, offline) = (Registry::start(), Offline::new());
+    applied(&registry, &governed());
+    let candidate = json!({
+        "schemaVersion": "2.0",
+        "policies": [{
+            "name": "halt", "version": "1.0.0",
+            "authorization": { "cedar": "forbid (principal, action == Action::\"send\", resource);
+                forbid (principal, action == Action::\"call\", resource);" },
+        }],
+    });
+    let candidate = offline.write("candidate.json", &candidate.to_string());
+    let event = |event: &str, tool: &str| {
+        let event = json!({
+            "timestamp": "2026-11-26T05:00:00.000Z", "target": "audit", "event": event,
+            "agent": "clerk", "agent_version": "1.0.0", "tool": tool, "tool_version": "1.0.0",
+            "identified_by": "headers", "permit": "allow", "outcome": "ok",
+        });
+        event.to_string()
+    };
+    for (name, tool) in [
+        ("SendMessage", "guest/work"),
+        ("SendStreamingMessage", "guest/work"),
+        ("call", "guest/work"),
+        ("tools.call", "balance"),
+    ] {
+        let trail = offline.write("audit.jsonl", &event(name, tool));
+        let view = registry.json(&["policy", "simulate", "--audit", &trail, "--file", &candidate]);
+        let change = &view["changed"][0];
+        assert_eq!([&change["to"], &change["policy"]], ["deny", "halt@1.0.0"], "{name}: {view}");
+    }
+    let trail = offline.write("audit.jsonl", &event("GetTask", "guest/work"));
+    let view = registry.json(&["policy", "simulate", "--audit", &trail, "--file", &candidate]);
+    assert_eq!(view["skipped"]["otherOperations"], 1, "{view}");
 }
 
 #[test]

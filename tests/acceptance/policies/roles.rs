@@ -190,6 +190,12 @@ fn governor_registers_policies_only() {
         shown.lines().find(|line| line.starts_with("rights")).expect("rights"),
         @"rights     read the catalog and the history, register and retire policies of its team about names of any team, change budgets, read usage, list gateways, and see and cancel all approvals"
     );
+    let auditor = guarded.token("rev", "security", "auditor");
+    let shown = guarded.registry.ctl(&["whoami", "--token", &auditor]).stdout;
+    insta::assert_snapshot!(
+        shown.lines().find(|line| line.starts_with("rights")).expect("rights"),
+        @"rights     read the catalog and the history, list gateways, budgets and approvals, read usage, traces and access events, and verify the log"
+    );
     let publisher = guarded.token("ann", "bank", "publisher");
     assert_eq!(run(&guarded, &publisher, &["whoami"]).json()["writes"], "entities");
     let shown = guarded.registry.ctl(&["whoami", "--token", &publisher]);

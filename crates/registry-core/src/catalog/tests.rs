@@ -54,6 +54,22 @@ fn usable_versions_begin_with_newest_active_release() {
 }
 
 #[test]
+fn tool_is_callable_with_its_server() {
+    let is_callable = |more: Vec<_>| {
+        let mut entities = vec![source_tool("read", "files")];
+        entities.extend(more);
+        let catalog = catalog(&entities);
+        catalog.is_callable(catalog.find(&"tool/read@1.0.0".parse().unwrap()).unwrap())
+    };
+    let files = || server("files", &["read"]);
+    let set = |key, state| set(key, state, None);
+    assert!(is_callable(Vec::new()), "a file without the server");
+    assert!(is_callable(vec![files(), set("server/files@1.0.0", LifecycleState::Deprecated)]));
+    assert!(!is_callable(vec![files(), set("server/files@1.0.0", LifecycleState::Retired)]));
+    assert!(!is_callable(vec![set("tool/read@1.0.0", LifecycleState::Retired)]));
+}
+
+#[test]
 fn dependents_of_unregistered_key_are_listed() {
     let catalog = versions();
     let files = "server/files@1.0.0".parse().unwrap();

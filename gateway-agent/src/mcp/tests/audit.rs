@@ -156,6 +156,30 @@ async fn event_of_concealed_denial_names_the_policy() {
 }
 
 #[tokio::test]
+async fn denied_call_leaves_other_policies_undecided() {
+    let forbid = |mode: &str| {
+        json!({ "mode": mode,
+            "authorization": { "cedar": "forbid (principal, action, resource);" } })
+    };
+    let entities = vec![
+        server("up", &["t"], &[]),
+        tool("t", "1.0.0", json!({})),
+        agent("a", "1.0.0", &[("t", "1.0.0")]),
+        policy("audits", forbid("audit")),
+        policy("denies", forbid("enforce")),
+        policy("rates", json!({ "rates": [{ "limit": 9, "window": "PT1M" }] })),
+    ];
+    let bench = Bench::start(Setup::default(), entities).await;
+    let (log, _guard) = Log::start();
+    bench.call("a", "t", json!({})).await.failure();
+    bench.call("stranger", "t", json!({})).await.error();
+    let verdicts = "audits@1.0.0:audit:UNAUTHORIZED denies@1.0.0:deny:UNAUTHORIZED \
+                    rates@1.0.0:undecided";
+    let found: Vec<_> = log.events().iter().map(|event| event["policies"].clone()).collect();
+    assert_eq!(found, [verdicts, verdicts]);
+}
+
+#[tokio::test]
 async fn subscription_is_audited_when_allowed_or_denied() {
     let (bench, _) = relayed::bench(Era::Legacy, "up").await;
     bench.until_features().await;

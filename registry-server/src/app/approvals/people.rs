@@ -301,9 +301,14 @@ fn recorded_event(choice: &DecisionChoice, call: &Binding) -> (&'static str, Str
     let call = described(call);
     match choice {
         DecisionChoice::Approve => ("approval-approved", call),
-        DecisionChoice::ApproveFor { duration, .. } => {
+        DecisionChoice::ApproveFor { duration, scope } => {
+            let arguments = match scope {
+                GrantScope::Arguments => "the same arguments",
+                GrantScope::Tool => "any arguments",
+            };
             let duration = format_iso_duration(*duration);
-            ("approval-approved", format!("{call}, and later calls for {duration}"))
+            let detail = format!("{call}, and later calls with {arguments} for {duration}");
+            ("approval-approved", detail)
         }
         DecisionChoice::Deny { reason } => ("approval-denied", format!("{call}: {reason}")),
     }

@@ -187,7 +187,7 @@ impl Decider {
     }
 
     fn find_usable(&self, key: &Key) -> Option<Arc<Record>> {
-        self.catalog.find(key).filter(|record| record.is_usable()).cloned()
+        self.catalog.find(key).filter(|record| self.catalog.is_callable(record)).cloned()
     }
 
     fn agent(&self, key: &Key) -> Option<&Agent> {
@@ -239,11 +239,14 @@ impl Decider {
     /// The same as [`Self::registered`], but gateways must accept calls of it.
     fn usable(&self, kind: Kind, text: &str) -> Result<Arc<Record>, String> {
         let record = self.registered(kind, text)?;
-        if record.is_usable() {
+        if self.catalog.is_callable(&record) {
             return Ok(record);
         }
         let key = record.document.key();
         Err(match kind {
+            _ if record.is_usable() => {
+                format!("the server of {key} is retired; gateways do not serve its tools")
+            }
             Kind::Agent => format!("{key} is retired; gateways reject its calls and its skills"),
             _ => format!("{key} is retired; gateways do not serve it"),
         })
@@ -255,7 +258,7 @@ impl Decider {
     }
 
     /// One version of a name: `NAME@VERSION`; for `NAME` the one that gateways select, or the
-    /// highest if all are retired.
+    /// highest if they serve none.
     fn registered(&self, kind: Kind, text: &str) -> Result<Arc<Record>, String> {
         let (text, version) = match text.rsplit_once('@') {
             Some((name, version)) => (name, Some(version)),
@@ -265,8 +268,9 @@ impl Decider {
         let records: Vec<_> = self.catalog.versions(kind, &name).map(|(_, one)| one).collect();
         let Some(&last) = records.last() else { return Err(self.unknown(kind, text)) };
         let Some(version) = version else {
-            let usable = self.catalog.usable_versions(kind, &name);
-            return Ok(Arc::clone(usable.first().copied().unwrap_or(last)));
+            let mut usable = self.catalog.usable_versions(kind, &name).into_iter();
+            let callable = usable.find(|record| self.catalog.is_callable(record));
+            return Ok(Arc::clone(callable.unwrap_or(last)));
         };
         let version = Version::parse(version).map_err(|e| e.to_string())?;
         let found = records.iter().find(|record| record.document.key().version == version);

@@ -72,7 +72,7 @@ struct Group {
 struct SkippedView {
     /// Calls that were rejected before policies were evaluated.
     rejected_before: u64,
-    /// Other operations: prompts, resources, polls of tasks.
+    /// Other operations: prompts, resources, and polls and cancellations of tasks.
     other_operations: u64,
     /// Calls before the time of `--since`.
     too_old: u64,

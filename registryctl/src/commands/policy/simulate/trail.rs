@@ -17,6 +17,25 @@ use crate::failure::Failure;
 /// Maximum length of a line in bytes. Longer lines are unreadable.
 const LINE_BYTES: u64 = 1 << 20;
 
+/// The event of a step of a composition.
+const STEP: &str = "composition/step";
+
+/// The events of calls of tools and of messages to skills: MCP, A2A, `agent.execute`, `POST /execute`
+/// and AIO.
+const CALLS: [&str; 11] = [
+    "tools/call",
+    STEP,
+    "SendMessage",
+    "SendStreamingMessage",
+    "agent.execute",
+    "execute",
+    "tools.call",
+    "call",
+    "input",
+    "sampling.start",
+    "sampling.step",
+];
+
 /// The lines of a file.
 pub(super) struct Trail {
     path: PathBuf,
@@ -82,7 +101,7 @@ pub(super) fn is_state(reason: &str) -> bool {
 
 /// Outcomes of calls that end without a decision of policies.
 fn ends_before(outcome: &str) -> bool {
-    matches!(outcome, "invalid-input" | "misconfigured")
+    matches!(outcome, "denied" | "invalid-input" | "misconfigured")
 }
 
 impl Trail {
@@ -123,8 +142,7 @@ fn read(line: &[u8]) -> Line {
     }
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
     let (Some(event), Some(permit)) = (text("event"), text("permit")) else { return Line::Other };
-    let is_step = event == "composition/step";
-    if !is_step && event != "tools/call" {
+    if !CALLS.contains(&event) {
         return Line::OtherOperation;
     }
     let recorded = match permit.strip_prefix("deny:") {
@@ -153,7 +171,7 @@ fn read(line: &[u8]) -> Line {
         caller: text("agent").map(|agent| at(agent, text("agent_version"))),
         tool,
         method: text("identified_by").unwrap_or("none").to_owned(),
-        purpose: if is_step {
+        purpose: if event == STEP {
             text("purpose").and_then(Purpose::parse)
         } else {
             Some(Purpose::Call)
@@ -188,7 +206,7 @@ mod tests {
     #[test]
     fn calls_have_caller_tool_and_decision() {
         let denied = json!({ "permit": "deny:UNAUTHORIZED",
-            "policies": "a@1.0.0:allow b@1.0.0:deny:UNAUTHORIZED" });
+            "policies": "a@1.0.0:undecided b@1.0.0:deny:UNAUTHORIZED" });
         let Line::Call(event) = line(&denied) else { panic!("a call") };
         assert_eq!((event.caller.as_deref(), &*event.tool), (Some("a@1.0.0"), "pay@2.0.0"));
         let (policy, reason) = ("b@1.0.0".to_owned(), "UNAUTHORIZED".to_owned());
@@ -196,6 +214,20 @@ mod tests {
         for skill in ["team/clerk/work", "work of team/clerk"] {
             let Line::Call(event) = line(&json!({ "tool": skill })) else { panic!("a call") };
             assert_eq!(event.tool, "team/clerk/work");
+        }
+    }
+
+    #[test]
+    fn calls_of_all_protocols_are_read() {
+        for (event, tool) in CALLS.iter().zip(["pay", "clerk/work"].iter().cycle()) {
+            let Line::Call(call) = line(&json!({ "event": event, "tool": tool })) else {
+                panic!("{event}")
+            };
+            let expected = if *tool == "pay" { "pay@2.0.0" } else { *tool };
+            assert_eq!(call.tool, expected, "{event}");
+        }
+        for event in ["GetTask", "CancelTask", "tasks/get", "prompts.get", "resources.get"] {
+            assert_eq!(line(&json!({ "event": event })), Line::OtherOperation, "{event}");
         }
     }
 
@@ -225,7 +257,7 @@ mod tests {
         ];
         for reason in reasons {
             let denied = json!({ "permit": format!("deny:{reason}"),
-                "policies": format!("a@1.0.0:allow b@1.0.0:deny:{reason}") });
+                "policies": format!("a@1.0.0:undecided b@1.0.0:deny:{reason}") });
             let Line::Call(event) = line(&denied) else { panic!("{reason}") };
             let (policy, reason) = ("b@1.0.0".to_owned(), reason.to_owned());
             assert_eq!(event.recorded, Recorded::Denied { policy, reason });
@@ -239,6 +271,8 @@ mod tests {
         assert_eq!(line(&json!({ "target": "gateway" })), Line::Other);
         assert_eq!(line(&json!({ "event": "resources/read" })), Line::OtherOperation);
         assert_eq!(line(&json!({ "permit": "deny:no-such-tool" })), Line::RejectedBefore);
+        // The caller lacks scopes.
+        assert_eq!(line(&json!({ "outcome": "denied" })), Line::RejectedBefore);
         assert_eq!(line(&json!({ "outcome": "invalid-input" })), Line::RejectedBefore);
         assert_eq!(line(&json!({ "outcome": "misconfigured" })), Line::RejectedBefore);
         assert_eq!(line(&json!({ "timestamp": "yesterday" })), Line::Unreadable);
