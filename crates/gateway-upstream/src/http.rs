@@ -322,7 +322,7 @@ impl HttpLink {
     ) -> Result<PostResponse, Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let headers = request_headers(session, outgoing, mirrored);
-        let body = outgoing.to_bytes(id, session.era);
+        let body = outgoing.encode(id, session.era);
         let cancellable = outgoing.is_cancellable().then_some(id);
         let cancel = CancelOnDrop { transport: &self.transport, session, id: cancellable };
         let channel = outgoing.request().and_then(|request| request.channel);

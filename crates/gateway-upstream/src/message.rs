@@ -182,7 +182,7 @@ impl<'a> Outgoing<'a> {
     }
 
     /// Writes the message with its exact size: spare capacity would take a second allocation.
-    pub(super) fn to_bytes(&self, id: u64, era: Era) -> Bytes {
+    pub(super) fn encode(&self, id: u64, era: Era) -> Bytes {
         if self.size_hint() > KEPT_BYTES {
             return self.write(id, era).into_boxed_slice().into();
         }

@@ -263,10 +263,10 @@ async fn standing_grant_approves_until_revoked() {
     assert_eq!((&grants[0]["id"], &grants[0]["scope"]), (&json!(first.id), &json!("tool")));
     let trail = trail();
     let mut events = trail.as_array().expect("a list").iter();
-    let approved = events.find(|event| event["event"] == "approval-approved").expect("an event");
+    let decided = events.find(|event| event["event"] == "approval-approved").expect("an event");
     let call = format!("tool/charge@1.0.0 for clerk of {ISSUER}");
     let detail = format!("{call}, and later calls with any arguments for PT1H");
-    assert_eq!(approved["detail"], detail);
+    assert_eq!(decided["detail"], detail);
     assert!(run(&["approvals", "revoke", &first.id, "--yes"]).success());
     assert_eq!(gateway.request("c", rule()).await.state(), State::Pending);
 }

@@ -12,7 +12,7 @@ use crate::request::RequestContext;
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 fn written(outgoing: &Outgoing<'_>, era: Era) -> Value {
-    let message = outgoing.to_bytes(7, era);
+    let message = outgoing.encode(7, era);
     assert_eq!(message, outgoing.write(7, era));
     serde_json::from_slice(&message).unwrap()
 }

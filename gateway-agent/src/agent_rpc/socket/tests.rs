@@ -756,7 +756,7 @@ async fn queued_answer_keeps_the_memory_of_its_request() {
     let body = Bytes::from(heartbeat("active").to_string());
     let bytes = body.len();
     let peer = Arc::new(Peer::new(connection));
-    Box::pin(answer(Arc::clone(gateway), parts, peer, body)).await;
+    Box::pin(answer(Arc::clone(gateway), parts.into(), peer, body)).await;
     assert_eq!(gateway.buffers().total(), bytes);
     drop(queue.recv().await.unwrap());
     assert_eq!(gateway.buffers().total(), 0);
