@@ -488,3 +488,13 @@ describe("from", () => {
     expect(await run(["from", "latin1.json"])).toMatchObject({ code: 2, out: "" });
   });
 });
+
+describe("init", () => {
+  it("next command installs the packed file", async () => {
+    expect(await run(["init", "project"])).toMatchObject({
+      code: 0,
+      error: "",
+      out: "project written to project; run `npm install --save-dev PACKAGE` and `npm run check` there, with the path of the packed registry-dsl\n",
+    });
+  });
+});
