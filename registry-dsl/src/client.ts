@@ -4,7 +4,7 @@ import { changesOf, kindOf, type Change } from "./changes.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { DslError } from "./errors.ts";
 import { isObject, type JsonObject, type JsonValue } from "./json.ts";
-import type { EntityKey } from "./key.ts";
+import { keyText, type EntityKey } from "./key.ts";
 
 /** A finding about a change of a batch. */
 export interface ChangeDiagnostic extends Diagnostic {
@@ -144,7 +144,7 @@ export class RegistryClient {
     return {
       revision: Number(response["revision"] ?? 0),
       committed: response["committed"] === true,
-      plan: objects(response["plan"]).map(planned),
+      plan: lines(objects(response["plan"]).map(planned)),
       diagnostics: objects(response["diagnostics"]).map((found) => located(diagnostic(found), changes)),
     };
   }
@@ -289,6 +289,17 @@ function planned(change: JsonObject): PlannedChange {
     effect: EFFECTS.includes(action) ? action.toLowerCase() : "unknown",
     digest: String(change["digest"] ?? ""),
   };
+}
+
+/** An entity of a file with its lifecycle is two changes. If neither has an effect, one line says so. */
+function lines(changes: readonly PlannedChange[]): PlannedChange[] {
+  const unchanged = new Set<string>();
+  return changes.filter(({ effect, key }) => {
+    if (effect !== "unchanged") return true;
+    const isRepeated = unchanged.has(keyText(key));
+    unchanged.add(keyText(key));
+    return !isRepeated;
+  });
 }
 
 function diagnostic(found: JsonObject): ChangeDiagnostic {

@@ -252,6 +252,29 @@ describe("plan", () => {
     expect(requests[1]?.body).toEqual({ keys: [key("SCHEMA", "Query")], maxDepth: 0, at: { revision: "7" } });
   });
 
+  it("unchanged entity with its lifecycle is one line", async () => {
+    const lifecycle = (action: string) => ({ ...change(action, "TOOL", "search"), digest: "" });
+    const { url } = await registryServer({
+      ApplyChanges: [
+        { body: { ...NOTHING, plan: [...NOTHING.plan, lifecycle("UNCHANGED")] } },
+        { body: { ...NOTHING, plan: [...NOTHING.plan, lifecycle("DEPRECATE")] } },
+      ],
+      GetDependents: [NO_NODES, NO_NODES],
+    });
+    const planned = async () => (await run(["plan", "registry.ts", "--registry", url])).out;
+    expect(await planned()).toContain("plan: 3 unchanged\n");
+    expect(await planned()).toMatchInlineSnapshot(`
+      "   EFFECT     KIND    NAME    VERSION  DIGEST
+      =  unchanged  schema  Query   1.0.0    abababababab
+      =  unchanged  server  docs    1.0.0    abababababab
+      =  unchanged  tool    search  1.0.0    abababababab
+      ~  deprecate  tool    search  1.0.0
+      plan: 1 deprecate, 3 unchanged
+      dry run: the registry stays at revision 7
+      "
+    `);
+  });
+
   it("retired entities are named", async () => {
     const node = { key: key("TOOL", "search"), lifecycleState: "LIFECYCLE_STATE_RETIRED" };
     const { url } = await registryServer({
@@ -463,5 +486,15 @@ describe("from", () => {
     expect(await run(["from", "nowhere.json"])).toMatchObject({ code: 2, out: "" });
     writeFileSync(join(directory, "latin1.json"), Buffer.from('{"schemaVersion":"2.0","x":"\xe9"}', "latin1"));
     expect(await run(["from", "latin1.json"])).toMatchObject({ code: 2, out: "" });
+  });
+});
+
+describe("init", () => {
+  it("next command installs the packed file", async () => {
+    expect(await run(["init", "project"])).toMatchObject({
+      code: 0,
+      error: "",
+      out: "project written to project; run `npm install --save-dev PACKAGE` and `npm run check` there, with the path of the packed registry-dsl\n",
+    });
   });
 });

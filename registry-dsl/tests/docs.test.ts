@@ -7,7 +7,8 @@ import { fileURLToPath } from "node:url";
 
 import { afterAll, expect, it } from "vitest";
 
-import type { Registry } from "../src/registry.ts";
+import { tool } from "../src/builder.ts";
+import { registry, type Registry } from "../src/registry.ts";
 import { validate } from "../src/validate.ts";
 import { registryctl } from "./native.ts";
 
@@ -62,4 +63,22 @@ it("tool is added to a registered server", async () => {
 it("tool of a registered server is replaced", async () => {
   const replaced = await project("replaced", example("Replace a tool"), ["storeNote2"]);
   expect(await findings(replaced)).toEqual([]);
+});
+
+it("patterns have the documented signatures", async () => {
+  await project("patterns", example("Patterns"), []);
+  const { patterns, ...known } = (await import(join(directory, "patterns/src/pages.ts"))) as any;
+  const composed = patterns.map((pattern: any, index: number) =>
+    tool(`pattern_${index}`, "1.0.0", { description: "An example" }).composition(pattern),
+  );
+  const written = registry([...(Object.values(known) as any[]), ...composed]);
+  const { diagnostics } = await validate(written);
+  // The tools of the template do not fit each pattern.
+  const invalid = diagnostics.filter(({ code }) => code !== "composition-mismatch");
+  expect(invalid.map(({ entity, message }) => `${entity?.name}: ${message}`)).toEqual([]);
+  const { tools } = JSON.parse(written.toJSON());
+  const specs = tools.flatMap(({ spec }: any) => Object.keys(spec ?? {}));
+  const [, table = ""] = page.split("| function | differences from the fields |\n");
+  const rows = table.split("\n\n")[0]?.matchAll(/^\| `(\w+)\(/gm) ?? [];
+  expect(specs.sort()).toEqual([...rows].map(([, name]) => name).sort());
 });

@@ -279,13 +279,9 @@ impl Upstreams {
         self.targets.check(target)
     }
 
-    /// The health of a target, and the outcome of a check of its connection within this time. A
-    /// target that is not running is not checked. `None`: there is no such target.
-    pub async fn probe(
-        &self,
-        target: &TargetId,
-        within: Duration,
-    ) -> Option<(TargetHealth, Result<(), Error>)> {
+    /// The health of a target after a probe within this time. A target that is not running is not
+    /// probed. `None`: there is no such target.
+    pub async fn probe(&self, target: &TargetId, within: Duration) -> Option<TargetHealth> {
         self.targets.probe(target, within).await
     }
 

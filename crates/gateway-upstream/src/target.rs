@@ -5,7 +5,10 @@ mod lists;
 mod send;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -19,7 +22,7 @@ use super::{
     breaker::Breaker,
     concurrency::{ConcurrencyLimit, Load},
     definitions::{Definitions, Tools},
-    error::Error,
+    error::{Error, Phase},
     events::EventPublisher,
     http::Client,
     link::Link,
@@ -99,6 +102,15 @@ impl TargetState {
             Self::Stopped => "stopped",
         }
     }
+
+    /// The state after a failure.
+    fn failed(&self, error: &Error) -> Self {
+        let (since, was_up) = match self {
+            Self::Down { since, was_up, .. } => (*since, *was_up),
+            before => (Instant::now(), matches!(before, Self::Up { .. })),
+        };
+        Self::Down { since, error: error.to_string(), was_up }
+    }
 }
 
 /// One upstream.
@@ -125,6 +137,8 @@ pub(super) struct Target {
     tools: ArcSwap<Tools>,
     publish: Arc<watch::Sender<Arc<Definitions>>>,
     state: Mutex<TargetState>,
+    /// Whether the target is down because it was not reached. Every call reads it, so it has no lock.
+    is_unreachable: AtomicBool,
 }
 
 impl Target {
@@ -158,6 +172,7 @@ impl Target {
             tools: ArcSwap::default(),
             publish: Arc::clone(start.publish),
             state: Mutex::new(TargetState::Connecting),
+            is_unreachable: AtomicBool::new(false),
         });
         tasks.spawn(Arc::clone(&target).keep());
         target
@@ -209,14 +224,36 @@ impl Target {
         self.publisher.refresh();
     }
 
-    /// Fails if the upstream does not respond within this time. Then its lists are fetched, which
-    /// updates its state.
-    pub(super) async fn probe(&self, within: Duration) -> Result<(), Error> {
-        let checked = self.link.check(within).await;
-        if checked.is_err() {
-            self.check();
+    /// Probes the upstream within this time, and returns the health after the probe. The lists of a
+    /// target that is not up are fetched, also during its retry delay.
+    pub(super) async fn probe(&self, within: Duration) -> TargetHealth {
+        let was_up = self.is_up();
+        let probed = if was_up {
+            self.link.check(within).await
+        } else {
+            let after_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+            let late = Error::Timeout { phase: Phase::HealthCheck, after_ms };
+            timeout(within, Box::pin(self.list())).await.unwrap_or(Err(late))
+        };
+        if was_up && probed.is_ok() {
+            return self.health();
         }
-        checked
+        // The periodic fetch ends its retry delay, and has the time that the probe may not have.
+        self.check();
+        match probed {
+            // The gateway's own checks have more time, and decide whether a slow target is down.
+            Err(late @ Error::Timeout { phase: Phase::HealthCheck, .. }) => {
+                let mut health = self.health();
+                if !matches!(health.state, TargetState::Connecting) {
+                    health.state = health.state.failed(&late);
+                }
+                health
+            }
+            probed => {
+                self.note(probed);
+                self.health()
+            }
+        }
     }
 
     /// Updates the state, logs changes, and publishes whether the target is down.
@@ -233,7 +270,9 @@ impl Target {
 
     fn change_state(&self, listed: Result<(), Error>) {
         let speaks = self.link.speaks();
+        let is_unreachable = listed.as_ref().is_err_and(Error::is_about_reach);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_unreachable.store(is_unreachable, Ordering::Relaxed);
         match listed {
             Ok(()) => {
                 // A successful list closes the breaker only if the target was down, because it does
@@ -248,14 +287,10 @@ impl Target {
                 *state = TargetState::Up { speaks };
             }
             Err(error) => {
-                let (since, was_up) = match &*state {
-                    TargetState::Down { since, was_up, .. } => (*since, *was_up),
-                    before => {
-                        tracing::warn!(target.server = %self.server, %error, "upstream is down");
-                        (Instant::now(), matches!(before, TargetState::Up { .. }))
-                    }
-                };
-                *state = TargetState::Down { since, error: error.to_string(), was_up };
+                if !matches!(*state, TargetState::Down { .. }) {
+                    tracing::warn!(target.server = %self.server, %error, "upstream is down");
+                }
+                *state = state.failed(&error);
             }
         }
     }

@@ -155,19 +155,14 @@ impl TargetSet {
         Some(running.inspect(|target| target.check()).is_some())
     }
 
-    /// The health of a target, and the outcome of a check of its connection within this time. A
-    /// target that is not running is not checked. `None`: there is no such target.
-    pub(super) async fn probe(
-        &self,
-        target: &TargetId,
-        within: Duration,
-    ) -> Option<(TargetHealth, Result<(), Error>)> {
+    /// The health of a target after a probe within this time. A target that is not running is not
+    /// probed. `None`: there is no such target.
+    pub(super) async fn probe(&self, target: &TargetId, within: Duration) -> Option<TargetHealth> {
         let entry = self.entries.load().get(target).cloned()?;
-        let checked = match entry.running() {
-            Some(running) => running.probe(within).await,
-            None => Ok(()),
-        };
-        Some((entry.health(), checked))
+        match entry.running() {
+            Some(running) => Some(running.probe(within).await),
+            None => Some(entry.health()),
+        }
     }
 
     /// The configuration of a server's target, in any state.

@@ -117,21 +117,16 @@ async fn check(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response
     })
 }
 
-/// Checks the connection of a target, and returns its state.
+/// Probes a target, and returns its state after the probe.
 async fn health(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
     let server = match read(&body) {
         Ok(server) => server,
         Err(problem) => return error_response(StatusCode::BAD_REQUEST, &problem),
     };
-    let Some((health, checked)) = upstreams.probe(&server, HEALTH).await else {
+    let Some(health) = upstreams.probe(&server, HEALTH).await else {
         return unknown(&upstreams, &server);
     };
-    let mut view = TargetView::from(health);
-    if let Err(error) = checked {
-        view.healthy = false;
-        view.code.get_or_insert(Code::AgentUnavailable.as_str());
-        view.error.get_or_insert_with(|| error.to_string());
-    }
+    let view = TargetView::from(health);
     let is_healthy = view.healthy;
     tracing::info!(target: "audit", event = "health", target.server = %server, is_healthy);
     Json(view).into_response()

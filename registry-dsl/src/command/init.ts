@@ -21,5 +21,8 @@ export function init(directory: string, to: Screen): void {
   } catch (error) {
     throw usage(`cannot write ${directory}: ${(error as Error).message}`);
   }
-  to.out(`project written to ${directory}; run \`npm install\` and \`npm run check\` there\n`);
+  to.out(
+    `project written to ${directory}; run \`npm install --save-dev PACKAGE\` and \`npm run check\` there, ` +
+      "with the path of the packed registry-dsl\n",
+  );
 }

@@ -3,7 +3,7 @@
 
 use std::{
     future::pending,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -60,10 +60,15 @@ impl Target {
         outcome
     }
 
-    /// Requests a check of a target that was not reached.
+    /// Requests a check of a target that was not reached while it is up, or reached while it is
+    /// down. A successful call does not prove that the lists are complete.
     pub(super) fn check_after<T>(&self, outcome: &Result<T, Error>) {
-        if outcome.as_ref().is_err_and(Error::is_about_reach) && self.is_up() {
-            self.publisher.refresh();
+        let contradicts_state = match outcome {
+            Ok(_) => self.is_unreachable.load(Ordering::Relaxed),
+            Err(error) => error.is_about_reach() && self.is_up(),
+        };
+        if contradicts_state {
+            self.check();
         }
     }
 
@@ -201,5 +206,48 @@ async fn quota_exceeded(channel: Option<&ClientChannel>) -> QuotaExceeded {
     match channel {
         Some(channel) => channel.quota_exceeded().await,
         None => pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use gateway_protocol::naming::Prefix;
+
+    use super::*;
+    use crate::{
+        TargetConfig, TargetId, UpstreamLimits, Upstreams, tests::http_at, timing::Timing,
+    };
+
+    #[tokio::test]
+    async fn successful_call_checks_unreachable_target() {
+        let server: TargetId = "server/a@1.0.0".parse().unwrap();
+        let config = TargetConfig {
+            server: server.clone(),
+            prefix: Prefix::parse("").unwrap(),
+            exposes: None,
+            tenant: None,
+            transport: http_at("http://127.0.0.1:1/"),
+            timeout: None,
+            auto_start: true,
+        };
+        // The gateway itself fetches no lists during the test.
+        let delay = Duration::from_mins(10);
+        let timing = Timing { retry_first: delay, retry_longest: delay, ..Timing::default() };
+        let upstreams = Upstreams::start_with(&[config], UpstreamLimits::default(), timing);
+        let target = upstreams.targets.running().next().unwrap();
+        let mut definitions = upstreams.definitions();
+        definitions.wait_for(|all| !all.is_target_available(&server)).await.unwrap();
+        let is_checked = || target.publisher.refreshed().now_or_never().is_some();
+        assert!(!is_checked());
+        target.check_after(&Ok(()));
+        assert!(is_checked());
+
+        target.change_state(Err(Error::TooLarge { limit_bytes: 1 }));
+        target.check_after(&Ok(()));
+        assert!(!is_checked(), "a call does not prove that the lists have a valid size");
+        target.change_state(Ok(()));
+        target.check_after(&Ok(()));
+        assert!(!is_checked(), "the target is up");
     }
 }

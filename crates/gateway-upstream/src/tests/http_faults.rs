@@ -1,7 +1,7 @@
 //! Streamable HTTP with a misbehaving server: each fault has its typed error, and no call is
 //! repeated.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::json;
 
@@ -296,4 +296,59 @@ async fn lost_list_is_retried_and_endless_list_rejected() {
         matches!(upstreams.state(), TargetState::Down { error, .. } if error.ends_with(&endless))
     })
     .await;
+}
+
+/// A modern server that replies with this fault while it is set.
+async fn failing(
+    fault: &Arc<AtomicBool>,
+    reply: impl Fn() -> Reply + Send + Sync + 'static,
+) -> Server {
+    let fault = Arc::clone(fault);
+    Server::start(move |seen| {
+        if fault.load(Ordering::SeqCst) {
+            return reply();
+        }
+        modern().reply(seen).unwrap_or_else(|| seen.result(&json!({})))
+    })
+    .await
+}
+
+async fn probed(upstreams: &Upstreams, within: Duration) -> TargetState {
+    upstreams.probe(&key().into(), within).await.unwrap().state
+}
+
+#[tokio::test]
+async fn probe_ends_retry_delay_of_target() {
+    let is_down = Arc::new(AtomicBool::new(true));
+    let fake = failing(&is_down, || Reply::Close(Vec::new())).await;
+    let delay = Duration::from_mins(10);
+    let timing = Timing { retry_first: delay, retry_longest: delay, ..TIMING };
+    let upstreams = start(transport(&fake), limits(), timing);
+    upstreams.until_down().await;
+    let within = Duration::from_secs(5);
+    assert!(matches!(probed(&upstreams, within).await, TargetState::Down { was_up: false, .. }));
+
+    is_down.store(false, Ordering::SeqCst);
+    assert!(matches!(probed(&upstreams, within).await, TargetState::Up { .. }));
+    assert!(matches!(upstreams.state(), TargetState::Up { .. }));
+    assert_eq!(upstreams.listed(), ["t"]);
+
+    is_down.store(true, Ordering::SeqCst);
+    assert!(matches!(probed(&upstreams, within).await, TargetState::Down { was_up: true, .. }));
+    assert!(matches!(upstreams.state(), TargetState::Down { .. }));
+}
+
+#[tokio::test]
+async fn late_probe_leaves_slow_target_up() {
+    let is_slow = Arc::new(AtomicBool::new(false));
+    let fake = failing(&is_slow, Reply::stall).await;
+    let upstreams = start(transport(&fake), limits(), TIMING);
+    upstreams.until_up().await;
+    is_slow.store(true, Ordering::SeqCst);
+    let TargetState::Down { error, .. } = probed(&upstreams, Duration::from_millis(50)).await
+    else {
+        panic!("the upstream did not respond");
+    };
+    assert!(error.starts_with("no response to the health check within 50 ms"), "{error}");
+    assert!(matches!(upstreams.state(), TargetState::Up { .. }));
 }

@@ -18,6 +18,13 @@ use crate::{
     decode::Problems, entity::tool::Dependency, kind::Kind, name::Name, open_json, version::Version,
 };
 
+/// The place of an agent's dependencies, which compositions have at their top level.
+const DEPENDS_IN_EXTENSION: [(&str, &str); 1] = [(
+    "depends",
+    "write the dependencies in `capabilities.extensions[].params.depends` of the extension \
+     `urn:agentgateway:sbom`",
+)];
+
 /// A registered A2A agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -118,7 +125,7 @@ impl Agent {
         let security = fields.list("security", |value, _| Some(value.clone()));
         let security_schemes = fields.open_object("securitySchemes");
         let metadata = fields.open_object("metadata");
-        fields.finish();
+        fields.finish_with(&DEPENDS_IN_EXTENSION);
         Some(Self {
             name: name?,
             version: version?,
@@ -189,6 +196,22 @@ mod tests {
                 "/skills/3/id: the skill id `s` is used twice",
             ]
         );
+    }
+
+    #[test]
+    fn agent_names_place_of_dependencies() {
+        let card = json!({
+            "name": "a", "version": "1.0.0", "description": "d", "url": "u",
+            "protocolVersion": "1", "defaultInputModes": [], "defaultOutputModes": [],
+            "skills": [], "capabilities": {}, "depends": [],
+        });
+        let problems = Entity::parse(Kind::Agent, &card).err().unwrap_or_default();
+        let [problem] = problems.as_slice() else { panic!("{problems:?}") };
+        assert_eq!(problem.message, "unknown field `depends`");
+        let help = problem.help.as_deref().unwrap_or_default();
+        let remedy = "write the dependencies in `capabilities.extensions[].params.depends` of the \
+                      extension `urn:agentgateway:sbom`; the valid fields are name, ";
+        assert!(help.starts_with(remedy), "{help}");
     }
 
     #[test]

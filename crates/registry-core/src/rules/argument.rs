@@ -2,6 +2,8 @@
 //!
 //! The arguments are known from the tool's own input schema, or from that of another tool with the
 //! same source and neither hidden fields nor defaults, which gateways compare with the server's.
+//! Without one, a tool of the nearest earlier version of the server is compared. Its findings are
+//! warnings, because the arguments may have changed.
 //!
 //! A misspelled hidden field would leave the argument open to callers. It is an error if the schema
 //! is closed, and a warning if the server may accept more arguments. A default that the tool's own
@@ -11,7 +13,7 @@
 //! No call succeeds if a required field is hidden without a default, or if a default violates its
 //! schema. In a registry file, these are warnings, because the original registration accepted them.
 
-use std::collections::{BTreeSet, HashMap, hash_map::Entry};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use schema_compat::{json_schema::reference_of, pointer::pointer_join};
 use serde_json::{Map, Value};
@@ -30,6 +32,7 @@ use crate::{
     spec::types::{ArgumentSchema, Misfit, Reason},
     suggest::closest,
     tool_schema::{bundle::bundle, hide::HiddenField},
+    version::Version,
 };
 
 /// Maximum number of subschemas inspected per argument.
@@ -38,13 +41,16 @@ const INSPECTED: usize = 1_000;
 const CHAIN: usize = 32;
 /// Maximum number of steps to check the values of the defaults in a batch.
 const STEPS: usize = 10_000;
+/// Maximum number of earlier versions of a server whose tools are compared.
+const EARLIER_VERSIONS: usize = 32;
 
 /// The arguments of the sources in a batch.
 pub(super) struct Arguments<'a> {
     proposal: &'a Proposal<'a>,
     origin: BatchOrigin,
-    /// The schemas of sources, by server and tool. `None` if registered tools disagree.
-    by_source: HashMap<(Key, &'a str), Option<KnownSchema<'a>>>,
+    /// The schemas of sources and their tools, by upstream tool and server. `None` if registered
+    /// tools disagree.
+    by_source: BTreeMap<(&'a str, Key), Option<(&'a Value, &'a Key)>>,
     inlining: InlineBudget,
     steps: usize,
 }
@@ -55,6 +61,8 @@ struct KnownSchema<'a> {
     schema: &'a Value,
     /// The tool with this schema; `None` for the checked tool itself.
     of: Option<&'a Key>,
+    /// Whether the schema is that of the source's version of the server.
+    is_exact: bool,
 }
 
 impl KnownSchema<'_> {
@@ -80,14 +88,16 @@ impl<'a> Arguments<'a> {
             let source = tool.source().filter(|source| is_checked(source))?;
             tool.input_schema.is_none().then(|| source.server_key())
         };
-        let servers: BTreeSet<Key> = tools().filter_map(|(_, tool)| lacks_schema(tool)).collect();
+        let exact: BTreeSet<Key> = tools().filter_map(|(_, tool)| lacks_schema(tool)).collect();
+        let earlier = exact.iter().flat_map(|server| earlier_versions(proposal, server));
+        let servers: BTreeSet<Key> = earlier.chain(exact.iter().cloned()).collect();
         let catalog = proposal.catalog();
         let registered = servers.iter().flat_map(|server| catalog.dependents(server));
         let registered = registered.filter_map(|key| {
             let document = &catalog.find(key)?.document;
             Some((document.key(), document.entity().as_tool()?))
         });
-        let mut by_source = HashMap::new();
+        let mut by_source = BTreeMap::new();
         for (key, tool) in registered.chain(tools()) {
             let (Some(source), Some(schema)) = (tool.source(), &tool.input_schema) else {
                 continue;
@@ -96,12 +106,12 @@ impl<'a> Arguments<'a> {
             if is_checked(source) || !servers.contains(&server) {
                 continue;
             }
-            match by_source.entry((server, &*source.tool)) {
+            match by_source.entry((&*source.tool, server)) {
                 Entry::Vacant(entry) => {
-                    entry.insert(Some(KnownSchema { schema, of: Some(key) }));
+                    entry.insert(Some((schema, key)));
                 }
                 Entry::Occupied(mut entry) => {
-                    let is_same = |known: KnownSchema<'_>| known.schema == schema;
+                    let is_same = |(known, _): (&Value, &Key)| known == schema;
                     if !entry.get().is_some_and(is_same) {
                         entry.insert(None);
                     }
@@ -130,13 +140,18 @@ impl<'a> Arguments<'a> {
     }
 
     fn known(&self, tool: &'a Tool, source: &'a ToolSource) -> Option<KnownSchema<'a>> {
-        match &tool.input_schema {
-            Some(schema) => Some(KnownSchema { schema, of: None }),
-            None => *self.by_source.get(&(source.server_key(), &*source.tool))?,
+        if let Some(schema) = &tool.input_schema {
+            return Some(KnownSchema { schema, of: None, is_exact: true });
         }
+        let (upstream, server) = (&*source.tool, source.server_key());
+        let lowest = Key { version: Version::lowest(), ..server.clone() };
+        let mut versions = self.by_source.range((upstream, lowest)..=(upstream, server.clone()));
+        let ((_, compared), found) = versions.next_back()?;
+        let (schema, of) = (*found)?;
+        Some(KnownSchema { schema, of: Some(of), is_exact: *compared == server })
     }
 
-    /// Reports a mistake. `is_certain`: the server rejects the argument, or its absence.
+    /// Reports a mistake. `is_certain`: the server version rejects the argument, or its absence.
     fn report(
         &self,
         new: &NewEntity<'_>,
@@ -164,7 +179,8 @@ impl<'a> Arguments<'a> {
             let message = format!("the argument `{name}` of a default is not in {whose}");
             let pointer = pointer_join("/source/defaults", name);
             let help = nested_remedy(name).unwrap_or_else(|| input.help(&[name]));
-            let is_certain = input.known.of.is_some() && input.rejects(name);
+            let KnownSchema { of, is_exact, .. } = input.known;
+            let is_certain = of.is_some() && is_exact && input.rejects(name);
             self.report(checked.new, is_certain, (pointer, message), help, found);
         }
     }
@@ -192,7 +208,7 @@ impl<'a> Arguments<'a> {
             );
             let help = format!("add {} to `defaults`, or do not hide it", nested(&path));
             let pointer = format!("/source/hideFields/{i}");
-            self.report(checked.new, true, (pointer, message), help, found);
+            self.report(checked.new, known.is_exact, (pointer, message), help, found);
         }
         for Misfit { path, reason } in schema.misfits(defaults, &mut self.steps) {
             let pointer =
@@ -202,7 +218,7 @@ impl<'a> Arguments<'a> {
                 Reason::Violation(reason) => {
                     let message = format!("the default of `{name}` violates {whose}: {reason}");
                     let help = "write a value that the schema accepts".to_owned();
-                    self.report(checked.new, true, (pointer, message), help, found);
+                    self.report(checked.new, known.is_exact, (pointer, message), help, found);
                 }
                 // Another finding reports it.
                 Reason::Undeclared(_) if path.len() == 1 => {}
@@ -213,12 +229,21 @@ impl<'a> Arguments<'a> {
                         || "remove it, or use a member that the schema declares".to_owned(),
                         |similar| format!("did you mean `{}.{similar}`?", parents.join(".")),
                     );
-                    let is_certain = known.of.is_some();
+                    let is_certain = known.of.is_some() && known.is_exact;
                     self.report(checked.new, is_certain, (pointer, message), help, found);
                 }
             }
         }
     }
+}
+
+/// The versions of a server before this one, at most the nearest [`EARLIER_VERSIONS`].
+fn earlier_versions(proposal: &Proposal<'_>, server: &Key) -> Vec<Key> {
+    let versions = proposal.versions(server.kind, &server.name);
+    let mut earlier: Vec<_> = versions.filter(|version| **version < server.version).collect();
+    earlier.sort();
+    let nearest = earlier.into_iter().rev().take(EARLIER_VERSIONS);
+    nearest.map(|version| Key { version: version.clone(), ..server.clone() }).collect()
 }
 
 /// Whether a source has hidden fields or defaults.
@@ -252,7 +277,7 @@ impl<'a> Checked<'_, 'a> {
             }
             let message = format!("the hidden field `{field}` is not in {}", input.known.name());
             let pointer = format!("/source/hideFields/{i}");
-            let problem = if input.rejects(path[0]) {
+            let problem = if input.known.is_exact && input.rejects(path[0]) {
                 Diagnostic::error(Code::DocumentInvalid, pointer, message)
             } else {
                 Diagnostic::warning(Code::DocumentInvalid, pointer, message)
@@ -404,7 +429,7 @@ mod tests {
 
     use super::super::{
         Proposed,
-        testing::{catalog, found_of, lines, schema, source_tool, with},
+        testing::{catalog, found_of, lines, schema, server, source_tool, versioned, with},
         validate,
     };
     use crate::diagnostic::Code;
@@ -555,6 +580,40 @@ mod tests {
         let other = with(&plain(&json!({ "type": "object" })), json!({ "name": "other" }));
         let found = found_of(Code::DocumentInvalid, &registered, &[view, other]);
         assert!(found.starts_with("warning") && found.lines().count() == 1, "{found}");
+    }
+
+    #[test]
+    fn arguments_of_earlier_server_version_are_warned() {
+        let version = |version: &str| versioned(&server("s", &["t"]), version);
+        // Tools have the versions of their servers.
+        let plain = |version: &str, input: &Value| {
+            let source = json!({ "server": "s", "serverVersion": version, "tool": "t" });
+            let tool = versioned(&source_tool("t", "s"), version);
+            with(&tool, json!({ "source": source, "inputSchema": input }))
+        };
+        let view = view(&json!({ "serverVersion": "1.3.0", "hideFields": ["weight", "colour"],
+            "defaults": { "to": { "country": 5 }, "unt": "kg" } }));
+        let open = json!({ "type": "object" });
+        let mut registered = ["1.0.0", "1.2.0", "1.3.0", "2.0.0"].map(version).to_vec();
+        registered.extend([
+            plain("1.0.0", &open),
+            plain("1.2.0", &parcel()),
+            plain("2.0.0", &open),
+        ]);
+        let found = |registered: &[Proposed]| {
+            found_of(Code::DocumentInvalid, registered, std::slice::from_ref(&view))
+        };
+        let warned = found(&registered);
+        for pointer in ["hideFields/0", "hideFields/1", "defaults/to/country", "defaults/unt"] {
+            let start =
+                format!("warning[document-invalid] tool/view@1.0.0 at \"/source/{pointer}\": ");
+            let is_warned = |line: &str| line.starts_with(&start) && line.contains("tool/t@1.2.0");
+            assert!(warned.lines().any(is_warned), "{pointer}: {warned}");
+        }
+        assert_eq!(warned.lines().count(), 4, "{warned}");
+        // A tool of the version itself decides.
+        registered.push(plain("1.3.0", &open));
+        assert_eq!(found(&registered), "");
     }
 
     #[test]

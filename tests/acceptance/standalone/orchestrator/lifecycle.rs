@@ -47,6 +47,21 @@ async fn fr_009_failed_start_is_reported_and_others_run() {
 }
 
 #[tokio::test]
+async fn health_prints_state_after_its_probe() {
+    let scene = Scene::ready(&[quick("one", &["a"])], &[]).await;
+    scene.forbid("one");
+    eventually("health fails", || async {
+        let health = scene.gateway_command(&["health", "one@*", "--output", "json"]);
+        let shown = health.json();
+        let (state, code) = (shown["state"].as_str(), health.code);
+        assert!(matches!((state, code), (Some("up"), 0) | (Some("down"), 1)), "{health:?}");
+        code == 1
+    })
+    .await;
+    assert_eq!(scene.target("one").await["state"], "down");
+}
+
+#[tokio::test]
 async fn call_during_restart_is_retried_once_after_three_seconds() {
     let scene = Scene::ready(&[quick("one", &["a"])], &[]).await;
     scene.forbid("one");
