@@ -173,7 +173,23 @@ const DEFAULT_HOPS: u32 = 16;
 /// Default of `limits.bufferedBytes`.
 const DEFAULT_BUFFERED_BYTES: usize = 512 * 1024 * 1024;
 
+/// Whether TLS protects callers who authenticate: each connection with a certificate, or each call.
+fn authenticates_callers(
+    tls: Option<&ServerFiles>,
+    claims: IdentityConfig,
+    authentication: &AuthenticationConfig,
+) -> bool {
+    tls.is_some_and(|tls| {
+        tls.client_ca.is_some() || authentication.authenticates_every_call(claims)
+    })
+}
+
 impl Config {
+    /// Whether callers authenticate over TLS.
+    pub fn authenticates_callers(&self) -> bool {
+        authenticates_callers(self.tls.as_ref(), self.identity, &self.authentication)
+    }
+
     /// The settings of the call pipeline.
     pub fn pipeline(&self) -> pipeline::Settings {
         pipeline::Settings {

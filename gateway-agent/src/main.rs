@@ -175,9 +175,8 @@ fn on_runtime(work: impl Future<Output = Result<(), String>>) -> Result<(), Stri
 
 async fn serve(config: Config) -> Result<(), String> {
     let listen = config.listen;
-    let requires_certificates = config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-    if !listen.ip().is_loopback() && !requires_certificates {
-        tracing::warn!(address = %listen, "AUTHENTICATION IS DISABLED: anyone who can reach this address can call tools; set `tls.clientCaFile` or `identity`, or listen on 127.0.0.1");
+    if !listen.ip().is_loopback() && !config.authenticates_callers() {
+        tracing::warn!(address = %listen, "CALLERS NEED NOT AUTHENTICATE OVER TLS: anyone who can reach this address may be able to call tools; set `tls.clientCaFile`, or `tls.certFile` and `identity.required` with `apiKeys` or `jwt`, or listen on 127.0.0.1");
     }
     let listener = TcpListener::bind(listen).await.map_err(|e| {
         format!(

@@ -36,11 +36,14 @@ pub(super) async fn run(
         recovery::start(&store, &by).await?;
     }
     store.close().await;
-    if current == before {
-        eprintln!("the registry already uses this key");
-    } else {
+    if promote_relay {
+        eprintln!("the copy is the registry now; start its servers without --follow");
+    }
+    if current != before {
         eprintln!("previous key: {before}");
         eprintln!("restart the servers with the new key and give it to auditors:");
+    } else if !promote_relay {
+        eprintln!("the registry already uses this key");
     }
     writeln!(io::stdout(), "{current}")
         .map_err(|e| (FAILED, format!("cannot write the output: {e}")))?;

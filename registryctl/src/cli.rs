@@ -79,7 +79,7 @@ pub(crate) use selector::{EntityArg, NameArg, VersionPair, parse_kind};
 pub(crate) use trace::TraceArgs;
 pub(crate) use usage::{UsageArgs, UsageColumn};
 
-use crate::address::Address;
+use crate::address::Addresses;
 
 const CONNECTION: &str = "Connection";
 const CREDENTIALS: &str = "Credentials";
@@ -105,8 +105,9 @@ pub(crate) struct Arguments {
 pub(crate) struct Globals {
     /// URL of the registry: https://HOST:PORT, http://HOST:PORT or HOST:PORT
     ///
-    /// Several servers of one registry are separated by commas. The first that answers is used, and
-    /// the next one after a connection is lost.
+    /// Several servers of one registry are separated by commas, such as https://a:7070,b:7070. The
+    /// scheme of the first address is that of all. The first server that answers is used, and the next
+    /// one after a connection is lost.
     #[arg(
         long,
         global = true,
@@ -115,10 +116,10 @@ pub(crate) struct Globals {
         env = "REGISTRY_URL",
         value_name = "URL",
         default_value = "http://127.0.0.1:7070",
-        value_delimiter = ',',
-        value_parser = redacted::redacted::<Address>()
+        overrides_with = "registry",
+        value_parser = redacted::redacted::<Addresses>()
     )]
-    pub(crate) registry: Vec<Address>,
+    pub(crate) registry: Addresses,
     /// Timeout of connecting, also of the TLS handshake
     ///
     /// With several servers, also of the first answer of each. A server that hangs later is left after

@@ -95,17 +95,14 @@ impl Client {
         first: usize,
         connect_timeout: Duration,
     ) -> Result<Self, Failure> {
-        let mut unreachable: Vec<(String, String)> = Vec::new();
+        let mut unreachable = Vec::new();
         for index in (first..first + servers.len()).map(|index| index % servers.len()) {
             match Self::open(servers.clone(), index, connect_timeout).await {
-                Err(Failure::Unreachable { address, reason }) => {
-                    unreachable.push((address, reason));
-                }
+                Err(Failure::Unreachable(servers)) => unreachable.extend(servers),
                 outcome => return outcome,
             }
         }
-        let (addresses, reasons): (Vec<_>, Vec<_>) = unreachable.into_iter().unzip();
-        Err(Failure::Unreachable { address: addresses.join(","), reason: reasons.join("; ") })
+        Err(Failure::Unreachable(unreachable))
     }
 
     async fn open(
@@ -114,10 +111,7 @@ impl Client {
         connect_timeout: Duration,
     ) -> Result<Self, Failure> {
         let Server { address, endpoint, credentials } = &servers[current];
-        let unreachable = |reason: String| Failure::Unreachable {
-            address: address.to_string(),
-            reason: reason.to_lowercase(),
-        };
+        let unreachable = |reason: String| Failure::unreachable(address, reason.to_lowercase());
         let channel = endpoint.connect().await.map_err(|e| unreachable(root_cause(&e)))?;
         let channel = InterceptedService::new(channel, credentials.clone());
         let channel = RetryRateLimited::new(channel);

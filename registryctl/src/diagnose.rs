@@ -8,7 +8,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::address::Address;
+use crate::{address::Address, failure::UnreachableServer};
 
 /// Timeout of connecting, and of the first bytes of a response.
 const PROBE: Duration = Duration::from_secs(1);
@@ -93,31 +93,50 @@ pub(crate) fn with_live_remedy(reason: String) -> String {
     }
 }
 
-/// The remedy for a failed connection.
-pub(crate) async fn remedy(address: &str, reason: &str) -> String {
-    let default = "--registry or REGISTRY_URL sets the address of the registry".to_owned();
-    let first = address.split(',').next().unwrap_or_default();
-    let Ok(address) = first.parse::<Address>() else { return default };
-    let reason = reason.to_lowercase();
-    if reason.contains("connection refused") {
-        if let Some((host, port @ (80 | 443))) = address.host_and_port() {
-            return format!("nothing listens at port {port}; add the port, such as {host}:7070");
-        }
-        return format!(
-            "nothing listens at {}; start a registry with `registry-server`, or set another address \
-             with --registry or REGISTRY_URL",
-            address.authority()
-        );
+/// The remedy for failed connections to all servers. Only the first server with another cause than a
+/// refused connection is probed.
+pub(crate) async fn remedy(servers: &[UnreachableServer]) -> String {
+    let is_refused =
+        |server: &&UnreachableServer| server.reason.to_lowercase().contains("connection refused");
+    let (refused, others): (Vec<_>, Vec<_>) = servers.iter().partition(is_refused);
+    let mut remedies = Vec::new();
+    if !refused.is_empty() {
+        remedies.push(nothing_listens(&refused));
     }
+    if let Some(UnreachableServer { address, reason }) = others.first() {
+        let remedy = remedy_of(address, reason).await;
+        let is_only = servers.len() == 1;
+        remedies.push(if is_only { remedy } else { format!("{}: {remedy}", address.authority()) });
+    }
+    remedies.join("; ")
+}
+
+/// The remedy for refused connections.
+fn nothing_listens(refused: &[&UnreachableServer]) -> String {
+    let mut ports = refused.iter().filter_map(|server| server.address.host_and_port());
+    if let Some((host, port)) = ports.find(|(_, port)| matches!(port, 80 | 443)) {
+        return format!("nothing listens at port {port}; add the port, such as {host}:7070");
+    }
+    let authorities: Vec<_> = refused.iter().map(|server| server.address.authority()).collect();
+    format!(
+        "nothing listens at {}; start a registry with `registry-server`, or set another address \
+         with --registry or REGISTRY_URL",
+        authorities.join(", ")
+    )
+}
+
+async fn remedy_of(address: &Address, reason: &str) -> String {
+    let default = "--registry or REGISTRY_URL sets the address of the registry".to_owned();
+    let reason = reason.to_lowercase();
     let matches = |causes: &[&str]| causes.iter().any(|cause| reason.contains(cause));
     if let Some((_, remedy)) = CAUSES.iter().find(|(causes, _)| matches(causes)) {
         return (*remedy).to_owned();
     }
-    let mut protocol = probe(&address, PREFACE).await;
+    let mut protocol = probe(address, PREFACE).await;
     if protocol.is_none() {
-        protocol = probe(&address, REQUEST).await;
+        protocol = probe(address, REQUEST).await;
     }
-    protocol.and_then(|protocol| mismatch(protocol, &address)).unwrap_or(default)
+    protocol.and_then(|protocol| mismatch(protocol, address)).unwrap_or(default)
 }
 
 /// The remedy for a server that speaks another protocol than the address says.
@@ -178,6 +197,10 @@ mod tests {
 
     use super::*;
 
+    fn server(address: &str, reason: &str) -> UnreachableServer {
+        UnreachableServer { address: address.parse().unwrap(), reason: reason.to_owned() }
+    }
+
     /// The remedy for a server that sends these bytes and closes.
     async fn remedy_for(scheme: &str, bytes: &'static [u8]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -188,7 +211,8 @@ mod tests {
             stream.read_exact(&mut request).await.unwrap();
             stream.write_all(bytes).await.unwrap();
         });
-        let remedy = remedy(&format!("{scheme}://127.0.0.1:{port}"), "protocol error").await;
+        let failed = self::server(&format!("{scheme}://127.0.0.1:{port}"), "protocol error");
+        let remedy = remedy(&[failed]).await;
         server.await.unwrap();
         remedy.replace(&port.to_string(), "PORT")
     }
@@ -242,7 +266,7 @@ mod tests {
             stream.read_exact(&mut [0; REQUEST.len()]).await.unwrap();
             stream.write_all(b"HTTP/1.1 404 Not Found\r\n\r\n").await.unwrap();
         });
-        let remedy = remedy(&address.to_string(), CLOSED).await;
+        let remedy = remedy(&[self::server(&address.to_string(), CLOSED)]).await;
         server.await.unwrap();
         assert_eq!(Some(remedy), mismatch(Protocol::Http1, &address));
     }
@@ -274,8 +298,24 @@ mod tests {
             ("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))", "CA:FALSE"),
             ("received fatal alert: CertificateRequired", "--client-cert"),
         ] {
-            let remedy = remedy("https://registry.test:7070", reason).await;
+            let remedy = remedy(&[server("https://registry.test:7070", reason)]).await;
             assert!(remedy.contains(expected), "{reason}: {remedy}");
         }
+    }
+
+    #[tokio::test]
+    async fn remedy_names_every_refused_server() {
+        const REFUSED: &str = "connection refused (os error 111)";
+        let refused =
+            || ["https://a:7070", "https://b:7170"].map(|address| server(address, REFUSED));
+        let all = remedy(&refused()).await;
+        assert!(all.starts_with("nothing listens at a:7070, b:7170; start a registry"), "{all}");
+        let unnamed = server("https://c:7270", "NotValidForName");
+        let mixed = remedy(&refused().into_iter().chain([unnamed]).collect::<Vec<_>>()).await;
+        assert!(mixed.starts_with("nothing listens at a:7070, b:7170; "), "{mixed}");
+        assert!(
+            mixed.contains("; c:7270: the server's certificate is for another name"),
+            "{mixed}"
+        );
     }
 }

@@ -14,6 +14,7 @@ use registry_proto::v1;
 use registry_tls::InvalidFile;
 
 use crate::{
+    address::Address,
     diagnose,
     input::Unreadable,
     report::{Finding, Report},
@@ -39,8 +40,8 @@ pub(crate) enum Failure {
     #[error("cannot start: {0}")]
     Runtime(io::Error),
     /// The connection failed or was lost.
-    #[error("cannot reach the registry at {address}: {reason}")]
-    Unreachable { address: String, reason: String },
+    #[error("cannot reach the registry at {}", unreachable(.0))]
+    Unreachable(Vec<UnreachableServer>),
     /// The connection to a live server failed or was lost.
     #[error("cannot reach {target}: {reason}")]
     LiveUnreachable { target: String, reason: String },
@@ -84,6 +85,20 @@ pub(crate) enum Failure {
     WithHelp { failure: Box<Failure>, help: String },
 }
 
+/// A server of the registry that cannot be reached.
+#[derive(Debug)]
+pub(crate) struct UnreachableServer {
+    pub(crate) address: Address,
+    pub(crate) reason: String,
+}
+
+/// The addresses and the reasons of servers that cannot be reached.
+fn unreachable(servers: &[UnreachableServer]) -> String {
+    let addresses: Vec<_> = servers.iter().map(|server| server.address.to_string()).collect();
+    let reasons: Vec<_> = servers.iter().map(|server| server.reason.as_str()).collect();
+    format!("{}: {}", addresses.join(","), reasons.join("; "))
+}
+
 /// The registry's transient reasons: a retry may succeed.
 const TRANSIENT: [&str; 8] = [
     "CONTENTION",
@@ -114,6 +129,10 @@ impl From<InvalidFile> for Failure {
 impl Failure {
     pub(crate) fn usage(reason: impl fmt::Display) -> Self {
         Self::Usage(reason.to_string())
+    }
+
+    pub(crate) fn unreachable(address: &Address, reason: String) -> Self {
+        Self::Unreachable(vec![UnreachableServer { address: address.clone(), reason }])
     }
 
     pub(crate) fn unreadable(path: &Path, reason: impl fmt::Display) -> Self {
@@ -214,7 +233,7 @@ impl Failure {
     /// Adds the likely cause of a failed connection or authentication.
     pub(crate) async fn explained(self) -> Self {
         let help = match &self {
-            Self::Unreachable { address, reason } => diagnose::remedy(address, reason).await,
+            Self::Unreachable(servers) => diagnose::remedy(servers).await,
             Self::RequestRejected { reason, .. } if reason == "CREDENTIALS_MISSING" => {
                 "set REGISTRY_TOKEN, or pass --token-file FILE or --client-cert".to_owned()
             }

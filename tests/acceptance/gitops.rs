@@ -337,6 +337,28 @@ fn explicitly_retired_entity_is_listed_as_held() {
 }
 
 #[test]
+fn inactive_entity_of_file_is_listed_as_held() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    write_schema(dir.path(), "1.0.0");
+    let applied = |more: &[&str]| apply(&registry, dir.path(), more);
+    assert!(applied(&[]).success());
+    let active = applied(&[]).stdout;
+    assert!(!active.contains("held: "), "{active}");
+    for (change, state) in [("deprecate", "deprecated"), ("retire", "retired")] {
+        registry.run(&[change, "--yes", "schema/Web@1.0.0"]);
+        let shown = applied(&[]).stdout;
+        let held = format!(
+            "held: schema/Web@1.0.0 stays {state}; `registryctl restore schema/Web@1.0.0` makes \
+             that version active"
+        );
+        assert!(shown.lines().any(|line| line == held), "{shown}");
+        let shown = applied(&["--output", "json"]).json();
+        assert_eq!(shown[state], json!(["schema/Web@1.0.0"]), "{shown}");
+    }
+}
+
+#[test]
 fn entities_without_mark_are_adopted_with_next_versions() {
     let registry = Registry::start();
     let dir = tempfile::tempdir().expect("a directory");

@@ -256,6 +256,7 @@ fn misspelled_arguments_have_suggestions() {
         ("unknown-command", &["valdate", "file.json"]),
         ("unknown-option", &["list", "--onwer", "docs"]),
         ("invalid-scheme", &["--registry", "ftp://registry", "whoami"]),
+        ("mixed-schemes", &["--registry", "https://a:7070,http://b:7070", "whoami"]),
         ("graph-format", &["list", "--output", "mermaid"]),
     ] {
         insta::assert_snapshot!(name, message(OFFLINE, arguments, &[]));

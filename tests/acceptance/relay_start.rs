@@ -11,6 +11,7 @@ use acceptance::{
     access::{Guarded, create_token},
     binary, eventually,
     process::signal_process,
+    registry::checkpoint_key,
     root,
 };
 
@@ -82,6 +83,25 @@ async fn relay_database_is_promoted_only_explicitly() {
     let promoted = Registry::start_with(relay.database(), &["--checkpoint-key", text(&key)]);
     promoted.apply_file(&root().join("examples/new-version.json"));
     assert_eq!(promoted.revision().await, 2);
+}
+
+#[tokio::test]
+async fn promoted_relay_keeps_key_of_registry() {
+    let mut registry = Registry::start();
+    registry.apply_example();
+    let mut relay = registry.start_relay(&[]);
+    eventually("the relay has it", || async { relay.revision().await == 1 }).await;
+    relay.process.stop();
+    registry.process.stop();
+    let key = checkpoint_key(registry.database());
+    let database = ["--database", relay.database(), "--checkpoint-key", text(&key)];
+    let promote = ["checkpoint-key", "replace", "--promote-relay"];
+    let (code, said) = run(&[&promote[..], &database].concat());
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("the copy is the registry now; start its servers without --follow"));
+    assert!(!said.contains("previous key"), "{said}");
+    let promoted = Registry::start_with(relay.database(), &["--checkpoint-key", text(&key)]);
+    assert_eq!(promoted.revision().await, 1);
 }
 
 #[test]

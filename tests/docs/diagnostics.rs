@@ -214,7 +214,7 @@ const CODES: &[[&str; 4]] = &[
         "role-required",
         "a change that requires another role: publisher, or governor for policies about names of other teams",
         "`` the policy selects `pay_*`, which is not confined to names of `docs`; the role governor is required ``",
-        "select names or namespaces of the own team, or ask a governor of the team that owns the policy, or an admin",
+        "select names or namespaces of the own team, or ask an admin or a governor: of the team that owns the policy, or of any team for a new policy",
     ],
     [
         "policy-version-regresses",

@@ -301,8 +301,8 @@ pub enum ReclaimError {
          their gateways"
     )]
     Unknown,
-    /// The account is closed.
-    #[error("the account is closed and has no rights to reclaim")]
+    /// The accounts are closed.
+    #[error("the accounts of the gateway are closed and have no rights to reclaim")]
     Closed,
     /// The amounts of the budget do not fit.
     #[error("the reclaimed amounts exceed the largest amount")]

@@ -65,8 +65,7 @@ pub struct Spender {
 struct State {
     generation: u64,
     generation_proof: Vec<u8>,
-    /// The newest generation with an answered complete report; 0 after an incomplete one. `None`: the
-    /// ledger has answered none.
+    /// See [`Spender::reported_generation`].
     reported: Option<u64>,
     /// The owner of the accounts of this process.
     owner: Option<ProcessOwner>,
@@ -290,6 +289,12 @@ impl Spender {
     pub fn is_awaited(&self) -> bool {
         let state = self.read();
         state.reported.is_some_and(|reported| reported < state.generation)
+    }
+
+    /// The newest generation with an answered complete report; 0 after an incomplete one. `None`: the
+    /// ledger has answered none.
+    pub fn reported_generation(&self) -> Option<u64> {
+        self.read().reported
     }
 
     /// Applies the answer to a report. `sent_at`: when the report was sent. Returns whether the answer

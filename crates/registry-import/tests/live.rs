@@ -207,6 +207,17 @@ fn additions_are_compatible() {
 }
 
 #[test]
+fn numbers_are_compared_by_value() {
+    let limits = |minimum: Value| json!({ "type": "number", "minimum": minimum, "maximum": 2.5 });
+    let (mut before, mut after) = (tools(), tools());
+    before[1]["inputSchema"]["properties"]["id"] = limits(json!(0));
+    after[1]["inputSchema"]["properties"]["id"] = limits(json!(0.0));
+    let draft = import_server(&live(before), &ServerImportOptions::default()).draft;
+    let file = RegistryFile::from_value(&draft.to_value()).unwrap();
+    assert_eq!(differences(&catalog(file.proposals()), &live(after)), Vec::<String>::new());
+}
+
+#[test]
 fn schemas_are_compared_by_accepted_values() {
     let user = "/inputSchema/properties/user";
     // Wider, with an example; narrower; an equivalent form; and undecidable.

@@ -156,7 +156,7 @@ pub struct Args {
         help_heading = "Registry"
     )]
     pub name: Option<String>,
-    /// Allow listening beyond loopback without client certificates
+    /// Allow listening beyond loopback without authentication over TLS
     #[arg(long, env = "GATEWAY_INSECURE", help_heading = "Listening")]
     pub insecure: bool,
     /// Log filter: error, warn, info, debug, trace, or per module `gateway_agent::sync=debug`

@@ -14,12 +14,11 @@ use registry_core::{
     checkpoint::{InvalidVerifierKey, VerifierKey},
     parse_duration, parse_positive_duration, parse_socket_address,
 };
-use registry_tls::ServerFiles;
 
 use super::{
     Args, CONTRACT_MODES, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_HOPS, DEFAULT_REQUEST_BYTES,
     DENIAL_FORMS, InvalidConfig, Problem, REGISTRATION_MODES, RegistryConfig, VIOLATION_MODES,
-    ancestors, credentials, identity, mcp_servers, observability, origins,
+    ancestors, authenticates_callers, credentials, identity, mcp_servers, observability, origins,
     problem::Problems,
     read::Section,
     scope, staleness, target, tls, tool_limits, tools,
@@ -112,12 +111,13 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let root = Section::root(problems, root);
     let name = name(&root, args);
     let tls = tls::read(&root, args);
-    let listen = listen(&root, args, tls.as_ref());
+    let requires_certificates = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    let (identity, authentication) = identity::read(&root, requires_certificates);
+    let is_closed = authenticates_callers(tls.as_ref(), identity, &authentication);
+    let listen = listen(&root, args, is_closed);
     let servers = mcp_servers::read(problems, &root, args, listen);
     let has_servers = args.mcp_servers.is_some() || root.find("mcpServers").is_some();
     let registry = registry(problems, &root, args, has_servers);
-    let requires_certificates = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-    let (identity, authentication) = identity::read(&root, requires_certificates);
     let mut targets = target::read(&root, &authentication);
     if let Err(e) = ancestors::extend(&args.file(), &mut targets) {
         problems.at(0, "targets", e.to_string());
@@ -256,14 +256,15 @@ fn host_name() -> String {
     if name.is_empty() { "gateway".to_owned() } else { name.to_owned() }
 }
 
-fn listen(root: &Section<'_>, args: &Args, tls: Option<&ServerFiles>) -> SocketAddr {
+/// `is_closed`: whether callers authenticate over TLS.
+fn listen(root: &Section<'_>, args: &Args, is_closed: bool) -> SocketAddr {
     let written = root.find("listen").and_then(|field| field.parse(parse_socket_address));
     let listen = args.listen.or(written).unwrap_or(DEFAULT_LISTEN);
-    let requires_certificates = tls.is_some_and(|tls| tls.client_ca.is_some());
-    if !listen.ip().is_loopback() && !requires_certificates && !args.insecure {
+    if !listen.ip().is_loopback() && !is_closed && !args.insecure {
         let message = format!(
-            "{listen} can be reached from other machines, and callers need no certificate; set \
-             `tls.clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure"
+            "{listen} can be reached from other machines, and callers need not authenticate over \
+             TLS; set `tls.clientCaFile`, or `tls.certFile` and `identity.required` with `apiKeys` \
+             or `jwt`, listen on 127.0.0.1, or accept the risk with --insecure"
         );
         root.problem_of("listen", args.listen.is_some().then_some("--listen"), message);
     }

@@ -81,7 +81,7 @@ registry:
     )
     .unwrap_err();
     insta::assert_snapshot!(found.join("\n"), @"
-    line 1: listen: 0.0.0.0:7080 can be reached from other machines, and callers need no certificate; set `tls.clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure
+    line 1: listen: 0.0.0.0:7080 can be reached from other machines, and callers need not authenticate over TLS; set `tls.clientCaFile`, or `tls.certFile` and `identity.required` with `apiKeys` or `jwt`, listen on 127.0.0.1, or accept the risk with --insecure
     line 2: name: must have 1 to 128 bytes and no control characters
     line 4: registry.source: the token would be sent unencrypted; use grpcs:// or https://, or set `allowInsecureToken: true` if the network is trusted
     line 5: registry.tokenFile: invalid token: /nobody/has/this: No such file or directory (os error 2)
@@ -89,7 +89,7 @@ registry:
     ");
     let args = Args { listen: Some("0.0.0.0:7080".parse().unwrap()), ..Args::default() };
     let found = parse_with(DEFAULTS, &args).unwrap_err();
-    insta::assert_snapshot!(found.join("\n"), @"--listen or GATEWAY_LISTEN: 0.0.0.0:7080 can be reached from other machines, and callers need no certificate; set `tls.clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure");
+    insta::assert_snapshot!(found.join("\n"), @"--listen or GATEWAY_LISTEN: 0.0.0.0:7080 can be reached from other machines, and callers need not authenticate over TLS; set `tls.clientCaFile`, or `tls.certFile` and `identity.required` with `apiKeys` or `jwt`, listen on 127.0.0.1, or accept the risk with --insecure");
 }
 
 #[test]

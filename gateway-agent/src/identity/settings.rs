@@ -80,6 +80,12 @@ impl AuthenticationConfig {
     pub fn accepts_bearer_tokens(&self) -> bool {
         self.jwt.is_some() || !self.api_keys.is_empty()
     }
+
+    /// Whether each call needs a credential, or the headers of one of `trustedProxies`.
+    pub fn authenticates_every_call(&self, claims: IdentityConfig) -> bool {
+        let trusts_every_peer = claims.trust_headers && self.trusted_proxies.is_empty();
+        self.required && self.accepts_bearer_tokens() && !trusts_every_peer
+    }
 }
 
 /// The settings of authentication.

@@ -272,13 +272,15 @@ impl Reporter {
     ) -> Result<(), LedgerError> {
         let Spending { spender, clock, .. } = &*self.spending;
         let sent_at = clock.boot();
+        let reported = spender.reported_generation();
         let answer = timeout(ANSWER_LIMIT, ledger.report(&self.gateway, report)).await;
         let late = || format!("no answer within {} s", ANSWER_LIMIT.as_secs());
         let answer = answer.map_err(|_| LedgerError::Unavailable(late()))??;
         let now = clock.boot();
         if spender.answer(report, &answer, sent_at, now) {
             reports.note_rejections(report, &answer);
-            self.note_refusals(report, &answer, number);
+            let was_awaited = reported < Some(answer.generation);
+            self.note_refusals(report, &answer, number, was_awaited);
         }
         *lock(&self.spending.answered_at) = Some(now);
         Ok(())
@@ -294,7 +296,8 @@ impl Reporter {
         spender.is_awaited() || now.since(last_at) >= interval
     }
 
-    fn note_refusals(&self, report: &Report, answer: &Answer, number: u64) {
+    /// `was_awaited`: whether the ledger lacked a complete report of this process when it answered.
+    fn note_refusals(&self, report: &Report, answer: &Answer, number: u64, was_awaited: bool) {
         let mut waiting = lock(&self.spending.waiting);
         for (reported, answered) in report.accounts.iter().zip(&answer.accounts) {
             if reported.want.is_none_or(|want| want.minimum.is_none()) {
@@ -310,7 +313,7 @@ impl Reporter {
             if refusal == Refusal::Recovering {
                 waiting.recover(&reported.budget, number);
             }
-            if is_lasting(refusal) {
+            if is_lasting(refusal, was_awaited) {
                 waiting.refuse(&reported.budget, number);
             }
         }
@@ -334,9 +337,12 @@ impl Reporter {
 }
 
 /// Whether a repetition of the request would be refused, too.
-fn is_lasting(refusal: Refusal) -> bool {
+fn is_lasting(refusal: Refusal, was_awaited: bool) -> bool {
     match refusal {
-        Refusal::Exhausted | Refusal::Recovering => true,
+        Refusal::Exhausted => true,
+        // The recovery may wait for this process only. The ledger grants first, and then stores that a
+        // report was complete.
+        Refusal::Recovering => !was_awaited,
         // A new account replaces one that is closed or whose window is over.
         Refusal::Recalling | Refusal::OutsideWindow | Refusal::Closed => false,
     }

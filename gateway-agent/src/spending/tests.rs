@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use ledger::{
     AccountKey, Answer, BudgetKey, BudgetRule as LedgerRule, FleetRate, Ledger, LedgerError,
-    LedgerFuture, MemoryLedger, ProcessOwner, Recall, Report, WindowId, WindowRule,
+    LedgerFuture, MemoryLedger, ProcessOwner, RECOVERY, Recall, Report, WindowId, WindowRule,
     budget::{BudgetRow, OfflineLimits},
 };
 use policy::{BudgetRule, Payer, PolicyInForce, RateRule};
@@ -253,6 +253,31 @@ async fn recovering_ledger_refuses_without_delay() {
     assert!(shortage.is_recovering && !shortage.is_timeout, "{shortage:?}");
     lock(&fleet.ledger.ledger).end_recovery();
     fleet.spend(&process).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_call_after_recovery_is_served() {
+    let fleet = Fleet::new(times(10));
+    lock(&fleet.ledger.ledger).start_generation(0, fleet.clock.wall()).unwrap();
+    advance(RECOVERY).await;
+    let process = fleet.start();
+    fleet.spend(&process).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_call_waits_for_unreported_gateways() {
+    let fleet = Fleet::new(times(10));
+    let other = fleet.start();
+    fleet.spend(&other).await;
+    other.crash().await;
+    lock(&fleet.ledger.ledger).start_generation(0, fleet.clock.wall()).unwrap();
+    advance(RECOVERY).await;
+    let disk = tempfile::tempdir().unwrap();
+    let process = fleet.start_at(&disk.path().join("registry.json"), Reach::Fleet);
+    let start = Instant::now();
+    let shortage = fleet.reserve(&process).await.unwrap_err();
+    assert!(shortage.is_recovering, "the ledger lacks the report of the crashed process");
+    assert!(start.elapsed() < MAX_WAIT);
 }
 
 #[tokio::test(start_paused = true)]

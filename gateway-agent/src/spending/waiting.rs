@@ -23,7 +23,7 @@ struct Queue {
     refused: Option<u64>,
     /// The last report whose request the ledger answered without a grant.
     declined: Option<u64>,
-    /// The last report whose request the ledger refused because it recovers.
+    /// The last report, if the ledger refused its request because it recovers.
     recovering: Option<u64>,
 }
 
@@ -76,10 +76,11 @@ impl WaitingCalls {
     pub(super) fn decline(&mut self, budget: &BudgetKey, report: u64) {
         if let Some(queue) = self.budgets.get_mut(budget) {
             queue.declined = Some(report);
+            queue.recovering = None;
         }
     }
 
-    /// Records that the ledger refuses the request of a report because it recovers.
+    /// Records that the ledger declined the request of a report because it recovers.
     pub(super) fn recover(&mut self, budget: &BudgetKey, report: u64) {
         if let Some(queue) = self.budgets.get_mut(budget) {
             queue.recovering = Some(report);

@@ -1,9 +1,10 @@
 //! `apply`: registers the contents of files as one commit, after showing the registry's plan.
 
+mod inactive;
 mod outcome;
 mod prepare;
-mod retired;
 
+use inactive::Inactive;
 use outcome::{Applied, Outcome};
 use prepare::{ForeignEntity, HeldEntity, KeptEntity, Prepared, ResolvedConflict};
 use registry_proto::v1;
@@ -29,8 +30,7 @@ struct Planned {
     plan: Plan,
     revision: u64,
     report: Report,
-    /// Unchanged entries that are retired.
-    retired: Vec<String>,
+    inactive: Inactive,
 }
 
 pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failure> {
@@ -70,9 +70,9 @@ pub(super) async fn apply_batch(
         ..commit::new_request(changes, options.message, author, &session.globals.access)
     };
     let mut planned = plan(&client, &wanted, batch, screen).await?;
-    let found = retired::find(&client, batch, &planned).await?;
+    planned.inactive = Inactive::find(&client, batch, &planned).await?;
     let is_held = |key: &String| prepared.held.iter().any(|held| held.has_key(key));
-    planned.retired = found.into_iter().filter(|key| !is_held(key)).collect();
+    planned.inactive.retain(|key| !is_held(key));
     if screen.format == Format::Table {
         show_prepared(screen, &prepared)?;
         show_plan(screen, &planned)?;
@@ -116,7 +116,7 @@ async fn plan(
         response;
     let report = batch.report(diagnostics.iter().map(Finding::from).collect());
     reject_errors(screen, &report)?;
-    Ok(Planned { plan: Plan::new(plan), revision, report, retired: Vec::new() })
+    Ok(Planned { plan: Plan::new(plan), revision, report, inactive: Inactive::default() })
 }
 
 async fn commit_batch(
@@ -155,5 +155,5 @@ fn show_plan(screen: Screen, planned: &Planned) -> Result<(), Failure> {
         screen.table(&planned.plan.table())?;
     }
     screen.line(&format!("plan: {}", planned.plan.counts()))?;
-    retired::line(&planned.retired).map_or(Ok(()), |line| screen.line(&line))
+    planned.inactive.lines().try_for_each(|line| screen.line(&line))
 }

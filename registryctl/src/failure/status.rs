@@ -24,10 +24,7 @@ impl Failure {
             let reason = root_cause(source).to_lowercase();
             // In TLS 1.3, the server verifies the certificate after the client has connected.
             let hint = if address.is_tls() { CLOSED } else { "" };
-            return Self::Unreachable {
-                address: address.to_string(),
-                reason: format!("{reason}{hint}"),
-            };
+            return Self::unreachable(address, format!("{reason}{hint}"));
         }
         if let Some(failure) = validation_failure(status) {
             return Self::Invalid(failure.diagnostics);
@@ -43,9 +40,7 @@ impl Failure {
         let reason = info.map(|info| info.reason).unwrap_or_default();
         let message = status.message().to_owned();
         match status.code() {
-            Code::Unavailable if reason.is_empty() => {
-                Self::Unreachable { address: address.to_string(), reason: message }
-            }
+            Code::Unavailable if reason.is_empty() => Self::unreachable(address, message),
             Code::NotFound
             | Code::InvalidArgument
             | Code::Aborted

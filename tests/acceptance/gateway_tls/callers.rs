@@ -82,6 +82,39 @@ async fn server_certificate_is_reloaded() {
 }
 
 #[test]
+fn authenticated_calls_need_no_client_certificates() {
+    let (authority, dir) = (Authority::new(), tempfile::tempdir().expect("a directory"));
+    let tls = format!("tls: {{ {} }}", pair(&authority.server()));
+    let keys = format!("apiKeys: [{{ agent: planner, sha256: {} }}]", "ab".repeat(32));
+    for (tls, identity, is_accepted) in [
+        (&*tls, format!("required: true, {keys}"), true),
+        ("", format!("required: true, {keys}"), false),
+        (&tls, keys.clone(), false),
+        (&tls, format!("required: true, trustHeaders: true, {keys}"), false),
+        (
+            &tls,
+            format!("required: true, trustHeaders: true, trustedProxies: [10.0.0.7], {keys}"),
+            true,
+        ),
+        (&tls, "required: true, trustedProxies: [10.0.0.7]".to_owned(), false),
+    ] {
+        let file = dir.path().join("gateway.yaml");
+        let config = format!(
+            "listen: 0.0.0.0:0\nregistry: {{ source: grpc://127.0.0.1:1 }}\n{tls}\n\
+             identity: {{ {identity} }}\n"
+        );
+        std::fs::write(&file, &config).expect("a file");
+        let mut command = Command::new(binary("gateway-agent"));
+        command.arg("--config").arg(&file).arg("--check").current_dir(&dir);
+        let output = command.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let expected = if is_accepted { 0 } else { 2 };
+        assert_eq!(output.status.code(), Some(expected), "{config}: {said}");
+        assert_eq!(said.contains("--insecure"), !is_accepted, "{config}: {said}");
+    }
+}
+
+#[test]
 fn incomplete_tls_settings_are_rejected() {
     let (authority, other) = (Authority::new(), Authority::new());
     let (ours, theirs) = (authority.server(), other.client("theirs"));

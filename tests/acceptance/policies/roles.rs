@@ -76,12 +76,17 @@ fn governor_changes_policies_of_own_team_only() {
     let own = guarded.token("bea", "bank", "governor");
     let other = guarded.token("gov", "security", "governor");
     let wide = |version: &str| json!({ "schemaVersion": "2.0", "policies": [{ "name": "all", "version": version }] });
-    assert!(apply(&guarded, &own, &wide("1.0.0")).success());
     let help = |token: &str, expected: &str| {
         let refused = apply(&guarded, token, &wide("1.0.1"));
         assert_eq!(refusal(&refused), [expected]);
         refused.json()["diagnostics"][0]["help"].as_str().expect("a remedy").to_owned()
     };
+    // No team owns the name.
+    insta::assert_snapshot!(
+        help(&publisher, "role-required"),
+        @"select names or namespaces that `bank` owns, or ask a governor or an admin to make the change"
+    );
+    assert!(apply(&guarded, &own, &wide("1.0.0")).success());
     insta::assert_snapshot!(
         help(&publisher, "role-required"),
         @"select names or namespaces that `bank` owns, or ask a governor of `bank`, or an admin, to make the change"

@@ -168,7 +168,7 @@ impl<'a> Reach<'a> {
     fn exceeded_by(&self, entity: &Entity, what: &str) -> Option<Diagnostic> {
         let Entity::Policy(policy) = entity else { return None };
         let (pointer, problem) = self.first_wide(policy)?;
-        Some(self.refusal(pointer, &format!("{what} {problem}")))
+        Some(self.refusal(policy, pointer, &format!("{what} {problem}")))
     }
 
     /// The first registered tool of another team that a policy matches by its upstream name. A tool
@@ -183,7 +183,7 @@ impl<'a> Reach<'a> {
             };
             let ForeignTool { key, owner, .. } = self.foreign_tools(pattern).find(is_match)?;
             let problem = format!("the policy selects {key} of `{owner}` by its upstream name");
-            Some(self.refusal(format!("/appliesTo/tools/{i}"), &problem))
+            Some(self.refusal(policy, format!("/appliesTo/tools/{i}"), &problem))
         })
     }
 
@@ -244,11 +244,15 @@ impl<'a> Reach<'a> {
         found
     }
 
-    fn refusal(&self, pointer: String, problem: &str) -> Diagnostic {
+    fn refusal(&self, policy: &Policy, pointer: String, problem: &str) -> Diagnostic {
         let message = format!("{problem}; the role governor is required");
+        let governor = match self.catalog.owner(Kind::Policy, &policy.name) {
+            Some(owner) => format!("a governor of `{owner}`, or an admin,"),
+            // A governor of any team can register the name, which that team then owns.
+            None => "a governor or an admin".to_owned(),
+        };
         let help = format!(
-            "select names or namespaces that `{0}` owns, or ask a governor of `{0}`, or an admin, to make \
-             the change",
+            "select names or namespaces that `{}` owns, or ask {governor} to make the change",
             self.team
         );
         Diagnostic::error(Code::RoleRequired, pointer, message).with_help(help)

@@ -379,13 +379,19 @@ async fn decide(
     };
     let accounts = transaction.accounts(budget.id).await?;
     let processes = transaction.processes().await?;
-    let is_wanted = |key: &ProcessKey, is_closed: bool| {
-        key.gateway == wanted.gateway && wanted.epoch.map_or(!is_closed, |epoch| epoch == key.epoch)
+    let is_wanted = |key: &ProcessKey| {
+        key.gateway == wanted.gateway && wanted.epoch.is_none_or(|epoch| epoch == key.epoch)
     };
+    // The refusal if there is nothing to reclaim.
+    let mut refusal = ReclaimError::Unknown;
     let (mut row, mut closed) = (budget.row, Vec::new());
     let (mut live, mut retry_at) = (BTreeSet::new(), None::<Timestamp>);
     for (key, account) in accounts {
-        if !is_wanted(&key, account.row.is_closed) {
+        if !is_wanted(&key) {
+            continue;
+        }
+        if account.row.is_closed && wanted.epoch.is_none() {
+            refusal = ReclaimError::Closed;
             continue;
         }
         let process = ProcessKey { epoch: account.process, ..key.clone() };
@@ -403,7 +409,7 @@ async fn decide(
         }
     }
     if closed.is_empty() {
-        return Ok(Err(retry_at.map_or(ReclaimError::Unknown, ReclaimError::TooEarly)));
+        return Ok(Err(retry_at.map_or(refusal, ReclaimError::TooEarly)));
     }
     Ok(Ok(Decision { budget, row, accounts: closed, live }))
 }

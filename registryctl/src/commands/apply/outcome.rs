@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::{
     Planned,
+    inactive::Inactive,
     prepare::{ForeignEntity, HeldEntity, KeptEntity, Prepared, ResolvedConflict},
 };
 use crate::{
@@ -47,8 +48,8 @@ struct AppliedView<'a> {
     foreign: &'a [ForeignEntity],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     kept: &'a [KeptEntity],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    retired: &'a [String],
+    #[serde(flatten)]
+    inactive: &'a Inactive,
     #[serde(skip_serializing_if = "Option::is_none")]
     rollout: Option<&'a Rollout>,
 }
@@ -105,7 +106,7 @@ impl Applied {
             held: &self.prepared.held,
             foreign: &self.prepared.foreign,
             kept: &self.prepared.kept,
-            retired: &self.planned.retired,
+            inactive: &self.planned.inactive,
             rollout,
         }
     }
