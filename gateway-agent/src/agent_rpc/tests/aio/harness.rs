@@ -60,7 +60,8 @@ impl AioBench {
             UpstreamLimits { sessions: 16, call_timeout_ms: 2_000, ..UpstreamLimits::default() };
         let setup = Setup { transport: Some(http(&mcp)), agents, limits, ..setup };
         let bench = Bench::start(setup, entities(policies)).await;
-        let mut definitions = bench.gateway.upstreams().definitions();
+        // Views use compared definitions, which follow those of the upstreams.
+        let mut definitions = bench.contracts.definitions();
         let has_features = |all: &Arc<Definitions>| {
             let features = all.features(&own);
             features.is_some_and(|features| {
