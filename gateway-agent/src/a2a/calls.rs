@@ -301,7 +301,8 @@ struct ClientStream {
     steps: mpsc::Receiver<Step>,
     gateway: Arc<Gateway>,
     /// Resolves when the gateway closes its streams. A poll of the token takes locks that all streams
-    /// share. The set polls it only after its wakeup.
+    /// share. The set polls it only after its wakeup. Its first poll costs the task one more
+    /// turn.
     closing: FuturesUnordered<WaitForCancellationFutureOwned>,
     _place: Arc<EventStreamPlace>,
 }
