@@ -6,7 +6,7 @@ use std::{
     net::IpAddr,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 use axum::{
@@ -18,7 +18,7 @@ use http_body::{Body as _, Frame, SizeHint};
 use registry_tls::client_network;
 
 /// Largest part of a response that is sent at once, in bytes. The connection buffers a few parts.
-const PART: usize = 64 * 1024;
+pub(crate) const PART: usize = 64 * 1024;
 
 /// The quota key of an unauthenticated caller. All callers of a network share one.
 pub(crate) fn of_address(address: IpAddr) -> Arc<str> {
@@ -35,14 +35,12 @@ pub(crate) fn reserved(answer: Response, buffered: Arc<BufferReservation>) -> Re
 #[derive(Debug)]
 struct Reserved {
     body: Body,
-    /// The unsent rest of the last frame.
-    rest: Bytes,
     _buffered: Arc<BufferReservation>,
 }
 
 impl Reserved {
     fn new(body: Body, buffered: Arc<BufferReservation>) -> Self {
-        Self { body, rest: Bytes::new(), _buffered: buffered }
+        Self { body, _buffered: buffered }
     }
 }
 
@@ -54,31 +52,15 @@ impl http_body::Body for Reserved {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if self.rest.is_empty() {
-            match ready!(Pin::new(&mut self.body).poll_frame(context)) {
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => self.rest = data,
-                    Err(other) => return Poll::Ready(Some(Ok(other))),
-                },
-                other => return Poll::Ready(other),
-            }
-        }
-        let part = self.rest.len().min(PART);
-        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(part)))))
+        Pin::new(&mut self.body).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.body.is_end_stream()
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let (inner, rest) = (self.body.size_hint(), self.rest.len() as u64);
-        let mut hint = SizeHint::new();
-        hint.set_lower(inner.lower() + rest);
-        if let Some(upper) = inner.upper() {
-            hint.set_upper(upper + rest);
-        }
-        hint
+        self.body.size_hint()
     }
 }
 
@@ -90,17 +72,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn response_keeps_reservation_until_sent() {
+    async fn response_keeps_reservation_until_dropped() {
         let buffers = Arc::new(BufferPool::default());
         let buffered = Arc::new(buffers.open(None, 1 << 30));
-        buffered.reserve(3 * PART).unwrap();
-        let mut body = Reserved::new(Body::from(vec![1; 2 * PART + 1]), buffered);
-        for left in [PART as u64 + 1, 1, 0] {
-            body.frame().await.unwrap().unwrap();
-            assert_eq!(body.size_hint().exact(), Some(left));
-            assert_eq!(buffers.total(), 3 * PART);
-        }
-        assert!(body.is_end_stream());
+        buffered.reserve(2 * PART).unwrap();
+        let mut body = reserved(Response::new(Body::from(vec![1; 2 * PART])), buffered).into_body();
+        body.frame().await.unwrap().unwrap();
+        assert_eq!(buffers.total(), 2 * PART);
         drop(body);
         assert_eq!(buffers.total(), 0);
     }

@@ -173,21 +173,24 @@ const DEFAULT_HOPS: u32 = 16;
 /// Default of `limits.bufferedBytes`.
 const DEFAULT_BUFFERED_BYTES: usize = 512 * 1024 * 1024;
 
-/// Whether TLS protects callers who authenticate: each connection with a certificate, or each call.
-fn authenticates_callers(
+/// Whether callers can reach the listener from other machines and need not authenticate over TLS.
+fn is_exposed(
+    listen: SocketAddr,
     tls: Option<&ServerFiles>,
     claims: IdentityConfig,
     authentication: &AuthenticationConfig,
 ) -> bool {
-    tls.is_some_and(|tls| {
+    // Each connection with a certificate, or each call.
+    let authenticates_callers = tls.is_some_and(|tls| {
         tls.client_ca.is_some() || authentication.authenticates_every_call(claims)
-    })
+    });
+    !listen.ip().is_loopback() && !authenticates_callers
 }
 
 impl Config {
-    /// Whether callers authenticate over TLS.
-    pub fn authenticates_callers(&self) -> bool {
-        authenticates_callers(self.tls.as_ref(), self.identity, &self.authentication)
+    /// Whether callers can reach the listener from other machines and need not authenticate over TLS.
+    pub fn is_exposed(&self) -> bool {
+        is_exposed(self.listen, self.tls.as_ref(), self.identity, &self.authentication)
     }
 
     /// The settings of the call pipeline.

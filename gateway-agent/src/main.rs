@@ -175,7 +175,7 @@ fn on_runtime(work: impl Future<Output = Result<(), String>>) -> Result<(), Stri
 
 async fn serve(config: Config) -> Result<(), String> {
     let listen = config.listen;
-    if !listen.ip().is_loopback() && !config.authenticates_callers() {
+    if config.is_exposed() {
         tracing::warn!(address = %listen, "CALLERS NEED NOT AUTHENTICATE OVER TLS: anyone who can reach this address may be able to call tools; set `tls.clientCaFile`, or `tls.certFile` and `identity.required` with `apiKeys` or `jwt`, or listen on 127.0.0.1");
     }
     let listener = TcpListener::bind(listen).await.map_err(|e| {

@@ -15,7 +15,10 @@ use std::{
 use arc_swap::ArcSwap;
 use gateway_policy::{QuotaKind, Quotas};
 use gateway_protocol::{mcp::Era, naming::Prefix};
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::{Mutex as AsyncMutex, watch},
+    time::timeout,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -137,6 +140,8 @@ pub(super) struct Target {
     tools: ArcSwap<Tools>,
     publish: Arc<watch::Sender<Arc<Definitions>>>,
     state: Mutex<TargetState>,
+    /// Held while the lists are fetched, until the state is updated.
+    listing: AsyncMutex<()>,
     /// Whether the target is down because it was not reached. Every call reads it, so it has no lock.
     is_unreachable: AtomicBool,
 }
@@ -172,6 +177,7 @@ impl Target {
             tools: ArcSwap::default(),
             publish: Arc::clone(start.publish),
             state: Mutex::new(TargetState::Connecting),
+            listing: AsyncMutex::default(),
             is_unreachable: AtomicBool::new(false),
         });
         tasks.spawn(Arc::clone(&target).keep());
@@ -227,30 +233,25 @@ impl Target {
     /// Probes the upstream within this time, and returns the health after the probe. The lists of a
     /// target that is not up are fetched, also during its retry delay.
     pub(super) async fn probe(&self, within: Duration) -> TargetHealth {
-        let was_up = self.is_up();
-        let probed = if was_up {
+        let probed = if self.is_up() {
             self.link.check(within).await
         } else {
             let after_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
             let late = Error::Timeout { phase: Phase::HealthCheck, after_ms };
-            timeout(within, Box::pin(self.list())).await.unwrap_or(Err(late))
+            timeout(within, Box::pin(self.list_if_not_up())).await.map_err(|_| late)
         };
-        if was_up && probed.is_ok() {
-            return self.health();
-        }
-        // The periodic fetch ends its retry delay, and has the time that the probe may not have.
-        self.check();
         match probed {
+            Ok(()) => self.health(),
             // The gateway's own checks have more time, and decide whether a slow target is down.
             Err(late @ Error::Timeout { phase: Phase::HealthCheck, .. }) => {
+                self.check();
                 let mut health = self.health();
-                if !matches!(health.state, TargetState::Connecting) {
-                    health.state = health.state.failed(&late);
-                }
+                health.state = health.state.failed(&late);
                 health
             }
-            probed => {
-                self.note(probed);
+            Err(error) => {
+                self.note(Err(error));
+                self.check();
                 self.health()
             }
         }

@@ -146,7 +146,7 @@ impl ApplicablePolicies {
 
     /// The verdicts of all policies about a call: `NAME@VERSION:allow`, `:deny:REASON`,
     /// `:audit:REASON` or `:undecided`, separated by spaces. A denial ends the decision, so that a
-    /// policy without a finding is undecided.
+    /// policy without a finding may be undecided.
     pub fn verdicts(&self, denial: Option<&Finding>, audit: &[Finding]) -> Arc<str> {
         if denial.is_none() && audit.is_empty() {
             return Arc::clone(&self.admitted);

@@ -43,8 +43,8 @@ use crate::{
     },
 };
 
-/// Events of an agent that wait for their client. Only one of them is long: the sender takes all places
-/// for it.
+/// Events of an agent that wait for their client, and those of one write. Only one of the waiting is
+/// long: the sender takes all places for it.
 const EVENTS: usize = 8;
 /// The length of most events, in bytes.
 const EVENT_BYTES: usize = 1024;
@@ -270,7 +270,8 @@ impl StreamClient {
                     has_failed = failure.is_some();
                 }
                 reserved.push(buffered);
-                let is_full = has_failed || written.len() >= WRITE_BYTES;
+                let is_full =
+                    has_failed || written.len() >= WRITE_BYTES || reserved.len() >= EVENTS;
                 next = if is_full { None } else { event_soon(&mut events).await };
             }
             bytes += written.len();
@@ -300,7 +301,8 @@ struct ClientStream {
     steps: mpsc::Receiver<Step>,
     gateway: Arc<Gateway>,
     /// Resolves when the gateway closes its streams. A poll of the token takes locks that all streams
-    /// share. The set polls it only after its wakeup.
+    /// share. The set polls it only after its wakeup. Its first poll costs the task one more
+    /// turn.
     closing: FuturesUnordered<WaitForCancellationFutureOwned>,
     _place: Arc<EventStreamPlace>,
 }
@@ -347,6 +349,16 @@ mod tests {
 
     #[tokio::test]
     async fn events_of_successive_turns_are_written_together() {
+        assert_eq!(writes(&[0, 1, 1, 2]).await, [3, 1]);
+    }
+
+    #[tokio::test]
+    async fn write_ends_while_further_events_arrive() {
+        assert_eq!(writes(&[1; EVENTS + 2]).await, [EVENTS, 2]);
+    }
+
+    /// The numbers of events in each write. An event is sent this many turns after the one before.
+    async fn writes(turns: &[usize]) -> Vec<usize> {
         let (events, received) = mpsc::channel(EVENTS);
         let (steps, mut written) = mpsc::channel(EVENTS);
         let agent = AgentName::parse("helper").unwrap();
@@ -358,8 +370,8 @@ mod tests {
             late: Arc::default(),
         };
         let sending = async move {
-            for turns in [0, 1, 1, 2] {
-                for _ in 0..turns {
+            for turns in turns {
+                for _ in 0..*turns {
                     yield_now().await;
                 }
                 let event = json!({ "message": { "messageId": "m" } });
@@ -368,12 +380,12 @@ mod tests {
         };
         let ((), (client, bytes)) = tokio::join!(biased; sending, client.forward(received));
         drop(client);
-        let mut writes = Vec::new();
+        let mut texts = Vec::new();
         while let Some(Step::Events(text)) = written.recv().await {
-            writes.push(text);
+            texts.push(text);
         }
-        let counts = writes.iter().map(|text| text.split(|byte| *byte == b'\n').count() / 2);
-        assert_eq!(counts.collect::<Vec<_>>(), [3, 1]);
-        assert_eq!(bytes, writes.iter().map(Bytes::len).sum::<usize>());
+        let counts = texts.iter().map(|text| text.split(|byte| *byte == b'\n').count() / 2);
+        assert_eq!(bytes, texts.iter().map(Bytes::len).sum::<usize>());
+        counts.collect()
     }
 }

@@ -27,7 +27,7 @@ impl RunningOperations {
         let stop = self.stop.clone();
         let running = self.tasks.spawn(async move {
             // A poll of the token takes locks that all operations share. The set polls it only after
-            // its wakeup.
+            // its wakeup. Its first poll costs the task one more turn.
             let mut stopped = FuturesUnordered::from_iter([stop.cancelled()]);
             tokio::select! {
                 biased;

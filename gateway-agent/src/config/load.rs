@@ -18,7 +18,7 @@ use registry_core::{
 use super::{
     Args, CONTRACT_MODES, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_HOPS, DEFAULT_REQUEST_BYTES,
     DENIAL_FORMS, InvalidConfig, Problem, REGISTRATION_MODES, RegistryConfig, VIOLATION_MODES,
-    ancestors, authenticates_callers, credentials, identity, mcp_servers, observability, origins,
+    ancestors, credentials, identity, is_exposed, mcp_servers, observability, origins,
     problem::Problems,
     read::Section,
     scope, staleness, target, tls, tool_limits, tools,
@@ -113,8 +113,8 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let tls = tls::read(&root, args);
     let requires_certificates = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
     let (identity, authentication) = identity::read(&root, requires_certificates);
-    let is_closed = authenticates_callers(tls.as_ref(), identity, &authentication);
-    let listen = listen(&root, args, is_closed);
+    let listen =
+        listen(&root, args, |listen| is_exposed(listen, tls.as_ref(), identity, &authentication));
     let servers = mcp_servers::read(problems, &root, args, listen);
     let has_servers = args.mcp_servers.is_some() || root.find("mcpServers").is_some();
     let registry = registry(problems, &root, args, has_servers);
@@ -256,11 +256,14 @@ fn host_name() -> String {
     if name.is_empty() { "gateway".to_owned() } else { name.to_owned() }
 }
 
-/// `is_closed`: whether callers authenticate over TLS.
-fn listen(root: &Section<'_>, args: &Args, is_closed: bool) -> SocketAddr {
+fn listen(
+    root: &Section<'_>,
+    args: &Args,
+    is_exposed: impl FnOnce(SocketAddr) -> bool,
+) -> SocketAddr {
     let written = root.find("listen").and_then(|field| field.parse(parse_socket_address));
     let listen = args.listen.or(written).unwrap_or(DEFAULT_LISTEN);
-    if !listen.ip().is_loopback() && !is_closed && !args.insecure {
+    if is_exposed(listen) && !args.insecure {
         let message = format!(
             "{listen} can be reached from other machines, and callers need not authenticate over \
              TLS; set `tls.clientCaFile`, or `tls.certFile` and `identity.required` with `apiKeys` \

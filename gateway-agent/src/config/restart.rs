@@ -2,7 +2,7 @@
 
 use gateway_upstream::UpstreamLimits;
 
-use super::{Config, RegistryConfig};
+use super::{Config, InvalidConfig, Problem, RegistryConfig};
 
 impl Config {
     /// Returns the names of the settings that differ from the started configuration and need a
@@ -32,12 +32,13 @@ impl Config {
         .collect()
     }
 
-    /// Returns this configuration with the started values of the settings that need a restart.
-    pub fn with_started_values(self, started: &Self) -> Self {
+    /// Returns this configuration with the started values of the settings that need a restart. The
+    /// combination must not expose a listener that each of the two configurations protects.
+    pub fn with_started_values(self, started: &Self) -> Result<Self, InvalidConfig> {
         let limits = UpstreamLimits { sessions: started.limits.sessions, ..self.limits };
         let (runtime, tools) = (self.registry.runtime, self.registry.tools);
         let registry = RegistryConfig { runtime, tools, ..started.registry.clone() };
-        Self {
+        let config = Self {
             limits,
             address_connections: started.address_connections,
             registry,
@@ -48,6 +49,17 @@ impl Config {
             admin: started.admin.clone(),
             tracing: started.tracing.clone(),
             ..self
+        };
+        if config.is_exposed() && !config.args.insecure {
+            let message = format!(
+                "{} can be reached from other machines, and without a restart callers need not \
+                 authenticate over TLS, because `listen` and `tls` keep their values; keep \
+                 `required` with `apiKeys` or `jwt`, or restart the gateway",
+                config.listen
+            );
+            let problem = Problem { line: None, field: "identity".to_owned(), message };
+            return Err(InvalidConfig { file: config.args.file(), problems: vec![problem] });
         }
+        Ok(config)
     }
 }

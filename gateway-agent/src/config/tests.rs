@@ -9,6 +9,7 @@ use std::path::Path;
 use clap::Parser;
 use gateway_policy::Access;
 use gateway_upstream::{Addresses, ChildLimits, TransportConfig};
+use registry_tls::ClientAuth;
 
 use super::*;
 use crate::source::Source;
@@ -233,6 +234,42 @@ fn listen_beyond_loopback_needs_insecure() {
     assert!(parse(&open).unwrap_err()[0].contains("--insecure"));
     let args = Args { insecure: true, ..Args::default() };
     assert_eq!(parse_with(&open, &args).unwrap().listen.to_string(), "0.0.0.0:7080");
+}
+
+#[test]
+fn reload_never_exposes_started_listener() {
+    let keys = format!(
+        "identity: {{ required: true, apiKeys: [{{ agent: planner, sha256: {} }}] }}",
+        "ab".repeat(32)
+    );
+    let config = |listen: &str, client_ca: Option<&str>, identity: &str| {
+        let tls = ServerFiles {
+            certificate: "server.pem".into(),
+            key: "server.key".into(),
+            client_ca: client_ca.map(Into::into),
+            client_crl: None,
+            client_auth: ClientAuth::Required,
+            protocols: &[],
+        };
+        let listen = listen.parse().unwrap();
+        Config { listen, tls: Some(tls), ..parse(&format!("{DEFAULTS}\n{identity}")).unwrap() }
+    };
+    let (public, loopback) = ("0.0.0.0:7080", "127.0.0.1:7080");
+    let started = config(public, None, &keys);
+    for (listen, client_ca, identity, is_applied) in [
+        (public, Some("ca.pem"), &*keys, true),
+        (loopback, None, &keys, true),
+        (public, Some("ca.pem"), "", false),
+        (loopback, None, "", false),
+    ] {
+        let effective = config(listen, client_ca, identity).with_started_values(&started);
+        let told = effective.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        assert_eq!(effective.is_ok(), is_applied, "{listen} {client_ca:?} {identity}: {told}");
+        assert_eq!(told.contains("keep `required`"), !is_applied, "{told}");
+    }
+    let mut insecure = config(loopback, None, "");
+    insecure.args.insecure = true;
+    assert!(insecure.with_started_values(&started).is_ok(), "the risk is accepted");
 }
 
 #[test]

@@ -83,7 +83,11 @@ impl AuthenticationConfig {
 
     /// Whether each call needs a credential, or the headers of one of `trustedProxies`.
     pub fn authenticates_every_call(&self, claims: IdentityConfig) -> bool {
-        let trusts_every_peer = claims.trust_headers && self.trusted_proxies.is_empty();
+        let trusts_every_peer = if self.trusted_proxies.is_empty() {
+            claims.trust_headers
+        } else {
+            self.trusted_proxies.iter().any(|network| network.prefix_len() == 0)
+        };
         self.required && self.accepts_bearer_tokens() && !trusts_every_peer
     }
 }

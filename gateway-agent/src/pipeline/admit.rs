@@ -507,8 +507,8 @@ impl Governed {
         self.policies.unusable(error)
     }
 
-    /// Checks the age of the catalog, and the conditions, also again for an operation that was admitted.
-    /// No rate is taken.
+    /// Checks the age of the catalog and the conditions. Running operations are checked again. No rate is
+    /// taken.
     pub(super) fn authorize_call(
         &self,
         call: &Invocation,

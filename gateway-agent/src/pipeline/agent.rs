@@ -364,7 +364,8 @@ impl<'a> Exchange<'a> {
         let (sender, mut receiver) = mpsc::channel(WAITING_EVENTS);
         let streamed =
             AgentRequest { request: &mut *request.request, events: Some(&sender), ..request };
-        // The set polls the request only after its wakeup, so not once more after each event.
+        // The set polls the request only after its wakeup. After each pending poll, it wakes the task
+        // once more, and that turn does not poll the request.
         let sending = gateway.upstreams().send_to_agent(permit, streamed);
         let mut sent = FuturesUnordered::from_iter([sending]);
         let mut ended: Option<Result<_, gateway_upstream::Error>> = None;

@@ -6,13 +6,15 @@
 use std::{
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
 use tokio::time::{Instant, sleep_until};
+
+use crate::buffers::PART;
 
 /// The open requests of one connection.
 #[derive(Debug, Clone)]
@@ -72,16 +74,20 @@ impl Drop for OpenRequest {
     }
 }
 
-/// The body of a response, whose request is open until the body was sent.
+/// The body of a response, whose request is open until the body was sent. Long frames are sent in
+/// parts: hyper takes the end of a body once it buffers the rest, which must be short enough for the
+/// idle time of a slow client.
 #[derive(Debug)]
 pub(super) struct CountedBody {
     body: Body,
+    /// The unsent rest of the last frame.
+    rest: Bytes,
     _open: OpenRequest,
 }
 
 impl CountedBody {
     pub(super) fn new(body: Body, open: OpenRequest) -> Self {
-        Self { body, _open: open }
+        Self { body, rest: Bytes::new(), _open: open }
     }
 }
 
@@ -93,20 +99,38 @@ impl http_body::Body for CountedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        if self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(other) => return Poll::Ready(Some(Ok(other))),
+                },
+                other => return Poll::Ready(other),
+            }
+        }
+        let part = self.rest.len().min(PART);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(part)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (inner, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(inner.lower() + rest);
+        if let Some(upper) = inner.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use http_body::Body as _;
+    use http_body_util::BodyExt as _;
     use tokio::time::timeout;
 
     use super::*;
@@ -131,5 +155,19 @@ mod tests {
         drop(requests.begin());
         assert!(timeout(LIMIT * 2 / 3, &mut idle).await.is_err());
         timeout(LIMIT, idle).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn request_is_open_until_the_last_part_of_its_response() {
+        let requests = OpenRequests::default();
+        let mut body = CountedBody::new(Body::from(vec![1; 2 * PART + 1]), requests.begin());
+        for left in [PART as u64 + 1, 1, 0] {
+            body.frame().await.unwrap().unwrap();
+            assert_eq!(body.size_hint().exact(), Some(left));
+            assert_eq!(body.is_end_stream(), left == 0);
+        }
+        assert!(timeout(LIMIT * 2, requests.idle(LIMIT)).await.is_err());
+        drop(body);
+        timeout(LIMIT * 2, requests.idle(LIMIT)).await.unwrap();
     }
 }

@@ -132,7 +132,7 @@ impl Reloader {
             ConfigVersions { servers: ConfigVersions::read(&config).await.servers, ..versions };
         *self.known.lock().await = versions;
         let waiting = config.needs_restart(&self.started);
-        let config = config.with_started_values(&self.started);
+        let config = config.with_started_values(&self.started)?;
         // Definitions that the new gateway reads must be judged by the new rules.
         self.contracts.configure(config.contracts());
         if let Err(e) = self.gateway.reconfigure(config.pipeline(), config.authenticator()).await {

@@ -22,7 +22,8 @@ const DEPTH: usize = limits::COMPOSITION_DEPTH + 2;
 /// One lookup of a tool and its parts.
 #[derive(Default)]
 struct Lookup {
-    /// Whether retired tools and agents, and tools of retired servers, are found. Such a lookup does not use the cache.
+    /// Whether retired tools and agents, and tools of retired servers, are found. Such a lookup does
+    /// not use the cache.
     includes_retired: bool,
     /// The parts found so far; several paths can reach the same part.
     parts: RefCell<HashMap<Dependency, Option<Arc<ServedTool>>>>,

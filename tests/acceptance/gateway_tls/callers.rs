@@ -96,6 +96,8 @@ fn authenticated_calls_need_no_client_certificates() {
             format!("required: true, trustHeaders: true, trustedProxies: [10.0.0.7], {keys}"),
             true,
         ),
+        (&tls, format!("required: true, trustedProxies: [10.0.0.7, 0.0.0.0/0], {keys}"), false),
+        (&tls, format!("required: true, trustedProxies: ['::/0'], {keys}"), false),
         (&tls, "required: true, trustedProxies: [10.0.0.7]".to_owned(), false),
     ] {
         let file = dir.path().join("gateway.yaml");

@@ -40,7 +40,7 @@ impl Target {
             events.map(|events| EventSink::new(events, Some(&breaker_permit), limit, late_task));
         let mut sending = Box::pin(link.send(permit.subject(), request, limit, sink.as_ref()));
         // Other requests may finish; streams would not. A poll of the token takes locks that all requests
-        // share. The set polls it only after its wakeup.
+        // share. The set polls it only after its wakeup. Its first poll costs the task one more turn.
         let mut stopped: FuturesUnordered<_> = sink.iter().map(|_| self.stop.cancelled()).collect();
         let mut is_late = false;
         let outcome = loop {

@@ -32,6 +32,7 @@ impl Target {
     pub(super) async fn keep_listed(&self) {
         let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
         loop {
+            let turn = self.listing.lock().await;
             let pending = self.publisher.pending();
             let listed = tokio::select! {
                 listed = self.list() => listed,
@@ -46,12 +47,22 @@ impl Target {
             };
             let is_up = listed.is_ok();
             self.note(listed);
+            drop(turn);
             if is_up {
                 Box::pin(self.refresh_card()).await;
             }
             // Limits the rate of fetches when many are requested.
             tokio::time::sleep(self.timing.retry_first.min(wait)).await;
             self.until_due(wait).await;
+        }
+    }
+
+    /// Fetches the lists and updates the state, unless the periodic fetch has just succeeded.
+    pub(super) async fn list_if_not_up(&self) {
+        let _turn = self.listing.lock().await;
+        if !self.is_up() {
+            let listed = self.list().await;
+            self.note(listed);
         }
     }
 

@@ -339,6 +339,25 @@ async fn probe_ends_retry_delay_of_target() {
 }
 
 #[tokio::test]
+async fn probe_of_connecting_target_fetches_no_second_list() {
+    let fake = Server::start(|seen| match seen.rpc_method() {
+        "tools/list" => Reply::stall(),
+        _ => modern().reply(seen).unwrap(),
+    })
+    .await;
+    let upstreams = start(transport(&fake), limits(), TIMING);
+    eventually(|| async { fake.seen("tools/list").len() == 1 }).await;
+    let TargetState::Down { error, was_up: false, .. } =
+        probed(&upstreams, Duration::from_millis(50)).await
+    else {
+        panic!("the upstream did not respond");
+    };
+    assert!(error.starts_with("no response to the health check within 50 ms"), "{error}");
+    assert!(matches!(upstreams.state(), TargetState::Connecting));
+    assert_eq!(fake.seen("tools/list").len(), 1);
+}
+
+#[tokio::test]
 async fn late_probe_leaves_slow_target_up() {
     let is_slow = Arc::new(AtomicBool::new(false));
     let fake = failing(&is_slow, Reply::stall).await;
