@@ -185,18 +185,17 @@ fn registered(batch: &[Proposed], plan: &Plan) -> Vec<Arc<Document>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod testing {
+    use std::sync::Arc;
+
     use policy::PolicyBreaks;
-    use registry_core::{Kind, RegistryId};
-    use serde_json::json;
+    use registry_core::{Document, rules::Proposed};
     use tokio::sync::{Semaphore, oneshot};
 
-    use super::*;
-    use crate::registrar::PANICS;
+    use super::{Submission, Waiting};
 
-    fn registers(name: &str, message: &str) -> Waiting {
-        let value = json!({ "name": name, "version": "1.0.0", "schema": {} });
-        let document = Arc::new(Document::parse(Kind::Schema, &value).unwrap());
+    /// A registration in the queue.
+    pub(in super::super) fn registration(document: Arc<Document>, message: &str) -> Waiting {
         let submission = Submission {
             batch: vec![Proposed::Register(document)],
             settings: Vec::new(),
@@ -215,6 +214,20 @@ mod tests {
         // A batch without a receiver is not decided.
         std::mem::forget(answer);
         Waiting::new(submission, reply, space)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use registry_core::{Kind, RegistryId};
+    use serde_json::json;
+
+    use super::{testing::registration, *};
+    use crate::registrar::PANICS;
+
+    fn registers(name: &str, message: &str) -> Waiting {
+        let value = json!({ "name": name, "version": "1.0.0", "schema": {} });
+        registration(Arc::new(Document::parse(Kind::Schema, &value).unwrap()), message)
     }
 
     #[test]

@@ -7,7 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use registry_core::{Catalog, ChainHash, Kind, SealedCommit, Timestamp, rules::Proposed};
+use registry_core::{
+    Catalog, ChainHash, Document, Key, Kind, SealedCommit, Timestamp, rules::Proposed,
+};
 use retry_backoff::{full_jitter, jittered_by};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
@@ -18,7 +20,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Database, Error, Parts, RegistrarConfig, Submission, audit_events,
+    Database, Error, Parts, RegistrarConfig, audit_events,
     group::{Budget, Group, Member, Verdict},
     log::{AppendOutcome, Log, Position, Source},
     waiting::{Waiting, bytes},
@@ -261,7 +263,7 @@ impl Writer {
         let now = self.now();
         let budget = Budget { commits: self.config.write_group, bytes: GROUP_BYTES };
         let mut waiting = std::mem::take(queue);
-        let is_short = is_short(&waiting);
+        let is_short = is_short(stored, &waiting);
         let forming = || {
             let group = Group::form(stored, &mut waiting, budget, now);
             (group, waiting)
@@ -278,19 +280,30 @@ impl Writer {
     }
 }
 
-/// Whether the queue has only registrations with few bytes. Policies and other changes can affect any number of
-/// entities.
-fn is_short(queue: &VecDeque<Waiting>) -> bool {
-    let is_registration = |change: &Proposed| match change {
-        Proposed::Register(document) => document.key().kind != Kind::Policy,
-        Proposed::SetLifecycle { .. } => false,
-    };
-    let registers = |waiting: &Waiting| {
-        let Submission { batch, settings, .. } = &waiting.submission;
-        settings.is_empty() && batch.iter().all(is_registration)
-    };
-    let size: usize = queue.iter().map(|waiting| bytes(&waiting.submission)).sum();
-    size <= SHORT_VALIDATION_BYTES && queue.iter().all(registers)
+/// Whether the queue has only registrations whose validation is short: few bytes, no references, new names and no
+/// regular expressions. References lead to documents of any size, and so do other versions, which are compared.
+/// Policies and other changes can affect any number of entities.
+fn is_short(stored: &Catalog, queue: &VecDeque<Waiting>) -> bool {
+    let submissions = || queue.iter().map(|waiting| &waiting.submission);
+    let size: usize = submissions().map(bytes).sum();
+    let mut names = HashSet::new();
+    size <= SHORT_VALIDATION_BYTES
+        && submissions().all(|submission| submission.settings.is_empty())
+        && submissions().flat_map(|submission| &submission.batch).all(|change| {
+            let Proposed::Register(document) = change else { return false };
+            let Key { kind, name, .. } = document.key();
+            *kind != Kind::Policy
+                && document.edges().is_empty()
+                && names.insert((kind, name))
+                && stored.versions(*kind, name).next().is_none()
+                && !may_have_pattern(document)
+        })
+}
+
+/// Whether a document may have `pattern` or `patternProperties`. Canonical JSON does not escape their letters.
+fn may_have_pattern(document: &Document) -> bool {
+    const START: &[u8] = b"\"pattern";
+    document.bytes().windows(START.len()).any(|window| window == START)
 }
 
 /// Runs CPU-bound work on this thread. A runtime with a single thread has no other for its tasks meanwhile.
@@ -347,7 +360,40 @@ fn put_back(queue: &mut VecDeque<Waiting>, members: Vec<Member>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use registry_core::RegistryId;
+    use serde_json::{Value, json};
+
+    use super::{super::group::testing::registration, *};
+
+    #[test]
+    fn validation_is_short_without_references_versions_and_patterns() {
+        let schema = |name: &str, version: &str, schema: &Value| {
+            let value = json!({ "name": name, "version": version, "schema": schema });
+            Arc::new(Document::parse(Kind::Schema, &value).unwrap())
+        };
+        let waiting = |document: &Arc<Document>| registration(document.clone(), "");
+        let plain = schema("A", "1.0.0", &json!({ "type": "string" }));
+        let mut stored = Catalog::empty(RegistryId::new("r"));
+        let is_short_of = |stored: &Catalog, documents: &[&Arc<Document>]| {
+            is_short(stored, &documents.iter().map(|&document| waiting(document)).collect())
+        };
+        let other = schema("B", "1.0.0", &json!({ "title": "a pattern" }));
+        assert!(is_short_of(&stored, &[&plain, &other]));
+        let next = schema("A", "1.1.0", &json!({}));
+        assert!(!is_short_of(&stored, &[&plain, &next]), "versions are compared");
+        for long in [
+            json!({ "$ref": "#B:1.0.0" }),
+            json!({ "pattern": "a" }),
+            json!({ "properties": { "a": { "patternProperties": { "b": {} } } } }),
+            json!({ "description": "x".repeat(SHORT_VALIDATION_BYTES) }),
+        ] {
+            assert!(!is_short_of(&stored, &[&schema("C", "1.0.0", &long)]), "{long}");
+        }
+        let budget = Budget { commits: 1, bytes: usize::MAX };
+        let mut queue = VecDeque::from([waiting(&plain)]);
+        stored = Group::form(&stored, &mut queue, budget, Timestamp::default()).catalog;
+        assert!(is_short_of(&stored, &[&other]) && !is_short_of(&stored, &[&next]));
+    }
 
     #[tokio::test]
     async fn panic_in_digest_leaves_writer_running() {

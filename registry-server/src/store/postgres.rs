@@ -54,6 +54,10 @@ const LEDGER_CONNECTIONS: u32 = 8;
 /// Minimum time between two notifications about commits. A notification wakes a process of the database and a task of
 /// each server, including the one that appended.
 const NOTIFICATION_INTERVAL: Duration = Duration::from_millis(10);
+/// Timeout of a notification, with the wait for a connection. Packets to a lost server are not answered.
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(5);
+/// Delay before a failed notification is repeated.
+const NOTIFICATION_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Channel of notifications about commits.
 pub(super) const COMMIT_CHANNEL: &str = "registry_commits";
 /// Channel of notifications about recalls of the ledger.
@@ -260,16 +264,22 @@ fn append_options(options: PgConnectOptions) -> PgConnectOptions {
     options.options([("plan_cache_mode", "force_generic_plan")])
 }
 
-/// Notifies all servers of commits. Commits in quick succession share a notification. Without one, other servers find
-/// the commits by polling.
+/// Notifies all servers of commits. Commits in quick succession share a notification. Until one succeeds, other servers
+/// find the commits by polling.
 async fn notify_of_commits(pool: PgPool, appended: Arc<Notify>) {
-    loop {
+    while !pool.is_closed() {
         appended.notified().await;
         let notify = "SELECT pg_notify($1, revision::text) FROM head";
-        if let Err(error) = sqlx::query(notify).bind(COMMIT_CHANNEL).execute(&pool).await {
+        let notifying = sqlx::query(notify).bind(COMMIT_CHANNEL).execute(&pool);
+        let timed_out = |_| sqlx::Error::Io(io::ErrorKind::TimedOut.into());
+        let notified = timeout(NOTIFICATION_TIMEOUT, notifying).await.map_err(timed_out).flatten();
+        if let Err(error) = notified {
             tracing::debug!(%error, "cannot notify other servers of commits");
+            appended.notify_one();
+            sleep(NOTIFICATION_RETRY_DELAY).await;
+        } else {
+            sleep(NOTIFICATION_INTERVAL).await;
         }
-        sleep(NOTIFICATION_INTERVAL).await;
     }
 }
 

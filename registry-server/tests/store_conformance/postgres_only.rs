@@ -157,6 +157,42 @@ async fn appends_in_quick_succession_notify_of_the_last() {
     timeout(Duration::from_secs(5), notified).await.expect("the last commit is announced");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failed_notification_is_repeated() {
+    let fixture = Fixture::postgres().await;
+    let [writer, follower] = [fixture.open().await, fixture.open().await];
+    let mut listener = follower.listener().await.unwrap();
+    let sealed = Log::new(&writer).seal(Draft::new().register("A", "1.0.0"));
+    // Neither the append nor its notification finds the head.
+    fixture.execute("ALTER TABLE head RENAME TO hidden").await;
+    writer.append(Revision(0), &[sealed]).await.unwrap_err();
+    let quiet = timeout(Duration::from_millis(200), listener.wait()).await;
+    assert!(quiet.is_err(), "the notification failed");
+    fixture.execute("ALTER TABLE hidden RENAME TO head").await;
+    let woken = timeout(Duration::from_secs(10), listener.wait()).await.expect("woken").unwrap();
+    assert_eq!(woken, Wake::Commit(Revision(0)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn canceled_append_notifies_because_it_may_be_stored() {
+    let fixture = Fixture::postgres().await;
+    let [writer, follower] = [fixture.open().await, fixture.open().await];
+    let mut listener = follower.listener().await.unwrap();
+    let mut gate = console(&fixture).await;
+    let sealed = Log::new(&writer).seal(Draft::new().register("A", "1.0.0"));
+    let mut held = gate.begin().await.unwrap();
+    sqlx::query("SELECT revision FROM head FOR UPDATE").execute(&mut *held).await.unwrap();
+    // The store stays open, so that its notifier runs.
+    let appending = tokio::spawn({
+        let writer = writer.clone();
+        async move { writer.append(Revision(0), &[sealed]).await }
+    });
+    wait_for_locks(&mut console(&fixture).await, 1).await;
+    appending.abort();
+    assert!(appending.await.unwrap_err().is_cancelled());
+    timeout(Duration::from_secs(5), listener.wait()).await.expect("woken").unwrap();
+}
+
 #[tokio::test]
 async fn missing_database_error_names_createdb() {
     let fixture = Fixture::postgres().await;

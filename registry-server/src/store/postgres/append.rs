@@ -15,6 +15,7 @@ use sqlx::{
     postgres::{PgBindIterExt as _, PgHasArrayType},
     query_builder::Separated,
 };
+use tokio::sync::Notify;
 
 use super::{PostgresStore, errors};
 use crate::store::{
@@ -32,6 +33,25 @@ const MANY_ROWS: usize = 64;
 
 /// Transaction that holds the lock on the head row.
 pub(in crate::store) struct HeadTransaction(Transaction<'static, Postgres>);
+
+/// An append that may be stored. Its end requests a notification, also if its outcome is unknown because of an error or
+/// a timeout. A notification without a commit is harmless.
+struct PossibleCommit<'a>(Option<&'a Notify>);
+
+impl PossibleCommit<'_> {
+    /// Ends an append that stored nothing.
+    fn reject(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for PossibleCommit<'_> {
+    fn drop(&mut self) {
+        if let Some(appended) = self.0 {
+            appended.notify_one();
+        }
+    }
+}
 
 /// Begins a transaction with the lock on the head row. Commits wait for it, so its own waits for rows are short.
 pub(super) async fn begin_with_head(
@@ -69,6 +89,7 @@ impl PostgresStore {
         statement.add_events(batch.events());
         statement.text.push(" SELECT revision FROM moved");
         let append = statement.text.build();
+        let possible = PossibleCommit(Some(&self.appended));
         let done = match lock {
             Some(HeadTransaction(mut transaction)) => {
                 let done = append.execute(&mut *transaction).await.map_err(failed)?;
@@ -90,9 +111,9 @@ impl PostgresStore {
             }
         };
         if done.rows_affected() == 1 {
-            self.appended.notify_one();
             return Ok(AppendResult::Stored);
         }
+        possible.reject();
         let head: HeadRow =
             sqlx::query_as(sql::HEAD).fetch_one(&self.pool).await.map_err(failed)?;
         if head.revision != stored(expected) {
