@@ -171,8 +171,9 @@ impl Spender {
     /// spend the allowance before the ledger has answered.
     pub fn open(&self, budget: &BudgetKey, window: &WindowSpan, now: BootTime) {
         let mut state = self.write();
-        let State { is_available, budgets, allowances, .. } = &mut *state;
+        let State { is_available, budgets, closed, allowances, .. } = &mut *state;
         let Some(entry) = budgets.get_mut(budget) else { return };
+        entry.leave_finished(budget, &window.id, closed);
         let spent = spent_before(allowances, budget, &window.id);
         let account = entry.find_or_open(budget, &window.id, spent, now, *is_available);
         account.set_window(window.starts_in, window.ends_in, now, now);
@@ -625,6 +626,17 @@ impl Entry {
     fn current(&self, now: BootTime) -> Option<&Arc<Account>> {
         let is_usable = |account: &&Arc<Account>| account.is_open() && account.is_current(now);
         self.accounts.iter().find(is_usable)
+    }
+
+    /// Uses a new epoch in a window whose account is finished, because the clock was set back or the
+    /// machine was suspended. The totals of a second account with the same key would start at zero.
+    fn leave_finished(&mut self, budget: &BudgetKey, window: &WindowId, closed: &[Closed]) {
+        let (budget, window) = (budget.clone(), window.clone());
+        let mut key = AccountKey { budget, window, epoch: self.epoch };
+        while closed.iter().any(|closed| closed.mark.account == key) {
+            key.epoch = key.epoch.successor();
+        }
+        self.epoch = key.epoch;
     }
 
     fn find_or_open(

@@ -149,7 +149,7 @@ pub(crate) struct TestArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Calls of tools and messages to skills are decided, also those of compositions. \
+    after_long_help = "Calls of tools and messages to skills are decided, also those of compositions. \
                   Operations on prompts, resources and tasks are only counted."
 )]
 pub(crate) struct SimulateArgs {

@@ -475,6 +475,27 @@ fn cut_off(fleet: &Fleet) -> Gateway {
 }
 
 #[test]
+fn window_of_finished_account_gets_another_one() {
+    let mut fleet = Fleet::new(10, WindowRule::parse("PT2M", None, None).unwrap());
+    let gateway = cut_off(&fleet);
+    let windows = fleet.rule.windows.open_at(fleet.wall()).unwrap();
+    let span = windows.span(&windows.current, fleet.wall());
+    gateway.write(&fleet, &demands(2, 2));
+    gateway.spend(&fleet, 2);
+    fleet.wait(130);
+    gateway.write(&fleet, &Demands::new());
+    // The wall clock, which was set back, is in the same window.
+    gateway.spender.open(&budget("b"), &span, fleet.boot());
+    gateway.write(&fleet, &demands(1, 1));
+    gateway.spend(&fleet, 1);
+    gateway.spender.set_available(true);
+    gateway.write(&fleet, &Demands::new());
+    gateway.exchange(&mut fleet, &Demands::new());
+    let row = fleet.ledger.budget(&budget("b"), &span.id).unwrap();
+    assert_eq!(row.settled, units(3));
+}
+
+#[test]
 fn changed_allowance_applies_to_open_account() {
     let fleet = Fleet::new(10, WindowRule::Total);
     let gateway = cut_off(&fleet);
