@@ -13,7 +13,7 @@
 //! No call succeeds if a required field is hidden without a default, or if a default violates its
 //! schema. In a registry file, these are warnings, because the original registration accepted them.
 
-use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use schema_compat::{json_schema::reference_of, pointer::pointer_join};
 use serde_json::{Map, Value};
@@ -25,14 +25,15 @@ use super::{
     schema::schema_of,
 };
 use crate::{
+    catalog::Catalog,
     diagnostic::{Code, Diagnostic},
     entity::{Entity, Tool, ToolSource},
+    kind::Kind,
     reference::{Key, SchemaRef, pure_reference},
     schema_inline::InlineBudget,
     spec::types::{ArgumentSchema, Misfit, Reason},
     suggest::closest,
     tool_schema::{bundle::bundle, hide::HiddenField},
-    version::Version,
 };
 
 /// Maximum number of subschemas inspected per argument.
@@ -43,14 +44,25 @@ const CHAIN: usize = 32;
 const STEPS: usize = 10_000;
 /// Maximum number of earlier versions of a server whose tools are compared.
 const EARLIER_VERSIONS: usize = 32;
+/// Maximum number of dependents of earlier versions that a batch reads. Parsed entities stay in memory.
+const EARLIER_DEPENDENTS: usize = 1_000;
+
+/// The input schemas of a server's tools and these tools, by upstream tool. `None` if tools disagree.
+type ToolSchemas<'a> = BTreeMap<&'a str, Option<(&'a Value, &'a Key)>>;
+/// The tools of a batch that describe their sources, by server.
+type NewTools<'a> = BTreeMap<Key, Vec<(&'a Key, &'a Tool)>>;
 
 /// The arguments of the sources in a batch.
 pub(super) struct Arguments<'a> {
     proposal: &'a Proposal<'a>,
     origin: BatchOrigin,
-    /// The schemas of sources and their tools, by upstream tool and server. `None` if registered
-    /// tools disagree.
-    by_source: BTreeMap<(&'a str, Key), Option<(&'a Value, &'a Key)>>,
+    new_tools: NewTools<'a>,
+    /// The servers that were read.
+    by_server: BTreeMap<Key, ToolSchemas<'a>>,
+    /// The earlier versions of servers, nearest first.
+    earlier: BTreeMap<Key, Vec<Key>>,
+    /// Number of dependents of earlier versions that may still be read.
+    dependents: usize,
     inlining: InlineBudget,
     steps: usize,
 }
@@ -82,44 +94,23 @@ struct Checked<'t, 'a> {
 
 impl<'a> Arguments<'a> {
     pub(super) fn new(proposal: &'a Proposal<'a>, origin: BatchOrigin) -> Self {
-        let tools =
-            || proposal.new.iter().filter_map(|new| Some((new.key(), new.entity().as_tool()?)));
-        let lacks_schema = |tool: &Tool| {
-            let source = tool.source().filter(|source| is_checked(source))?;
-            tool.input_schema.is_none().then(|| source.server_key())
-        };
-        let exact: BTreeSet<Key> = tools().filter_map(|(_, tool)| lacks_schema(tool)).collect();
-        let earlier = exact.iter().flat_map(|server| earlier_versions(proposal, server));
-        let servers: BTreeSet<Key> = earlier.chain(exact.iter().cloned()).collect();
-        let catalog = proposal.catalog();
-        let registered = servers.iter().flat_map(|server| catalog.dependents(server));
-        let registered = registered.filter_map(|key| {
-            let document = &catalog.find(key)?.document;
-            Some((document.key(), document.entity().as_tool()?))
-        });
-        let mut by_source = BTreeMap::new();
-        for (key, tool) in registered.chain(tools()) {
-            let (Some(source), Some(schema)) = (tool.source(), &tool.input_schema) else {
-                continue;
-            };
-            let server = source.server_key();
-            if is_checked(source) || !servers.contains(&server) {
-                continue;
-            }
-            match by_source.entry((&*source.tool, server)) {
-                Entry::Vacant(entry) => {
-                    entry.insert(Some((schema, key)));
-                }
-                Entry::Occupied(mut entry) => {
-                    let is_same = |(known, _): (&Value, &Key)| known == schema;
-                    if !entry.get().is_some_and(is_same) {
-                        entry.insert(None);
-                    }
-                }
+        let mut new_tools = NewTools::new();
+        for new in &proposal.new {
+            let Some(tool) = new.entity().as_tool() else { continue };
+            if let Some((source, _)) = described(tool) {
+                new_tools.entry(source.server_key()).or_default().push((new.key(), tool));
             }
         }
-        let inlining = InlineBudget::for_server();
-        Self { proposal, origin, by_source, inlining, steps: STEPS }
+        Self {
+            proposal,
+            origin,
+            new_tools,
+            by_server: BTreeMap::new(),
+            earlier: BTreeMap::new(),
+            dependents: EARLIER_DEPENDENTS,
+            inlining: InlineBudget::for_server(),
+            steps: STEPS,
+        }
     }
 
     pub(super) fn check(&mut self, new: &NewEntity<'a>, found: &mut Vec<Diagnostic>) {
@@ -139,16 +130,58 @@ impl<'a> Arguments<'a> {
         self.values(&checked, known, found);
     }
 
-    fn known(&self, tool: &'a Tool, source: &'a ToolSource) -> Option<KnownSchema<'a>> {
+    fn known(&mut self, tool: &'a Tool, source: &'a ToolSource) -> Option<KnownSchema<'a>> {
         if let Some(schema) = &tool.input_schema {
             return Some(KnownSchema { schema, of: None, is_exact: true });
         }
         let (upstream, server) = (&*source.tool, source.server_key());
-        let lowest = Key { version: Version::lowest(), ..server.clone() };
-        let mut versions = self.by_source.range((upstream, lowest)..=(upstream, server.clone()));
-        let ((_, compared), found) = versions.next_back()?;
-        let (schema, of) = (*found)?;
-        Some(KnownSchema { schema, of: Some(of), is_exact: *compared == server })
+        if let Some(found) = self.schemas(&server).get(upstream) {
+            return found.map(|(schema, of)| KnownSchema { schema, of: Some(of), is_exact: true });
+        }
+        for earlier in self.earlier_versions(&server) {
+            if !self.may_read(&earlier) {
+                return None;
+            }
+            if let Some(found) = self.schemas(&earlier).get(upstream) {
+                return found.map(|(schema, of)| KnownSchema {
+                    schema,
+                    of: Some(of),
+                    is_exact: false,
+                });
+            }
+        }
+        None
+    }
+
+    /// The schemas of a server's tools, read once.
+    fn schemas(&mut self, server: &Key) -> &ToolSchemas<'a> {
+        let Self { proposal, new_tools, by_server, .. } = self;
+        let read = || tool_schemas(proposal.catalog(), new_tools, server);
+        by_server.entry(server.clone()).or_insert_with(read)
+    }
+
+    /// The versions of a server before this one, at most the nearest [`EARLIER_VERSIONS`].
+    fn earlier_versions(&mut self, server: &Key) -> Vec<Key> {
+        let earlier = || {
+            let versions = self.proposal.versions(server.kind, &server.name);
+            let mut earlier: Vec<_> =
+                versions.filter(|version| **version < server.version).collect();
+            earlier.sort();
+            let nearest = earlier.into_iter().rev().take(EARLIER_VERSIONS);
+            nearest.map(|version| Key { version: version.clone(), ..server.clone() }).collect()
+        };
+        self.earlier.entry(server.clone()).or_insert_with(earlier).clone()
+    }
+
+    /// Whether the limit of the batch allows the tools of an earlier version.
+    fn may_read(&mut self, server: &Key) -> bool {
+        if self.by_server.contains_key(server) {
+            return true;
+        }
+        let dependents = self.proposal.catalog().dependents(server);
+        let rest = self.dependents.checked_sub(dependents.take(EARLIER_DEPENDENTS + 1).count());
+        self.dependents = rest.unwrap_or(self.dependents);
+        rest.is_some()
     }
 
     /// Reports a mistake. `is_certain`: the server version rejects the argument, or its absence.
@@ -237,13 +270,42 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// The versions of a server before this one, at most the nearest [`EARLIER_VERSIONS`].
-fn earlier_versions(proposal: &Proposal<'_>, server: &Key) -> Vec<Key> {
-    let versions = proposal.versions(server.kind, &server.name);
-    let mut earlier: Vec<_> = versions.filter(|version| **version < server.version).collect();
-    earlier.sort();
-    let nearest = earlier.into_iter().rev().take(EARLIER_VERSIONS);
-    nearest.map(|version| Key { version: version.clone(), ..server.clone() }).collect()
+fn tool_schemas<'a>(
+    catalog: &'a Catalog,
+    new_tools: &NewTools<'a>,
+    server: &Key,
+) -> ToolSchemas<'a> {
+    let registered = catalog.dependents(server).filter(|key| key.kind == Kind::Tool);
+    let registered = registered.filter_map(|key| {
+        let document = &catalog.find(key)?.document;
+        Some((document.key(), document.entity().as_tool()?))
+    });
+    let new = new_tools.get(server).into_iter().flatten().copied();
+    let mut schemas = ToolSchemas::new();
+    for (key, tool) in registered.chain(new) {
+        let Some((source, schema)) = described(tool) else { continue };
+        if source.server_key() != *server {
+            continue;
+        }
+        match schemas.entry(&*source.tool) {
+            Entry::Vacant(entry) => {
+                entry.insert(Some((schema, key)));
+            }
+            Entry::Occupied(mut entry) => {
+                let is_same = |(known, _): (&Value, &Key)| known == schema;
+                if !entry.get().is_some_and(is_same) {
+                    entry.insert(None);
+                }
+            }
+        }
+    }
+    schemas
+}
+
+/// The source of a tool and its input schema, if the schema describes the arguments of the source.
+fn described(tool: &Tool) -> Option<(&ToolSource, &Value)> {
+    let source = tool.source().filter(|source| !is_checked(source))?;
+    Some((source, tool.input_schema.as_ref()?))
 }
 
 /// Whether a source has hidden fields or defaults.
@@ -427,10 +489,13 @@ struct Part<'a, 'p> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::{
-        Proposed,
-        testing::{catalog, found_of, lines, schema, server, source_tool, versioned, with},
-        validate,
+    use super::{
+        super::{
+            Proposed,
+            testing::{catalog, found_of, lines, schema, server, source_tool, versioned, with},
+            validate,
+        },
+        EARLIER_DEPENDENTS,
     };
     use crate::diagnostic::Code;
 
@@ -613,6 +678,24 @@ mod tests {
         assert_eq!(warned.lines().count(), 4, "{warned}");
         // A tool of the version itself decides.
         registered.push(plain("1.3.0", &open));
+        assert_eq!(found(&registered), "");
+    }
+
+    #[test]
+    fn dependents_of_earlier_versions_are_limited() {
+        let plain = |name: &str| {
+            let changes = json!({ "name": name, "inputSchema": parcel() });
+            with(&source_tool("t", "s"), changes)
+        };
+        let next = versioned(&server("s", &["t"]), "1.1.0");
+        let mut registered = vec![server("s", &["t"]), next];
+        registered.extend((0..EARLIER_DEPENDENTS).map(|i| plain(&format!("t{i}"))));
+        let view = view(&json!({ "serverVersion": "1.1.0", "hideFields": ["weight"] }));
+        let found = |registered: &[Proposed]| {
+            found_of(Code::DocumentInvalid, registered, std::slice::from_ref(&view))
+        };
+        assert!(found(&registered).starts_with("warning"));
+        registered.push(plain("more"));
         assert_eq!(found(&registered), "");
     }
 

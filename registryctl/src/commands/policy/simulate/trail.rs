@@ -99,9 +99,13 @@ pub(super) fn is_state(reason: &str) -> bool {
     )
 }
 
-/// Outcomes of calls that end without a decision of policies.
-fn ends_before(outcome: &str) -> bool {
-    matches!(outcome, "denied" | "invalid-input" | "misconfigured")
+/// Whether an allowed call ended without a decision of policies. Policies may have allowed a `denied` call whose step or
+/// server denied it; a caller without scopes is denied before routing, which sets `tool_version` and `policies`.
+fn ended_before(outcome: &str, is_routed: bool) -> bool {
+    match outcome {
+        "denied" => !is_routed,
+        outcome => matches!(outcome, "invalid-input" | "misconfigured"),
+    }
 }
 
 impl Trail {
@@ -145,8 +149,11 @@ fn read(line: &[u8]) -> Line {
     if !CALLS.contains(&event) {
         return Line::OtherOperation;
     }
+    let is_routed = text("tool_version").or(text("policies")).is_some();
     let recorded = match permit.strip_prefix("deny:") {
-        None if text("outcome").is_some_and(ends_before) => return Line::RejectedBefore,
+        None if text("outcome").is_some_and(|outcome| ended_before(outcome, is_routed)) => {
+            return Line::RejectedBefore;
+        }
         None => Recorded::Allowed,
         Some(reason) if is_state(reason) || matches!(reason, "UNAUTHORIZED" | "POLICY_ERROR") => {
             let policy = denying(text("policies").unwrap_or_default());
@@ -219,15 +226,39 @@ mod tests {
 
     #[test]
     fn calls_of_all_protocols_are_read() {
-        for (event, tool) in CALLS.iter().zip(["pay", "clerk/work"].iter().cycle()) {
+        // As gateways record them.
+        for (event, tool) in [
+            ("tools/call", "pay"),
+            ("composition/step", "pay"),
+            ("SendMessage", "clerk/work"),
+            ("SendStreamingMessage", "clerk/work"),
+            ("agent.execute", "clerk/work"),
+            ("execute", "pay"),
+            ("tools.call", "pay"),
+            ("call", "pay"),
+            ("input", "clerk/work"),
+            ("sampling.start", "clerk/work"),
+            ("sampling.step", "clerk/work"),
+        ] {
             let Line::Call(call) = line(&json!({ "event": event, "tool": tool })) else {
                 panic!("{event}")
             };
-            let expected = if *tool == "pay" { "pay@2.0.0" } else { *tool };
+            let expected = if tool == "pay" { "pay@2.0.0" } else { tool };
             assert_eq!(call.tool, expected, "{event}");
         }
         for event in ["GetTask", "CancelTask", "tasks/get", "prompts.get", "resources.get"] {
             assert_eq!(line(&json!({ "event": event })), Line::OtherOperation, "{event}");
+        }
+    }
+
+    #[test]
+    fn allowed_composition_with_denied_step_is_a_call() {
+        let outer = json!({ "tool": "outer", "outcome": "denied", "policies": "p@1.0.0:allow" });
+        let skill = json!({ "tool": "team/clerk/work", "tool_version": null, "outcome": "denied",
+            "policies": "p@1.0.0:allow" });
+        for (changes, tool) in [(outer, "outer@2.0.0"), (skill, "team/clerk/work")] {
+            let Line::Call(event) = line(&changes) else { panic!("{tool}") };
+            assert_eq!((&*event.tool, event.recorded), (tool, Recorded::Allowed));
         }
     }
 
@@ -272,7 +303,8 @@ mod tests {
         assert_eq!(line(&json!({ "event": "resources/read" })), Line::OtherOperation);
         assert_eq!(line(&json!({ "permit": "deny:no-such-tool" })), Line::RejectedBefore);
         // The caller lacks scopes.
-        assert_eq!(line(&json!({ "outcome": "denied" })), Line::RejectedBefore);
+        let unscoped = json!({ "outcome": "denied", "tool_version": null });
+        assert_eq!(line(&unscoped), Line::RejectedBefore);
         assert_eq!(line(&json!({ "outcome": "invalid-input" })), Line::RejectedBefore);
         assert_eq!(line(&json!({ "outcome": "misconfigured" })), Line::RejectedBefore);
         assert_eq!(line(&json!({ "timestamp": "yesterday" })), Line::Unreadable);
