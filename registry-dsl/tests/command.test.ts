@@ -7,6 +7,8 @@ import { fileURLToPath } from "node:url";
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 
+import { addresses } from "../src/command/access.ts";
+
 const root = fileURLToPath(new URL("..", import.meta.url));
 // Files below the package find it by its own name.
 const directory = mkdtempSync(join(root, "tests", ".command-"));
@@ -451,6 +453,16 @@ describe("apply", () => {
     const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
     const { code, error } = await run(["plan", "registry.ts", "--registry", url]);
     expect([code, error]).toEqual([3, expect.stringContaining("redirect")]);
+  });
+
+  it("the first address sets the scheme of later ones", () => {
+    for (const list of ["https://a:1,b:2", "grpcs://a:1, https://b:2/"]) {
+      expect(addresses(list)).toEqual(["https://a:1", "https://b:2"]);
+    }
+    expect(addresses("a:1,http://b:2")).toEqual(["http://a:1", "http://b:2"]);
+    for (const mixed of ["https://a:1,http://b:2", "http://a:1,grpcs://b:2", "a:1,https://b:2"]) {
+      expect(() => addresses(mixed)).toThrow("the servers have different schemes");
+    }
   });
 
   it("tokens are not sent unencrypted to other hosts", async () => {

@@ -113,16 +113,18 @@ pub(crate) async fn remedy(servers: &[UnreachableServer]) -> String {
 
 /// The remedy for refused connections.
 fn nothing_listens(refused: &[&UnreachableServer]) -> String {
-    let mut ports = refused.iter().filter_map(|server| server.address.host_and_port());
-    if let Some((host, port)) = ports.find(|(_, port)| matches!(port, 80 | 443)) {
-        return format!("nothing listens at port {port}; add the port, such as {host}:7070");
-    }
     let authorities: Vec<_> = refused.iter().map(|server| server.address.authority()).collect();
-    format!(
-        "nothing listens at {}; start a registry with `registry-server`, or set another address \
-         with --registry or REGISTRY_URL",
-        authorities.join(", ")
-    )
+    let start = "start a registry with `registry-server`, or set another address with --registry or \
+                 REGISTRY_URL";
+    let mut ports = refused.iter().filter_map(|server| server.address.host_and_port());
+    let remedy = match ports.find(|(_, port)| matches!(port, 80 | 443)) {
+        Some((host, port)) if refused.len() == 1 => {
+            return format!("nothing listens at port {port}; add the port, such as {host}:7070");
+        }
+        Some((host, _)) => format!("add a missing port, such as {host}:7070, or {start}"),
+        None => start.to_owned(),
+    };
+    format!("nothing listens at {}; {remedy}", authorities.join(", "))
 }
 
 async fn remedy_of(address: &Address, reason: &str) -> String {
@@ -310,6 +312,10 @@ mod tests {
             || ["https://a:7070", "https://b:7170"].map(|address| server(address, REFUSED));
         let all = remedy(&refused()).await;
         assert!(all.starts_with("nothing listens at a:7070, b:7170; start a registry"), "{all}");
+        let portless = server("https://c", REFUSED);
+        let hinted = remedy(&refused().into_iter().chain([portless]).collect::<Vec<_>>()).await;
+        let expected = "nothing listens at a:7070, b:7170, c; add a missing port, such as c:7070, ";
+        assert!(hinted.starts_with(expected), "{hinted}");
         let unnamed = server("https://c:7270", "NotValidForName");
         let mixed = remedy(&refused().into_iter().chain([unnamed]).collect::<Vec<_>>()).await;
         assert!(mixed.starts_with("nothing listens at a:7070, b:7170; "), "{mixed}");

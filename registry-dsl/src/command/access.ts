@@ -19,7 +19,7 @@ export function connect(options: Options): RegistryClient {
       "use a token, or `registry-dsl build` and `registryctl apply`",
     );
   }
-  const servers = (options.registry ?? process.env["REGISTRY_URL"] ?? DEFAULT).split(",").map(address);
+  const servers = addresses(options.registry ?? process.env["REGISTRY_URL"] ?? DEFAULT);
   const found = token(options);
   const isAllowed = options["allow-insecure-token"] ?? isSet(process.env["REGISTRY_ALLOW_INSECURE_TOKEN"]);
   const exposed = found === undefined || isAllowed ? undefined : servers.find((server) => !isPrivate(server));
@@ -42,9 +42,27 @@ export function hasToken(options: Options): boolean {
 
 const SCHEMES: { readonly [scheme: string]: string } = { http: "http", grpc: "http", https: "https", grpcs: "https" };
 
-/** The URL of a server: `https://HOST:PORT`, or `HOST:PORT` for `http`. */
-function address(text: string): string {
-  const [, scheme = "http", rest] = /^(?:([^:]*):\/\/)?(.*?)\/*$/s.exec(text.trim()) as unknown as [
+/** The URLs of the servers. The scheme of the first one is that of later ones without a scheme. */
+export function addresses(list: string): string[] {
+  const [first = "", ...others] = list.split(",");
+  const head = address(first, "http");
+  const scheme = head.startsWith("https:") ? "https" : "http";
+  const servers = [head];
+  for (const other of others) {
+    const server = address(other, scheme);
+    if (!server.startsWith(`${scheme}:`)) {
+      throw usage(
+        "the servers have different schemes; write one scheme for all of them, such as https://a:7070,b:7070",
+      );
+    }
+    servers.push(server);
+  }
+  return servers;
+}
+
+/** The URL of a server: `https://HOST:PORT`, or `HOST:PORT` with the default scheme. */
+function address(text: string, standard: string): string {
+  const [, scheme = standard, rest] = /^(?:([^:]*):\/\/)?(.*?)\/*$/s.exec(text.trim()) as unknown as [
     string,
     string?,
     string?,

@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn panic_in_digest_leaves_writer_running() {
+    async fn panic_in_digest_is_caught() {
         for is_long in [false, true] {
             let defect = || -> u64 { panic!("a defect") };
             assert_eq!(unless_panic(is_long, defect).await, None);

@@ -12,7 +12,9 @@ pub(crate) enum ComposeCommand {
     ///
     /// `--output mermaid`, `svg` and `dot` draw one composition.
     Check(ComposeCheckArgs),
-    /// Call a tool at a gateway and print each step of its composition
+    /// Call a tool at a gateway and print each call of its composition
+    ///
+    /// A cached result, `filter` and `schemaMap` call nothing, so they have no line.
     Run(ComposeRunArgs),
 }
 
