@@ -302,7 +302,7 @@ limits: { sessions: 0 }
     line 8: targets[0].http: `not-a-url` is not a URL such as http://127.0.0.1:7090/mcp
     line 9: targets[1]: set `http: URL` or `stdio: { command: … }`
     line 10: targets[2]: `http` and `stdio` are both set; remove one of them
-    line 11: colour: unknown field; expected one of name, tls, listen, mcpServers, registry, identity, targets, variables, limits, adminTokenFile, admin, tracing, drainNotice, drainTimeout, sessionKeyFile, governance, a2a, agents, traceValues, allowedOrigins, allowedHosts
+    line 11: colour: unknown field; expected one of name, tls, identity, listen, mcpServers, registry, targets, variables, limits, adminTokenFile, admin, tracing, drainNotice, drainTimeout, sessionKeyFile, governance, a2a, agents, traceValues, allowedOrigins, allowedHosts
     line 12: limits.sessions: expected an integer of at least 1, found the number 0
     ");
 }
