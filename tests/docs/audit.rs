@@ -92,7 +92,7 @@ const OUTCOMES: &[(&str, &str)] = &[
 ];
 
 const PERMITS: &[(&str, &str)] = &[
-    ("undeclared-dependency", "the agent does not declare the tool"),
+    ("undeclared-dependency", "the agent does not declare the tool, or only in a retired version"),
     ("unknown-caller", "the caller is not a registered agent"),
     (
         "no-such-tool",

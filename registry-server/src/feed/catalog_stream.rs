@@ -16,7 +16,7 @@ use super::{
     scope_stream::ScopeStream, scopes::ScopeState, sender::FollowerSender,
 };
 
-/// Runs until a message cannot be sent. [`FollowerSender::end`] tells when nothing more can be sent.
+/// Runs until a message cannot be sent. [`FollowerSender::end`] watches the connection.
 pub(super) async fn run(
     sender: &FollowerSender,
     start: ResumePoint,

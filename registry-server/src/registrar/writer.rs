@@ -281,8 +281,8 @@ impl Writer {
 }
 
 /// Whether the queue has only registrations whose validation is short: few bytes, no references, new names and no
-/// regular expressions. References lead to documents of any size, and so do other versions, which are compared.
-/// Policies and other changes can affect any number of entities.
+/// regular expressions. Referenced documents and compared versions can have any size, and policies
+/// and other changes can affect any number of entities.
 fn is_short(stored: &Catalog, queue: &VecDeque<Waiting>) -> bool {
     let submissions = || queue.iter().map(|waiting| &waiting.submission);
     let size: usize = submissions().map(bytes).sum();
