@@ -32,7 +32,9 @@ mod upstream_contact;
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use futures_util::{FutureExt as _, Stream, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{
+    FutureExt as _, Stream, StreamExt, future::BoxFuture, stream::FuturesUnordered,
+};
 use registry_core::{Revision, Scope, Timestamp};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
