@@ -15,7 +15,7 @@ use registry_tls::InvalidFile;
 
 use crate::{
     address::Address,
-    diagnose,
+    diagnose::{self, UnreachableServer},
     input::Unreadable,
     report::{Finding, Report},
     style::{Paint, Style, printable, printable_lines},
@@ -83,13 +83,6 @@ pub(crate) enum Failure {
     /// Another failure with its remedy.
     #[error("{failure}")]
     WithHelp { failure: Box<Failure>, help: String },
-}
-
-/// A server of the registry that cannot be reached.
-#[derive(Debug)]
-pub(crate) struct UnreachableServer {
-    pub(crate) address: Address,
-    pub(crate) reason: String,
 }
 
 /// The addresses and the reasons of servers that cannot be reached.

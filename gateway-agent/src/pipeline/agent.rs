@@ -369,8 +369,7 @@ impl<'a> Exchange<'a> {
         let sending = gateway.upstreams().send_to_agent(permit, streamed);
         let mut sent = FuturesUnordered::from_iter([sending]);
         let mut ended: Option<Result<_, gateway_upstream::Error>> = None;
-        let (mut renewed, mut tail) = (None, Tail::default());
-        let mut is_last = false;
+        let (mut renewed, mut tail, mut is_last) = (None, Tail::default(), false);
         while !is_last {
             let input = if let Some(outcome) = &ended {
                 // The last event can still wait.

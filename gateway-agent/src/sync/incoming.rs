@@ -351,7 +351,6 @@ mod tests {
     #[tokio::test]
     async fn panic_in_verification_rejects_message() {
         let rejected = run_blocking(|| -> u64 { panic!("a defect") }).await.unwrap_err();
-        assert!(rejected.message.starts_with("the verification failed: "), "{rejected:?}");
         assert!(!rejected.is_final, "another stream may succeed");
     }
 }

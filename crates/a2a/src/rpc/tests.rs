@@ -134,5 +134,5 @@ fn answers_and_errors_are_read() {
 fn repeated_member_of_a_result_is_named() {
     let body = br#"{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"a","id":"b"}}}"#;
     let error = read_answer(Version::V1, Operation::SendMessage, 1, body, limits()).unwrap_err();
-    assert!(error.is_invalid_answer() && error.message.contains("`id` occurs twice"), "{error}");
+    assert!(error.is_invalid_answer() && error.message.contains("`id`"), "{error}");
 }
