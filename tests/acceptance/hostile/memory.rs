@@ -185,6 +185,8 @@ const LIMITS: &str = "limits: { bufferedBytes: 67108864, responseBytes: 10000000
 /// Connects from the local address with this last byte.
 async fn connect_from(last: u8, gateway: &Gateway) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
+    // Otherwise the kernel may buffer a whole response, and more responses on a busy machine.
+    socket.set_recv_buffer_size(64 << 10).expect("a size");
     socket.bind((Ipv4Addr::new(127, 0, 0, last), 0).into()).expect("an address");
     let address: SocketAddr = gateway.address.parse().expect("an address");
     socket.connect(address).await.expect("a connection")
@@ -336,8 +338,7 @@ async fn unread_tool_lists_are_limited() {
     }
     let rejected = statuses.iter().filter(|status| **status == 429).count();
     println!("{rejected} of 40 lists were rejected: {statuses:?}");
-    // Buffers of the kernel hold a part of each response, and more of it on a busy machine.
-    assert!((30..40).contains(&rejected), "{statuses:?}");
+    assert!((37..40).contains(&rejected), "{statuses:?}");
     let grown = scene.grown(before);
     println!("resident memory grew by at most {grown} MiB");
     assert!(grown < 96, "{grown} MiB");
