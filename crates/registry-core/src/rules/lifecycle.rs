@@ -125,7 +125,10 @@ mod tests {
         let in_batch = found(&registered, &[deprecate.clone(), alias()]);
         assert!(in_batch.ends_with(named), "{in_batch}");
         let retire = set("server/disks@1.0.0", Retired, None);
-        assert!(!of(&[deprecate, retire]).contains("disks"));
+        insta::assert_snapshot!(
+            of(&[deprecate, retire]),
+            @r#"warning[deprecated-dependency] tool/cat@1.0.0 at "/source": tool/cat@1.0.0 depends on server/files@1.0.0, which is deprecated (depend on a version that is active)"#
+        );
     }
 
     #[test]
