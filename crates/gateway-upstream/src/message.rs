@@ -169,15 +169,17 @@ impl<'a> Outgoing<'a> {
 
     /// Writes the message; on one line if the parameters are.
     pub(super) fn write(&self, id: u64, era: Era) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.size_hint());
-        self.write_to(&mut out, id, (era, false));
-        out
+        self.write_with(id, (era, false))
     }
 
     /// Writes the message with a progress token, even if the caller wants no progress.
     pub(super) fn write_with_token(&self, id: u64, era: Era) -> Vec<u8> {
+        self.write_with(id, (era, true))
+    }
+
+    fn write_with(&self, id: u64, (era, has_token): (Era, bool)) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.size_hint());
-        self.write_to(&mut out, id, (era, true));
+        self.write_to(&mut out, id, (era, has_token));
         out
     }
 

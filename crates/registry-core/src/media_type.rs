@@ -5,7 +5,7 @@ pub fn essence(text: &str) -> &str {
     text.split(';').next().unwrap_or_default().trim()
 }
 
-/// Whether a media type is one of these, whatever its parameters are.
+/// Whether a media type is one of these. Its parameters are ignored.
 pub fn is_any(text: &str, known: &[&str]) -> bool {
     known.iter().any(|known| essence(text).eq_ignore_ascii_case(known))
 }
