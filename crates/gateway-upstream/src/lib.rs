@@ -19,6 +19,7 @@ mod http;
 mod in_flight;
 mod link;
 mod message;
+mod poll_on_wake;
 mod reply;
 mod request;
 mod routing;
@@ -76,6 +77,7 @@ pub use self::{
     events::{UpstreamChange, UpstreamEvent},
     features::{FeatureEntries, Features, renamed},
     http::{BlockedAddress, Client, Connector},
+    poll_on_wake::PollOnWake,
     request::{AgentEvent, AgentRequest, CalledSkill, Request, RequestContext, ResendApproval},
     routing::{Route, Routing, TargetId},
     secret::{SecretError, SecretSource, redact_url},

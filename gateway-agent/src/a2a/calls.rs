@@ -4,7 +4,7 @@
 use std::{
     future::poll_fn,
     mem,
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -12,16 +12,16 @@ use std::{
 
 use a2a::{Operation, Request, extensions::Extensions, model::Event};
 use axum::response::Response;
-use futures_util::{
-    StreamExt as _,
-    stream::{self, FuturesUnordered},
-};
+use futures_util::stream;
 use gateway_policy::QuotaKey;
-use gateway_upstream::{AgentEvent, RequestContext};
+use gateway_upstream::{AgentEvent, PollOnWake, RequestContext};
 use serde_json::Value;
-use tokio::sync::{
-    SetOnce,
-    mpsc::{self, error::TryRecvError},
+use tokio::{
+    sync::{
+        SetOnce,
+        mpsc::{self, error::TryRecvError},
+    },
+    time::Instant,
 };
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
@@ -50,6 +50,8 @@ const EVENTS: usize = 8;
 const EVENT_BYTES: usize = 1024;
 /// The length of a write after which no further event is added to it, in bytes.
 const WRITE_BYTES: usize = 16 << 10;
+/// The time between two writes below which the events are a burst.
+const BURST: Duration = Duration::from_micros(500);
 
 /// An operation of one agent.
 pub(super) struct AgentOperation {
@@ -244,7 +246,8 @@ impl StreamClient {
         let (mut bytes, mut awaits_first, mut has_failed) = (0, true, false);
         let mut reserved = Vec::new();
         let steps = self.steps.clone();
-        let mut left = pin!(steps.closed());
+        let mut left = pin!(PollOnWake::new(steps.closed()));
+        let mut last_write: Option<Instant> = None;
         loop {
             let mut next = tokio::select! {
                 biased;
@@ -261,6 +264,7 @@ impl StreamClient {
                 break;
             }
             awaits_first = false;
+            let is_burst = last_write.is_some_and(|last| last.elapsed() < BURST);
             let (mut written, mut failure) = (Vec::with_capacity(EVENT_BYTES), None);
             while let Some(AgentEvent { event, buffered }) = next {
                 self.saw(&event);
@@ -272,7 +276,11 @@ impl StreamClient {
                 reserved.push(buffered);
                 let is_full =
                     has_failed || written.len() >= WRITE_BYTES || reserved.len() >= EVENTS;
-                next = if is_full { None } else { event_soon(&mut events).await };
+                next = match is_full {
+                    true => None,
+                    false if is_burst => event_soon(&mut events).await,
+                    false => events.try_recv().ok(),
+                };
             }
             bytes += written.len();
             if !written.is_empty() {
@@ -283,6 +291,7 @@ impl StreamClient {
             }
             // The memory of the events is released when the client takes them.
             reserved.clear();
+            last_write = Some(Instant::now());
         }
         (self, bytes)
     }
@@ -300,15 +309,15 @@ struct ClientStream {
     first: Option<Step>,
     steps: mpsc::Receiver<Step>,
     gateway: Arc<Gateway>,
-    /// Resolves when the gateway closes its streams. A poll of the token takes locks that all streams
-    /// share. The set polls it only after its wakeup. Its first poll costs the task one more
-    /// turn.
-    closing: FuturesUnordered<WaitForCancellationFutureOwned>,
+    /// Resolves when the gateway closes its streams.
+    closing: Closing,
     _place: Arc<EventStreamPlace>,
 }
 
-fn closing(gateway: &Gateway) -> FuturesUnordered<WaitForCancellationFutureOwned> {
-    FuturesUnordered::from_iter([gateway.closing().clone().cancelled_owned()])
+type Closing = Pin<Box<PollOnWake<WaitForCancellationFutureOwned>>>;
+
+fn closing(gateway: &Gateway) -> Closing {
+    Box::pin(PollOnWake::new(gateway.closing().clone().cancelled_owned()))
 }
 
 impl ClientStream {
@@ -326,7 +335,7 @@ impl ClientStream {
                     }
                     return step;
                 }
-                Some(()) = self.closing.next() => {
+                () = &mut self.closing => {
                     let Some(successor) = self.gateway.successor().cloned() else {
                         return Some(Step::Stopping);
                     };
@@ -347,14 +356,14 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn events_of_successive_turns_are_written_together() {
-        assert_eq!(writes(&[0, 1, 1, 2]).await, [3, 1]);
+    #[tokio::test(start_paused = true)]
+    async fn burst_is_written_together_after_its_first_event() {
+        assert_eq!(writes(&[0, 1, 1, 2]).await, [1, 2, 1]);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn write_ends_while_further_events_arrive() {
-        assert_eq!(writes(&[1; EVENTS + 2]).await, [EVENTS, 2]);
+        assert_eq!(writes(&[1; EVENTS + 3]).await, [1, EVENTS, 2]);
     }
 
     /// The numbers of events in each write. An event is sent this many turns after the one before.

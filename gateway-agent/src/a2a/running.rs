@@ -1,9 +1,9 @@
 //! Operations that continue without their clients: closing a connection or a stream cancels nothing
 //! in A2A.
 
-use std::panic::resume_unwind;
+use std::{panic::resume_unwind, pin::pin};
 
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use gateway_upstream::PollOnWake;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// The running operations.
@@ -26,12 +26,10 @@ impl RunningOperations {
     {
         let stop = self.stop.clone();
         let running = self.tasks.spawn(async move {
-            // A poll of the token takes locks that all operations share. The set polls it only after
-            // its wakeup. Its first poll costs the task one more turn.
-            let mut stopped = FuturesUnordered::from_iter([stop.cancelled()]);
+            let mut stopped = pin!(PollOnWake::new(stop.cancelled()));
             tokio::select! {
                 biased;
-                Some(()) = stopped.next() => None,
+                () = &mut stopped => None,
                 output = operation => Some(output),
             }
         });

@@ -24,13 +24,9 @@ use a2a::{
     skill::DataPart,
     task::limit_history,
 };
-use futures_util::{
-    Stream, StreamExt as _,
-    stream::{self, FuturesUnordered},
-};
 use gateway_policy::{BufferReservation, Permit, ValidationMode};
 use gateway_protocol::content;
-use gateway_upstream::{AgentEvent, AgentRequest};
+use gateway_upstream::{AgentEvent, AgentRequest, PollOnWake};
 use registry_core::Key;
 use serde_json::{Map, Value, value::to_raw_value};
 use tokio::{
@@ -231,15 +227,12 @@ struct Renewed {
     inspection: CallInspection,
 }
 
-/// The changes of a value. Without a sender, there are no more.
-fn changes<T>(value: watch::Receiver<T>) -> impl Stream<Item = ()> {
-    stream::unfold(value, async |mut value| {
-        let changed = value.changed().await;
-        if changed.is_err() {
-            pending::<()>().await;
-        }
-        Some(((), value))
-    })
+/// Waits for a change of a value. Without a sender, there is none.
+async fn changed<T>(mut value: watch::Receiver<T>) -> watch::Receiver<T> {
+    if value.changed().await.is_err() {
+        pending::<()>().await;
+    }
+    value
 }
 
 /// The next event of a sender that the same task polls before. So it needs no waker, which would poll
@@ -356,18 +349,13 @@ impl<'a> Exchange<'a> {
         if catalog.borrow_and_update().revision() != moment.snapshot.catalog.revision() {
             catalog.mark_changed();
         }
-        let catalogs = pin!(changes(catalog));
-        // A poll of the changes takes a lock that all streams share. The set polls them only after
-        // their wakeup.
-        let mut catalogs = stream::select_all([catalogs]);
-        let mut left = pin!(dropped(events));
+        let mut catalog_change = pin!(PollOnWake::new(changed(catalog)));
+        let mut left = pin!(PollOnWake::new(dropped(events)));
         let (sender, mut receiver) = mpsc::channel(WAITING_EVENTS);
         let streamed =
             AgentRequest { request: &mut *request.request, events: Some(&sender), ..request };
-        // The set polls the request only after its wakeup. After each pending poll, it wakes the task
-        // once more, and that turn does not poll the request.
         let sending = gateway.upstreams().send_to_agent(permit, streamed);
-        let mut sent = FuturesUnordered::from_iter([sending]);
+        let mut sent = Box::pin(PollOnWake::new(sending));
         let mut ended: Option<Result<_, gateway_upstream::Error>> = None;
         let (mut renewed, mut tail, mut is_last) = (None, Tail::default(), false);
         while !is_last {
@@ -382,13 +370,14 @@ impl<'a> Exchange<'a> {
                 tokio::select! {
                     biased;
                     // First, so that the next event has the current policies.
-                    Some(()) = catalogs.next() => {
+                    catalog = &mut catalog_change => {
+                        catalog_change.set(PollOnWake::new(changed(catalog)));
                         renewed = Some(Box::new(self.renewed(record)?));
                         continue;
                     }
                     () = &mut left => return Ok(()),
                     () = reached(tail.late_at()) => StreamInput::Timeout,
-                    Some(outcome) = sent.next() => {
+                    outcome = &mut sent => {
                         ended = Some(outcome);
                         continue;
                     }
@@ -426,7 +415,7 @@ impl<'a> Exchange<'a> {
                             Err(_) => return Ok(()),
                         },
                         // The time limit also applies while the caller does not read.
-                        Some(outcome) = sent.next() => {
+                        outcome = &mut sent, if ended.is_none() => {
                             ended = Some(outcome);
                         }
                     }

@@ -1,16 +1,18 @@
 //! Sends one operation of a caller to an agent: queue, time limit, and the effects of the outcome on the
 //! target's state. The place in the queue is held until the end of a stream.
 
-use std::{future::pending, time::Duration};
+use std::{future::pending, pin::pin, time::Duration};
 
 use a2a::Operation;
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use futures_util::future::OptionFuture;
 use gateway_policy::Permit;
 use serde_json::Value;
 use tokio::sync::SetOnce;
 
 use super::{
-    super::{a2a::EventSink, error::Error, request::AgentRequest},
+    super::{
+        a2a::EventSink, error::Error, poll_on_wake::PollOnWake, request::AgentRequest,
+    },
     Target,
 };
 
@@ -39,15 +41,15 @@ impl Target {
         let sink =
             events.map(|events| EventSink::new(events, Some(&breaker_permit), limit, late_task));
         let mut sending = Box::pin(link.send(permit.subject(), request, limit, sink.as_ref()));
-        // Other requests may finish; streams would not. A poll of the token takes locks that all requests
-        // share. The set polls it only after its wakeup. Its first poll costs the task one more turn.
-        let mut stopped: FuturesUnordered<_> = sink.iter().map(|_| self.stop.cancelled()).collect();
+        // Other requests may finish; streams would not.
+        let stopped = sink.as_ref().map(|_| PollOnWake::new(self.stop.cancelled()));
+        let mut stopped = pin!(OptionFuture::from(stopped));
         let mut is_late = false;
         let outcome = loop {
             tokio::select! {
                 biased;
                 outcome = &mut sending => break outcome,
-                Some(()) = stopped.next() => {
+                Some(()) = &mut stopped => {
                     break Err(Error::Stopped { server: permit.server().clone() });
                 }
                 () = expired(late), if !is_late => {
