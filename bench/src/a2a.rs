@@ -21,6 +21,9 @@ const EVENTS: u32 = 1_000;
 /// Events of one stream: its task, the pieces, and the last status.
 const ALL_EVENTS: u32 = EVENTS + 2;
 const OPEN_STREAMS: u64 = 300;
+/// The loads of all hops alternate this many times. The numbers of connections of each worker differ
+/// between loads.
+const ROUNDS: usize = 3;
 /// Time for memory to settle.
 const SETTLE: Duration = Duration::from_secs(2);
 
@@ -92,21 +95,27 @@ async fn drive_all(
     seconds: u64,
     message: &Message,
 ) -> [Measured; 4] {
-    let mut results = Vec::new();
-    for hop in hops {
-        let client = Client::new(&hop.url, message);
-        client.once().await;
-        let clients = (0..connections).map(|_| Client::new(&hop.url, message)).collect();
-        let before = (hop.cpu)();
-        let load = load::run(clients, seconds, |client: Client, _| async move {
+    let mut results: [Option<Measured>; 4] = [const { None }; 4];
+    for _ in 0..ROUNDS {
+        for (result, hop) in results.iter_mut().zip(hops) {
+            let client = Client::new(&hop.url, message);
             client.once().await;
-        });
-        let load = load.await;
-        let cpu_seconds = (hop.cpu)() - before;
-        println!("  {} {}: {}", hop.name, message.method, load.text());
-        results.push(Measured { load, cpu_seconds });
+            let clients = (0..connections).map(|_| Client::new(&hop.url, message)).collect();
+            let before = (hop.cpu)();
+            let load = load::run(clients, seconds, |client: Client, _| async move {
+                client.once().await;
+            });
+            let load = load.await;
+            let cpu_seconds = (hop.cpu)() - before;
+            println!("  {} {}: {}", hop.name, message.method, load.text());
+            let new = Measured { load, cpu_seconds };
+            *result = Some(match result.take() {
+                Some(earlier) => earlier.and(new),
+                None => new,
+            });
+        }
     }
-    results.try_into().ok().expect("four hops")
+    results.map(|result| result.expect("a round"))
 }
 
 /// Adds the rows of a request that consists of this number of units.

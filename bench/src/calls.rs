@@ -177,6 +177,12 @@ pub(crate) async fn drive_each(hop: &Hop<'_>, clients: Vec<Client>, seconds: u64
 }
 
 impl Measured {
+    /// Both loads as one.
+    pub(crate) fn and(self, later: Self) -> Self {
+        let cpu_seconds = self.cpu_seconds + later.cpu_seconds;
+        Self { load: self.load.and(later.load), cpu_seconds }
+    }
+
     /// CPU time per request in microseconds.
     #[expect(clippy::cast_precision_loss, reason = "counts of requests fit a double")]
     pub(crate) fn cpu_us(&self) -> f64 {

@@ -13,10 +13,23 @@ pub(crate) struct Load {
     pub(crate) per_second: f64,
     /// Answered requests.
     pub(crate) count: u64,
+    elapsed: Duration,
     latencies: Histogram<u64>,
 }
 
 impl Load {
+    #[expect(clippy::cast_precision_loss, reason = "counts of requests fit a double")]
+    fn new(elapsed: Duration, latencies: Histogram<u64>) -> Self {
+        let count = latencies.len();
+        Self { per_second: count as f64 / elapsed.as_secs_f64(), count, elapsed, latencies }
+    }
+
+    /// Both loads as one.
+    pub(crate) fn and(self, mut later: Self) -> Self {
+        later.latencies.add(self.latencies).expect("equal bounds");
+        Self::new(self.elapsed + later.elapsed, later.latencies)
+    }
+
     /// A latency quantile in milliseconds.
     pub(crate) fn quantile_ms(&self, quantile: f64) -> f64 {
         quantile_ms(&self.latencies, quantile)
@@ -47,7 +60,6 @@ pub(crate) fn histogram() -> Histogram<u64> {
 
 /// Runs one request loop per client for this time. `request` makes one request; its numbers are the
 /// client and the request, unique in this load.
-#[expect(clippy::cast_precision_loss, reason = "counts of requests fit a double")]
 pub(crate) async fn run<C, F>(
     clients: Vec<C>,
     seconds: u64,
@@ -78,8 +90,7 @@ where
     for one in loops {
         latencies.add(one.await.expect("a client ends")).expect("equal bounds");
     }
-    let count = latencies.len();
-    Load { per_second: count as f64 / begin.elapsed().as_secs_f64(), count, latencies }
+    Load::new(begin.elapsed(), latencies)
 }
 
 /// Records one latency.
