@@ -19,6 +19,8 @@ use super::binaries;
 
 /// Time limit of start and stop.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// Ports that are tried. Another program can use a free port before Postgres does.
+const PORTS: usize = 5;
 
 /// Waits until its standard input closes, then stops the cluster in directory $0.
 const WATCHDOG: &str = r#"
@@ -81,6 +83,13 @@ impl PrivateCluster {
         let port = free_port();
         let server = spawn(directory.path(), port, fsync);
         let mut cluster = Self { watchdog, directory, port, fsync, server };
+        for _ in 1..PORTS {
+            if cluster.becomes_ready() {
+                return cluster;
+            }
+            cluster.port = free_port();
+            cluster.server = spawn(cluster.directory(), cluster.port, fsync);
+        }
         cluster.wait_until_ready();
         cluster
     }
@@ -156,19 +165,29 @@ impl PrivateCluster {
         fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
 
-    /// The last line of `postmaster.pid` has the status.
     fn wait_until_ready(&mut self) {
+        assert!(self.becomes_ready(), "Postgres ended:\n{}", self.log());
+    }
+
+    /// Waits for the status in the last line of `postmaster.pid`. Returns false if another program uses
+    /// the port.
+    fn becomes_ready(&mut self) -> bool {
         let status = self.directory.path().join("data/postmaster.pid");
         let pid = self.server.id().to_string();
+        let mut has_ended = false;
         await_that("Postgres is ready", || {
             if let Ok(Some(status)) = self.server.try_wait() {
-                panic!("Postgres ended with {status}:\n{}", self.log());
+                let is_used = self.log().contains("could not bind");
+                assert!(is_used, "Postgres ended with {status}:\n{}", self.log());
+                has_ended = true;
+                return true;
             }
             let lines = fs::read_to_string(&status).unwrap_or_default();
             let mut lines = lines.lines();
             lines.next() == Some(&pid)
                 && lines.last().is_some_and(|line| matches!(line.trim(), "ready" | "standby"))
         });
+        !has_ended
     }
 }
 
