@@ -1,8 +1,9 @@
-//! One structured event per call, and the metrics of calls.
+//! One structured event per call, the metrics of calls, and log lines about denied and failed calls.
 //!
 //! A call's record is written when it is dropped, so that cancelled calls are audited, too. Values
 //! of arguments and results are never logged, and callers cannot choose label values.
 
+mod failed_call;
 mod label;
 mod metric;
 mod origin;
@@ -395,12 +396,14 @@ impl CallRecord {
         self.response_bytes = response_bytes;
     }
 
+    /// The reason code of a denial.
+    fn denial_reason(&self) -> Option<&'static str> {
+        self.policy_denial.or_else(|| self.denial.map(Denial::as_str))
+    }
+
     fn permit(&self) -> Cow<'static, str> {
-        if let Some(reason) = self.policy_denial {
-            return format!("deny:{reason}").into();
-        }
-        match (self.denial, self.finding) {
-            (Some(denial), _) => format!("deny:{}", denial.as_str()).into(),
+        match (self.denial_reason(), self.finding) {
+            (Some(reason), _) => format!("deny:{reason}").into(),
             (None, Some(finding)) => format!("warn:{}", finding.as_str()).into(),
             (None, None) => "allow".into(),
         }
@@ -588,6 +591,7 @@ impl Drop for CallRecord {
         self.measure(seconds);
         self.count_usage(took);
         self.write(seconds);
+        self.log_failure();
         self.span.end(|| self.span_summary());
     }
 }

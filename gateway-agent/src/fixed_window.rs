@@ -17,14 +17,18 @@ impl FixedWindow {
         Self { start: Instant::now(), events: 0 }
     }
 
-    /// Counts an event, in a new period if the last one is over. Returns whether the period has more
-    /// events than `most`.
-    pub(crate) fn exceeds(&mut self, most: u32, period: Duration) -> bool {
+    /// Counts an event, in a new period if the last one is over. Returns the events of the period.
+    pub(crate) fn count(&mut self, period: Duration) -> u32 {
         if self.start.elapsed() >= period {
             *self = Self::new();
         }
         self.events = self.events.saturating_add(1);
-        self.events > most
+        self.events
+    }
+
+    /// Counts an event. Returns whether the period has more events than `most`.
+    pub(crate) fn exceeds(&mut self, most: u32, period: Duration) -> bool {
+        self.count(period) > most
     }
 }
 

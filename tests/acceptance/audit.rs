@@ -228,18 +228,36 @@ async fn audit_export_is_verified_offline() {
             let args = ["audit", "check", export, "--key", key, "--since", &since];
             acceptance::ctl("http://127.0.0.1:1", &args)
         };
+        let read = |file: &str| std::fs::read_to_string(file).expect("a file");
+        let (own_key, foreign_key, checkpoint) = (read(&key), read(&foreign), read(&since));
+        // A verifier key is `registry/ID+HASH+KEY`.
+        let signer = own_key.splitn(3, '+').take(2).collect::<Vec<_>>().join("+");
+        let id = signer.split(['/', '+']).nth(1).expect("an id");
+        let time = checkpoint.lines().find_map(|line| line.strip_prefix("time ")).expect("a time");
         let verified = check(&export, &key);
         assert!(verified.success(), "{verified:?}");
-        for revisions in ["1 to 3", "4 to 4"] {
-            assert!(verified.stdout.contains(revisions), "{verified:?}");
+        let message = verified.stdout.replace(id, "ID").replace(time, "TIME");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(message, @r"
+            verified: revisions 1 to 3 are the log of registry ID, as signed on TIME
+            not signed: revisions 4 to 4 continue this log, but are later than the checkpoint
+            ");
         }
         let unsigned = ["audit", "check", &export, "--key", &key];
         let unsigned = acceptance::ctl("http://127.0.0.1:1", &unsigned);
         assert!(unsigned.code == 2 && unsigned.stderr.contains("--since"), "{unsigned:?}");
         let other_key = check(&export, &foreign);
         assert_eq!(other_key.code, 1, "{other_key:?}");
+        let message = other_key.stderr.replace(&since, "SINCE");
+        let message = message.replace(foreign_key.trim(), "KEY").replace(&signer, "SIGNER");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(message, @r"
+            error: invalid checkpoint SINCE: the checkpoint has no signature by the key KEY; it is signed by SIGNER
+              = help: --since and --key require files of the same registry and key; a replacement key does not verify older checkpoints
+            ");
+        }
 
-        let text = std::fs::read_to_string(&export).expect("a file");
+        let text = read(&export);
         let lines: Vec<_> = text.lines().collect();
         let author = |from: &str, to: &str| {
             let changed = lines[1].replace(from, to);

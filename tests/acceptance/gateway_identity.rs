@@ -8,7 +8,7 @@ mod tokens;
 use std::process::Command;
 
 use acceptance::{
-    Backend, Gateway, GatewayOptions, ModernClient, binary, mcp::Answer, tls::Authority,
+    Backend, CtlOutput, Gateway, GatewayOptions, ModernClient, binary, mcp::Answer, tls::Authority,
 };
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
@@ -94,6 +94,38 @@ async fn api_key_identifies_its_agent() {
     let document = format!("{}/.well-known/oauth-protected-resource", gateway.url());
     assert_eq!(reqwest::get(document).await.expect("an answer").status(), 404, "no tokens");
     assert!(!gateway.process.stderr().contains(KEY), "a key is in the log");
+}
+
+#[tokio::test]
+async fn demo_client_sends_key_over_tls() {
+    let (authority, backend) = (Authority::new(), Backend::start());
+    let (server, dir) = (authority.server(), tempfile::tempdir().expect("a directory"));
+    let [certificate, key] = [&server.certificate, &server.key].map(|file| file.display());
+    let tls = format!("tls: {{ certFile: {certificate}, keyFile: {key} }}\n");
+    let keys = format!("[{{ agent: research-agent, version: 2.1.0, sha256: {DIGEST} }}]");
+    let gateway = gateway(&backend, &format!("{{ apiKeys: {keys}, required: true }}"), &tls);
+    let file = dir.path().join("key");
+    std::fs::write(&file, format!("{KEY}\n")).expect("a file");
+    let (file, ca) = (file.display().to_string(), authority.ca.display().to_string());
+    let list = |variables: &[(&str, &str)], options: &[&str]| -> CtlOutput {
+        let mut client = Command::new(binary("demo-client"));
+        client.args(["--url", &gateway.mcp_url()]).args(options).arg("list");
+        client.envs(variables.iter().copied()).output().expect("it runs").into()
+    };
+    let lists_tools = |listed: &CtlOutput| listed.success() && listed.stdout.lines().count() == 3;
+    acceptance::eventually("the agent is known", || async {
+        lists_tools(&list(&[("GATEWAY_TOKEN", KEY), ("GATEWAY_CA", &*ca)], &[]))
+    })
+    .await;
+    for era in [&["--ca-cert", &*ca][..], &["--ca-cert", &*ca, "--legacy"]] {
+        let listed = list(&[], &[era, &["--token-file", &file]].concat());
+        assert!(lists_tools(&listed), "{era:?}: {listed:?}");
+        for rejected in [list(&[], era), list(&[], &[era, &["--token", "another"]].concat())] {
+            assert!(rejected.code == 3 && rejected.stderr.contains("--token-file"), "{rejected:?}");
+        }
+    }
+    let untrusted = list(&[("GATEWAY_TOKEN", KEY)], &[]);
+    assert!(untrusted.code == 3 && untrusted.stderr.contains("--ca-cert"), "{untrusted:?}");
 }
 
 #[tokio::test]

@@ -4,13 +4,15 @@
 
 use std::{
     collections::HashMap,
-    error::Error as _,
+    error::Error,
+    fs,
     io::{self, Write as _},
     process::ExitCode,
 };
 
 use axum::http::{HeaderName, HeaderValue};
 use clap::{Parser, Subcommand};
+use reqwest::{Certificate, redirect::Policy};
 use rmcp::{
     ClientLifecycleMode, ClientServiceExt, RoleClient,
     model::{CallToolRequestParams, ProtocolVersion, Tool},
@@ -37,11 +39,55 @@ struct Cli {
     /// Identity of the client: NAME@VERSION of a registered agent.
     #[arg(long, value_name = "NAME@VERSION", value_parser = agent)]
     agent: Option<Agent>,
+    /// API key or bearer token. Other users of this machine can see arguments: prefer
+    /// `GATEWAY_TOKEN` or `--token-file`.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "GATEWAY_TOKEN",
+        hide_env_values = true,
+        conflicts_with = "token_file"
+    )]
+    token: Option<String>,
+    /// File with the API key or bearer token.
+    #[arg(long, value_name = "FILE", env = "GATEWAY_TOKEN_FILE", value_parser = token_in)]
+    token_file: Option<String>,
+    /// CA bundle (PEM) used to verify the gateway's certificate [default: the system's CAs].
+    #[arg(long, value_name = "FILE", env = "GATEWAY_CA", value_parser = client_trusting)]
+    ca_cert: Option<reqwest::Client>,
     /// Speak the session-based protocol of 2025-11-25 instead of 2026-07-28.
     #[arg(long)]
     legacy: bool,
     #[command(subcommand)]
     command: Command,
+}
+
+impl Cli {
+    /// The token to send. An empty variable is no token.
+    fn token(&self) -> Option<&str> {
+        let token = self.token.as_deref().map(str::trim).filter(|token| !token.is_empty());
+        token.or(self.token_file.as_deref())
+    }
+}
+
+fn token_in(file: &str) -> Result<String, String> {
+    let text = fs::read_to_string(file).map_err(|e| e.to_string())?;
+    match text.trim() {
+        "" => Err("the file is empty; write the token into it".to_owned()),
+        token => Ok(token.to_owned()),
+    }
+}
+
+/// A client that trusts only the CAs in a file. It follows no redirects, because the credentials are
+/// for one address.
+fn client_trusting(file: &str) -> Result<reqwest::Client, String> {
+    let bundle = fs::read(file).map_err(|e| e.to_string())?;
+    let authorities = Certificate::from_pem_bundle(&bundle).map_err(|e| with_causes(&e))?;
+    if authorities.is_empty() {
+        return Err("the file has no certificate in PEM format".to_owned());
+    }
+    let client = reqwest::Client::builder().tls_certs_only(authorities).redirect(Policy::none());
+    client.build().map_err(|e| with_causes(&e))
 }
 
 /// The claimed identity.
@@ -114,7 +160,12 @@ async fn connect(cli: &Cli) -> Result<Client, String> {
         }
     }
     let config = StreamableHttpClientTransportConfig::with_uri(cli.url.as_str());
-    let transport = StreamableHttpClientTransport::from_config(config.custom_headers(headers));
+    let mut config = config.custom_headers(headers);
+    config.auth_header = cli.token().map(str::to_owned);
+    let transport = match &cli.ca_cert {
+        Some(client) => StreamableHttpClientTransport::with_client(client.clone(), config),
+        None => StreamableHttpClientTransport::from_config(config),
+    };
     let lifecycle = if cli.legacy {
         ClientLifecycleMode::Initialize
     } else {
@@ -125,19 +176,28 @@ async fn connect(cli: &Cli) -> Result<Client, String> {
 
 /// Describes a failed connection. rmcp omits the causes of an HTTP error.
 fn described(error: &ClientInitializeError) -> String {
+    if error.is_authorization_required() {
+        return format!("{error}; set GATEWAY_TOKEN to a valid token, or pass --token-file FILE");
+    }
     let whole = || error.to_string();
     let ClientInitializeError::TransportError { error, .. } = error else { return whole() };
     let http = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
     let Some(StreamableHttpError::Client(error)) = http else { return whole() };
+    let mut text = with_causes(error);
+    let untrusted = ["UnknownIssuer", "BadSignature", "UnsupportedSignatureAlgorithmForPublicKey"];
+    if untrusted.iter().any(|reason| text.contains(reason)) {
+        text +=
+            "; pass --ca-cert FILE with the CA bundle (PEM) that verifies the server's certificate";
+    }
+    text
+}
+
+fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         text = format!("{text}: {cause}");
         source = cause.source();
-    }
-    let untrusted = ["UnknownIssuer", "BadSignature", "UnsupportedSignatureAlgorithmForPublicKey"];
-    if untrusted.iter().any(|reason| text.contains(reason)) {
-        text += "; set SSL_CERT_FILE to the CA bundle (PEM) that verifies the server's certificate";
     }
     text
 }
@@ -183,5 +243,32 @@ mod tests {
             assert!(rejected.contains(problem), "{rejected}");
         }
         assert!(parsed("{\"a\": 1}").is_ok());
+    }
+
+    /// A file without certificates.
+    const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+
+    #[test]
+    fn unusable_files_of_credentials_are_rejected() {
+        for (option, file) in [
+            ("--token-file", "/dev/null"),
+            ("--token-file", "/no/such/file"),
+            ("--ca-cert", MANIFEST),
+            ("--ca-cert", "/no/such/file"),
+        ] {
+            let parsed = Cli::try_parse_from(["demo-client", option, file, "list"]);
+            let rejected = parsed.unwrap_err();
+            let text = rejected.to_string();
+            assert_eq!(rejected.exit_code(), 2, "{text}");
+            assert!(text.contains(option) && text.contains(file), "{text}");
+        }
+    }
+
+    #[test]
+    fn token_and_token_file_conflict() {
+        let arguments = ["demo-client", "--token", "s3cret", "--token-file", MANIFEST, "list"];
+        let rejected = Cli::try_parse_from(arguments).unwrap_err();
+        assert_eq!(rejected.kind(), clap::error::ErrorKind::ArgumentConflict);
+        assert!(!rejected.to_string().contains("s3cret"), "{rejected}");
     }
 }

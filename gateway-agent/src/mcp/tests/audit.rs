@@ -33,14 +33,19 @@ impl io::Write for Log {
 }
 
 impl Log {
-    /// Captures the log of this thread.
+    /// Captures the audit events of this thread.
     pub(crate) fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        Self::filtered("audit=info")
+    }
+
+    /// Captures the log of this thread.
+    fn filtered(filter: &str) -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
         let subscriber = tracing_subscriber::fmt()
             .json()
             .flatten_event(true)
-            .with_env_filter("audit=info")
+            .with_env_filter(filter)
             .with_writer(move || writer.clone())
             .finish();
         (log, tracing::subscriber::set_default(subscriber))
@@ -140,6 +145,53 @@ async fn every_outcome_has_audit_event() {
     assert_eq!(log.events()[4]["claimed_agent"], "ghost-agent");
     let first = &log.events()[0];
     assert_eq!(first["error"], "the arguments violate the input schema: at [/q]");
+}
+
+#[tokio::test]
+async fn denied_and_failed_calls_are_logged_with_reason() {
+    let bench = bench(ValidationMode::Error).await;
+    let (log, _guard) = Log::filtered("audit=info,gateway_agent::audit=info");
+    bench.call("team/a", "t", json!({ "q": "s3cret" })).await.result();
+    bench.call("", "fails", json!({})).await.result();
+    bench.call("team/a", "t", json!({ "q": ["s3cret"] })).await.failure();
+    bench.call("team/a", "ghost", json!({})).await.error();
+    bench.call("ghost-agent", "ghost", json!({})).await.error();
+    bench.call("team/a", "slow", json!({})).await.failure();
+
+    let is_audited = |event: &Value| event["target"] == "audit";
+    let (audited, logged): (Vec<_>, Vec<_>) = log.events().into_iter().partition(is_audited);
+    let names = ["level", "message", "agent", "tool", "server", "reason"];
+    let told: Vec<_> = logged.iter().map(|line| fields(line, &names)).collect();
+    let (agent, server) = ("agent/team/a@2.0.0", "server/up@1.0.0");
+    let expected = json!([
+        ["INFO", "call failed", agent, "t", server, "invalid-input"],
+        ["INFO", "call denied", agent, "ghost", null, "undeclared-dependency"],
+        ["INFO", "call denied", null, "ghost", null, "no-such-tool"],
+        ["INFO", "call failed", agent, "slow", server, "upstream-timeout"],
+    ]);
+    assert_eq!(json!(told), expected);
+    let traces = |events: &[Value]| -> Vec<Value> {
+        events.iter().map(|event| event["trace_id"].clone()).collect()
+    };
+    assert_eq!(traces(&logged), traces(&audited[2..]), "the calls with a result have no line");
+    let text = json!(logged).to_string();
+    assert!(!text.contains("s3cret") && !text.contains("ghost-agent"), "{text}");
+}
+
+#[tokio::test]
+async fn policy_denial_is_logged_with_its_reason() {
+    let forbid = json!({ "authorization": { "cedar": "forbid (principal, action, resource);" } });
+    let entities = vec![
+        server("up", &["t"], &[]),
+        tool("t", "1.0.0", json!({})),
+        agent("a", "1.0.0", &[("t", "1.0.0")]),
+        policy("all", forbid),
+    ];
+    let bench = Bench::start(Setup::default(), entities).await;
+    let (log, _guard) = Log::filtered("gateway_agent::audit=info");
+    bench.call("a", "t", json!({})).await.failure();
+    let line = &log.events()[0];
+    assert_eq!(fields(line, &["message", "tool", "reason"]), ["call denied", "t", "UNAUTHORIZED"]);
 }
 
 #[tokio::test]
