@@ -58,7 +58,7 @@ pub(crate) use self::{
     task::TaskOwner,
 };
 pub use self::{
-    error::{Error, PolicyDenial},
+    error::{Error, PolicyDenial, RetiredDependency},
     gateway::{Gateway, GatewayParts},
     handle::GatewayHandle,
     invocation::OperationResult,

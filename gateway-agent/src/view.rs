@@ -33,7 +33,7 @@ use foldhash::{HashMap, HashSet};
 use gateway_policy::CallerIdentity;
 use gateway_upstream::Definitions;
 use registry_core::{
-    Catalog, Document, Entity, Key, Kind, Name, Version,
+    Catalog, Document, Entity, Key, Kind, Name, Scope, Version,
     entity::{Agent, Dependency, DependencyTarget, Skill},
 };
 use tokio::sync::watch;
@@ -471,14 +471,14 @@ impl Views {
         undeployed
     }
 
-    /// A registered tool version, even if retired, for compensations.
+    /// A registered tool version, even if retired, for compensations and running tasks.
     pub fn registered(&self, snapshot: &Snapshot, tool: &Key) -> Option<Arc<ServedTool>> {
         self.tool_cache.registered(snapshot, tool)
     }
 
     /// The lookup of tools by any caller.
     pub fn lookup<'a>(&'a self, snapshot: &'a Snapshot) -> ToolLookup<'a> {
-        ToolLookup { views: self, snapshot }
+        ToolLookup { views: self, snapshot, includes_retired: false }
     }
 }
 
@@ -487,6 +487,7 @@ impl Views {
 pub struct ToolLookup<'a> {
     views: &'a Views,
     snapshot: &'a Snapshot,
+    includes_retired: bool,
 }
 
 /// The version of an agent that a caller addresses.
@@ -499,15 +500,62 @@ pub struct AddressedAgent {
 }
 
 impl ToolLookup<'_> {
+    /// The same lookup, which also finds retired versions if no other is found. Retirement forbids new
+    /// calls, and ends no running task.
+    pub fn with_retired(self) -> Self {
+        Self { includes_retired: true, ..self }
+    }
+
     /// The version that an agent declares.
     pub fn declared(&self, agent: &Key, name: &str) -> Option<Arc<ServedTool>> {
         let view = self.views.view(self.snapshot, &Audience::Agent(agent.clone()));
-        view.served_tools.get(name).cloned()
+        let served = view.served_tools.get(name).cloned();
+        if served.is_some() || !self.includes_retired {
+            return served;
+        }
+        let declared = self.dependency(agent, name)?;
+        match declared.target {
+            DependencyTarget::Tool => self.views.registered(self.snapshot, &declared.key()),
+            DependencyTarget::Agent => self.skill(declared),
+        }
+    }
+
+    /// The version that an agent declares, if calls cannot use it because it or its server is retired.
+    pub fn declared_retired(&self, agent: &Key, name: &str) -> Option<Key> {
+        let declared = self.dependency(agent, name)?.key();
+        let record = self.snapshot.catalog.find(&declared)?;
+        (!self.snapshot.catalog.is_callable(record)).then_some(declared)
+    }
+
+    /// The dependency that an agent calls by this name.
+    fn dependency(&self, agent: &Key, name: &str) -> Option<&Dependency> {
+        let (depends, _) = self.agent(agent)?.depends();
+        let has_name = |declared: &&Dependency| match (declared.target, &declared.skill) {
+            (DependencyTarget::Agent, Some(skill)) if self.views.has_skills => {
+                skill_name::of(&declared.name, skill).is_some_and(|known| known.as_str() == name)
+            }
+            (DependencyTarget::Agent, _) => false,
+            (DependencyTarget::Tool, _) => declared.name.as_str() == name,
+        };
+        depends.iter().filter(has_name).max_by(|a, b| a.version.cmp(&b.version))
     }
 
     /// The newest version with a target.
     pub fn newest(&self, name: &Name) -> Option<Arc<ServedTool>> {
-        self.views.newest(self.snapshot, name)
+        let served = self.views.newest(self.snapshot, name);
+        served.or_else(|| {
+            self.views.registered(self.snapshot, &self.newest_registered(Kind::Tool, name)?)
+        })
+    }
+
+    /// The newest version in any state, for lookups with retired versions. Scopes can lack them.
+    fn newest_registered(&self, kind: Kind, name: &Name) -> Option<Key> {
+        let catalog = &self.snapshot.catalog;
+        if !self.includes_retired || **catalog.scope() != Scope::Everything {
+            return None;
+        }
+        let versions = catalog.versions(kind, name).map(|(key, _)| key);
+        versions.max_by_key(|key| (!key.version.is_prerelease(), key.version.clone())).cloned()
     }
 
     /// The skills of an agent that another agent declares.
@@ -549,9 +597,13 @@ impl ToolLookup<'_> {
         agent.skills.iter().map(skill).collect()
     }
 
-    /// A skill of an agent version that is not retired.
+    /// A skill of an agent version.
     pub fn skill(&self, skill: &Dependency) -> Option<Arc<ServedTool>> {
-        self.views.tool_cache.skill(self.snapshot, skill)
+        let served = self.views.tool_cache.skill(self.snapshot, skill);
+        if served.is_some() || !self.includes_retired {
+            return served;
+        }
+        self.views.tool_cache.registered_skill(self.snapshot, skill)
     }
 
     /// The newest version of an agent with its own target, else the newest one that uses the target of
@@ -562,7 +614,13 @@ impl ToolLookup<'_> {
         let has_own_target = |key: &&&Key| {
             self.snapshot.definitions.route(key).is_some_and(|route| !route.is_fallback)
         };
-        keys.iter().find(has_own_target).or(keys.first()).map(|key| Key::clone(key))
+        let newest = keys.iter().find(has_own_target).or(keys.first()).map(|key| Key::clone(key));
+        newest.or_else(|| self.newest_registered(Kind::Agent, name))
+    }
+
+    /// Whether an agent version is retired.
+    pub fn is_retired(&self, agent: &Key) -> bool {
+        self.snapshot.catalog.find(agent).is_some_and(|record| !record.is_usable())
     }
 
     fn agent(&self, key: &Key) -> Option<&Agent> {

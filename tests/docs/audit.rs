@@ -92,7 +92,11 @@ const OUTCOMES: &[(&str, &str)] = &[
 ];
 
 const PERMITS: &[(&str, &str)] = &[
-    ("undeclared-dependency", "the agent does not declare the tool, or only in a retired version"),
+    ("undeclared-dependency", "the agent does not declare the tool, or it cannot be served here"),
+    (
+        "retired-dependency",
+        "the agent declares the tool in a version that is retired, or whose server is; with `warn`, the newest version was called",
+    ),
     ("unknown-caller", "the caller is not a registered agent"),
     (
         "no-such-tool",

@@ -100,6 +100,12 @@ const REJECTIONS: &[[&str; 5]] = &[
 /// Cause, JSON-RPC code or `result`, HTTP status for modern and for legacy clients.
 const CALLS: &[[&str; 4]] = &[
     ["an unknown tool, or one that the policy denies", "-32602", "200", "200"],
+    [
+        "the caller declares the tool in a version that is retired, or whose server is: nothing was called",
+        "-32602",
+        "200",
+        "200",
+    ],
     ["an `Mcp-Param-*` header differs from its argument", "-32020", "400", "400"],
     [
         "input for a call that no longer waits, of another caller, or with other parameters: call again without it",
@@ -233,6 +239,11 @@ const AGENTS: &[[&str; 3]] = &[
     [
         "AGENT_NOT_FOUND",
         "the agent is not registered, has no target, or is not visible to the caller",
+        "404",
+    ],
+    [
+        "AGENT_RETIRED",
+        "the caller declares a retired version of the agent; started tasks can be read and canceled",
         "404",
     ],
     ["SKILL_NOT_FOUND", "`skillId` of the message is no skill of the agent", "400"],

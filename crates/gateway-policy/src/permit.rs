@@ -85,6 +85,8 @@ pub enum Standing {
     Declared,
     /// A registered agent that did not declare the tool.
     Undeclared,
+    /// A registered agent that declared the tool in a retired version.
+    RetiredDependency,
     /// A registered agent in a retired version.
     RetiredAgent,
     /// A registered agent in an unregistered version.
@@ -98,6 +100,8 @@ pub enum Standing {
 pub enum PolicyFinding {
     /// The agent did not declare the tool.
     UndeclaredDependency,
+    /// The agent declared the tool in a retired version, and another version is called.
+    RetiredDependency,
     /// The caller is not registered.
     UnknownCaller,
 }
@@ -107,12 +111,13 @@ impl PolicyFinding {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::UndeclaredDependency => "undeclared-dependency",
+            Self::RetiredDependency => "retired-dependency",
             Self::UnknownCaller => "unknown-caller",
         }
     }
 }
 
-/// The reason of a denial. All but the last two are reported to the caller as an unknown tool.
+/// The reason of a denial. All but the last three are reported to the caller as an unknown tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
     /// The tool is not registered or cannot be served.
@@ -133,6 +138,9 @@ pub enum Denial {
     /// The caller is not registered.
     #[error("the caller is not a registered agent")]
     UnknownCaller,
+    /// The agent declared the tool in a version that is retired, or whose server is.
+    #[error("the agent declares a retired version of the tool")]
+    RetiredDependency,
     /// The definition of the upstream differs from the registered or first seen one.
     #[error("the tool is quarantined: the current definition of its server is not accepted")]
     Quarantined,
@@ -167,6 +175,7 @@ impl Denial {
             Self::RetiredAgent => "retired-agent",
             Self::UnknownVersion => "unknown-version",
             Self::UnknownCaller => "unknown-caller",
+            Self::RetiredDependency => "retired-dependency",
             Self::Quarantined => "quarantined",
             Self::Stale(_) => "stale-catalog",
         }
@@ -187,6 +196,11 @@ pub fn check_standing(
             policy.undeclared_dependency,
             PolicyFinding::UndeclaredDependency,
             Denial::UndeclaredDependency,
+        ),
+        Standing::RetiredDependency => (
+            policy.undeclared_dependency,
+            PolicyFinding::RetiredDependency,
+            Denial::RetiredDependency,
         ),
         Standing::UnknownCaller => {
             (policy.unknown_caller, PolicyFinding::UnknownCaller, Denial::UnknownCaller)

@@ -34,7 +34,7 @@ pub struct RuntimeValidation {
     pub contract_drift: ValidationMode,
     /// Callers that are not registered agents.
     pub unknown_caller: Access,
-    /// Calls of registered agents outside their declared dependencies.
+    /// Calls of registered agents outside their declared dependencies, or whose dependency is retired.
     pub undeclared_dependency: Access,
 }
 

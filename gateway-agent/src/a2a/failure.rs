@@ -158,6 +158,7 @@ fn failure(agent: &str, error: &Error) -> Failure {
         Error::Denied(Denial::Stale(_)) => (ErrorKind::Unavailable, "STALE_CATALOG"),
         // The caller must not learn whether the agent exists.
         Error::Denied(_) => return super::address::AgentName::not_found(agent),
+        Error::Retired(_) => (ErrorKind::AgentNotFound, "AGENT_RETIRED"),
         Error::Policy(denial) => return denied(agent, error, denial),
         Error::InvalidInput { violations } => {
             return violated(ErrorKind::InvalidParams, agent, error, violations);

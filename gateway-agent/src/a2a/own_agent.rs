@@ -166,7 +166,7 @@ impl OwnOperation<'_> {
                 Refusal::of_operation(task.tool(), &error)
             }
             // The caller must not learn whether the tool exists.
-            Error::Denied(_) => Failure::task_not_found(task.id()).into(),
+            Error::Denied(_) | Error::Retired(_) => Failure::task_not_found(task.id()).into(),
             _ => Refusal::of_operation(task.tool(), &error),
         })
     }

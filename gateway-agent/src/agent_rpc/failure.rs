@@ -143,7 +143,7 @@ pub(super) fn of_tool(tool: &str, error: &Error, input: &str) -> Failure {
         Error::Denied(Denial::Quarantined | Denial::Stale(_)) | Error::NoCatalog => {
             Reason::Unreachable
         }
-        Error::Denied(_) => Reason::FunctionNotFound,
+        Error::Denied(_) | Error::Retired(_) => Reason::FunctionNotFound,
         Error::InvalidInput { violations } => {
             return invalid(violations.first().map_or("", |first| first.pointer.as_str()));
         }

@@ -88,7 +88,7 @@ pub(super) async fn serve(
     (requester, feature, running): (Requester, Feature, Option<session::RunningRequest>),
 ) -> Result<SizedResponse, Rejection> {
     let available = capabilities::available_features(endpoint, &requester);
-    if !available.serves(feature) && own_task(endpoint, incoming, (&requester, feature)).is_none() {
+    if !available.serves(feature) && !has_own_task(endpoint, incoming, (&requester, feature)) {
         let method = incoming.method.to_owned();
         return Err(Rejection::UnknownMethod { method, era: requester.era });
     }
@@ -109,8 +109,20 @@ pub(super) async fn serve(
     }
 }
 
-/// The caller's task that a request names. The policy may allow tasks of tools that the caller does
-/// not see.
+/// Whether a request is about a task of the caller. The caller need not see its tool: the policy may
+/// allow undeclared tools, and a task outlives the retirement of its tool.
+fn has_own_task(
+    endpoint: &Endpoint,
+    incoming: &Incoming<'_>,
+    (requester, feature): (&Requester, Feature),
+) -> bool {
+    match (feature, &requester.session) {
+        (Feature::Tasks, Some(session)) => session.tasks(|tasks| !tasks.is_empty()),
+        _ => own_task(endpoint, incoming, (requester, feature)).is_some(),
+    }
+}
+
+/// The caller's task that a request names.
 fn own_task(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,

@@ -250,9 +250,11 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
         Error::Policy(_) | Error::Denied(Denial::Quarantined | Denial::Stale(_)) => {
             Form::Result(message)
         }
-        Error::Denied(_) | Error::Scopes(_) | Error::UnknownInput | Error::Arguments(_) => {
-            protocol(code::INVALID_PARAMS)
-        }
+        Error::Denied(_)
+        | Error::Retired(_)
+        | Error::Scopes(_)
+        | Error::UnknownInput
+        | Error::Arguments(_) => protocol(code::INVALID_PARAMS),
         Error::HeaderMismatch(_) => Form::Error {
             status: StatusCode::BAD_REQUEST,
             code: code::HEADER_MISMATCH,

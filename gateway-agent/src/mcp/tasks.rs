@@ -50,6 +50,11 @@ impl SessionTasks {
         self.0.push_back((known.into(), task));
     }
 
+    /// Whether the session has started no task.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn forget(&mut self, known: &str) {
         self.0.retain(|(other, _)| **other != *known);
     }

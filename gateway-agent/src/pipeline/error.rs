@@ -8,7 +8,7 @@ use a2a::Failure;
 use gateway_compose::{CompositionError, Effects, StepError};
 use gateway_policy::{CallOutcome, Denial};
 use policy::{Finding, Reason};
-use registry_core::{Key, chain::RegistryId, tool_schema::defaults::DefaultError};
+use registry_core::{Key, Version, chain::RegistryId, tool_schema::defaults::DefaultError};
 use schema_compat::schema_compile::Violation;
 use uuid::Uuid;
 
@@ -30,6 +30,9 @@ pub enum Error {
     /// The policy denied the operation.
     #[error(transparent)]
     Denied(#[from] Denial),
+    /// The policy denied the operation, because the caller declares a retired version.
+    #[error(transparent)]
+    Retired(#[from] Box<RetiredDependency>),
     /// A policy denied the operation.
     #[error("{}", denied(&.0.finding))]
     Policy(Box<PolicyDenial>),
@@ -120,6 +123,22 @@ pub enum Error {
     Upstream(#[from] gateway_upstream::Error),
 }
 
+/// The retired version of a tool or agent that the caller declares.
+#[derive(Debug, thiserror::Error)]
+#[error("the caller declares {declared}, {} is retired", if *.is_of_retired_server {
+    "whose server"
+} else {
+    "which"
+})]
+pub struct RetiredDependency {
+    /// The declared version.
+    pub declared: Key,
+    /// Whether only the server of the tool is retired.
+    pub is_of_retired_server: bool,
+    /// The newest active version, unless a policy hides it from the caller.
+    pub newest: Option<Version>,
+}
+
 /// A denial by a policy, with the ids of its response.
 #[derive(Debug)]
 pub struct PolicyDenial {
@@ -175,7 +194,11 @@ impl From<DefaultError> for Error {
 
 impl Error {
     pub(crate) fn record_in(&self, record: &mut CallRecord) {
-        let denial = if let Self::Denied(denial) = self { Some(*denial) } else { None };
+        let denial = match self {
+            Self::Denied(denial) => Some(*denial),
+            Self::Retired(_) => Some(Denial::RetiredDependency),
+            _ => None,
+        };
         let text = match self {
             // It can quote the caller.
             Self::Agent(failure) => record.shown(&failure.message).into_owned(),
@@ -188,6 +211,7 @@ impl Error {
     pub(crate) fn outcome(&self) -> CallOutcome {
         match self {
             Self::Denied(_)
+            | Self::Retired(_)
             | Self::Policy(_)
             | Self::Scopes(_)
             | Self::Upstream(gateway_upstream::Error::NoSubject { .. }) => CallOutcome::Denied,
@@ -247,6 +271,7 @@ impl Error {
             | Self::UnknownInput => true,
             Self::NoCatalog
             | Self::Denied(_)
+            | Self::Retired(_)
             | Self::Scopes(_)
             | Self::HeaderMismatch(_)
             | Self::Arguments(_)

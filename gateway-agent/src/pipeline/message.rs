@@ -23,6 +23,7 @@ pub(crate) fn for_caller<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
         Error::Denied(Denial::Stale(stale)) => format!("{tool} was not called: {stale}").into(),
         // The caller must not learn whether the tool exists.
         Error::Denied(_) => format!("Unknown tool: {tool}").into(),
+        Error::Retired(retired) => words::retired(retired).into(),
         Error::Policy(denial) => words::denied(tool, denial).into(),
         Error::Scopes(refusal) => refusal.to_string().into(),
         Error::HeaderMismatch(mismatch) => mismatch.to_string().into(),

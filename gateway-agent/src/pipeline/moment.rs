@@ -4,17 +4,17 @@ use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use gateway_policy::{Denial, QuotaKey, Standing};
 use gateway_protocol::{mcp::Method, naming};
-use registry_core::{Key, Name, entity::Exposure};
+use registry_core::{Key, Kind, Name, entity::Exposure};
 
 use super::{
-    AgentCall, Error, FeatureSubject, Gateway, Invocation, Target, agent,
+    AgentCall, Error, FeatureSubject, Gateway, Invocation, RetiredDependency, Target, agent,
     route::{self, AgentRoute, FeatureRoute, ResolvedTool, Route, TaskRoute},
 };
 use crate::{
     audit::CallRecord,
     freshness::Freshness,
     identity::{Caller, authenticator::Authentication, challenge::AuthenticationError},
-    view::{ServedTool, Snapshot},
+    view::{ServedTool, Snapshot, ToolLookup},
 };
 
 /// The state that one round of an operation uses.
@@ -108,10 +108,61 @@ impl Moment {
         }
     }
 
-    pub(super) fn resolved(&self, gateway: &Gateway, tool: &str) -> Result<ResolvedTool, Denial> {
-        let lookup = gateway.views().lookup(&self.snapshot);
+    /// Resolves a tool for a call.
+    fn resolved(&self, gateway: &Gateway, tool: &str) -> Result<ResolvedTool, Error> {
+        self.resolved_in(gateway, gateway.views().lookup(&self.snapshot), tool)
+    }
+
+    /// Resolves the tool that started a task, even if retired.
+    pub(super) fn resolved_of_task(
+        &self,
+        gateway: &Gateway,
+        tool: &str,
+    ) -> Result<ResolvedTool, Error> {
+        self.resolved_in(gateway, gateway.views().lookup(&self.snapshot).with_retired(), tool)
+    }
+
+    fn resolved_in(
+        &self,
+        gateway: &Gateway,
+        lookup: ToolLookup<'_>,
+        tool: &str,
+    ) -> Result<ResolvedTool, Error> {
         let caller = self.caller.as_ref().ok_or(Denial::UnknownCaller)?;
-        route::resolved(gateway.policy(), caller, &lookup, tool)
+        route::resolved(gateway.policy(), caller, &lookup, tool).map_err(|denial| {
+            let agent = caller.agent().filter(|_| denial == Denial::RetiredDependency);
+            match agent.and_then(|agent| self.retired_dependency(lookup, agent, tool)) {
+                Some(retired) => Error::from(Box::new(retired)),
+                None => denial.into(),
+            }
+        })
+    }
+
+    /// The facts about a retired dependency for its error. Skills name no newer version.
+    fn retired_dependency(
+        &self,
+        lookup: ToolLookup<'_>,
+        agent: &Key,
+        tool: &str,
+    ) -> Option<RetiredDependency> {
+        let Snapshot { catalog, governance, .. } = &*self.snapshot;
+        let declared = lookup.declared_retired(agent, tool)?;
+        let is_visible = |served: &ServedTool| {
+            let governance = governance.as_deref();
+            let policies = governance.and_then(|found| served.policies(found, Some(agent)));
+            catalog.find(served.key()).is_some_and(|record| record.is_active())
+                && !served.is_quarantined()
+                && policies.is_none_or(|found| found.hidden(served.called().action()).is_none())
+        };
+        let is_tool = declared.kind == Kind::Tool;
+        let newest = is_tool.then(|| lookup.newest(&declared.name)).flatten();
+        let newest = newest.filter(|served| is_visible(served));
+        let record = catalog.find(&declared)?;
+        Some(RetiredDependency {
+            is_of_retired_server: record.is_usable(),
+            newest: newest.map(|served| served.key().version.clone()),
+            declared,
+        })
     }
 
     fn agent_route(
@@ -156,7 +207,12 @@ impl Moment {
             }
             FeatureSubject::Task(known, task) => {
                 let (task, known) = (task.clone().ok_or(Denial::NoSuchTool)?, known.clone());
-                let resolved = self.resolved(gateway, &task.tool)?;
+                // Input would continue the work of a retired tool.
+                let resolved = if method == Method::UpdateTask {
+                    self.resolved(gateway, &task.tool)?
+                } else {
+                    self.resolved_of_task(gateway, &task.tool)?
+                };
                 return Ok(Route::Task(TaskRoute { method, resolved, task, known }));
             }
         };

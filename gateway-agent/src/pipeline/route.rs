@@ -166,7 +166,8 @@ pub(super) struct ResolvedTool {
 }
 
 /// Finds a tool by the caller's name of it. A dependency of the agent selects its exact version;
-/// other callers get the newest version.
+/// other callers get the newest version. So does an agent whose dependency is retired, if the policy
+/// allows undeclared tools.
 pub(super) fn resolved(
     policy: RuntimeValidation,
     caller: &Caller,
@@ -178,9 +179,13 @@ pub(super) fn resolved(
         return Ok(ResolvedTool { served, standing: Standing::Declared });
     }
     let name = Name::parse(Kind::Tool, tool).map_err(|_| Denial::NoSuchTool)?;
-    let standing = undeclared(caller);
+    let retired = caller.agent().and_then(|agent| lookup.declared_retired(agent, tool));
+    let (standing, missing) = match retired {
+        Some(_) => (Standing::RetiredDependency, Denial::RetiredDependency),
+        None => (undeclared(caller), Denial::NoSuchTool),
+    };
     check_standing(policy, standing)?;
-    let served = lookup.newest(&name).ok_or(Denial::NoSuchTool)?;
+    let served = lookup.newest(&name).ok_or(missing)?;
     Ok(ResolvedTool { served, standing })
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn check_own_result(
     let call = Invocation::new(caller.clone(), target, context.clone());
     let moment = Moment::now(gateway, &call);
     moment.record_in(gateway, record);
-    let resolved = moment.resolved(gateway, tool);
+    let resolved = moment.resolved_of_task(gateway, tool);
     check_scopes_of(gateway, caller, (operation, Some(tool)), resolved.as_ref().ok())?;
     let resolved = resolved?;
     let served = Arc::clone(&resolved.served);

@@ -99,6 +99,16 @@ impl ToolCache {
         self.find_skill(snapshot, skill, &Lookup::default())
     }
 
+    /// Returns the tool of a skill of an agent version, even if retired.
+    pub fn registered_skill(
+        &self,
+        snapshot: &Snapshot,
+        skill: &Dependency,
+    ) -> Option<Arc<ServedTool>> {
+        let lookup = Lookup { includes_retired: true, ..Lookup::default() };
+        self.find_skill(snapshot, skill, &lookup)
+    }
+
     /// Drops tools that the catalog no longer contains. Only registry files remove entities.
     pub fn prune(&self, catalog: &Catalog) {
         let mut served_tools = self.served_tools.write().unwrap_or_else(PoisonError::into_inner);

@@ -64,6 +64,27 @@ async fn task_is_read_and_canceled_by_its_caller_only() {
 }
 
 #[tokio::test]
+async fn retirement_forbids_messages_and_ends_no_task() {
+    let bench = A2aBench::start([]).await;
+    let id = bench.working_task().await["id"].clone();
+    bench.bench.publish(2, vec![helper().retired(), caller(), stranger()]);
+    let mut continued = message("go");
+    continued["message"]["taskId"] = id.clone();
+    for sent in [message("go"), continued] {
+        let got = bench.rpc("a", "SendMessage", sent).await;
+        assert_eq!(reason(&got).0, "AGENT_RETIRED", "{got:?}");
+        assert_eq!(got.status, 404);
+    }
+    let hidden = bench.rpc("stranger", "SendMessage", message("go")).await;
+    assert_eq!(reason(&hidden).0, "AGENT_NOT_FOUND");
+    for method in ["GetTask", "CancelTask"] {
+        let got = bench.rpc("a", method, json!({ "id": id })).await;
+        assert_eq!(got.result()["id"], id, "{method}");
+    }
+    assert_eq!(bench.agent.seen("SendMessage").len(), 1);
+}
+
+#[tokio::test]
 async fn undeclared_agent_is_not_found() {
     let bench = A2aBench::start([]).await;
     let unknown = bench.got(request(

@@ -165,7 +165,7 @@ impl WatchedTask {
 fn is_over(error: &Error) -> bool {
     match error {
         Error::Denied(Denial::Stale(_)) => false,
-        Error::Denied(_) => true,
+        Error::Denied(_) | Error::Retired(_) => true,
         Error::Upstream(gateway_upstream::Error::Rpc { code, .. }) => {
             *code == jsonrpc::code::INVALID_PARAMS
         }

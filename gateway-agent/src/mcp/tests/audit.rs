@@ -114,6 +114,30 @@ async fn successful_call_is_audited_with_all_fields() {
 }
 
 #[tokio::test]
+async fn retired_dependency_is_audited_with_own_reason() {
+    for (mode, permit) in
+        [(Access::Deny, "deny:retired-dependency"), (Access::Warn, "warn:retired-dependency")]
+    {
+        let mut setup = Setup::default();
+        setup.policy.undeclared_dependency = mode;
+        let entities = vec![
+            tool("fails", "1.0.0", json!({})).retired(),
+            tool("fails", "2.0.0", json!({})),
+            agent("team/a", "1.0.0", &[("fails", "1.0.0")]),
+        ];
+        let bench = Bench::start(setup, entities).await;
+        let (log, _guard) = Log::start();
+        bench.call("team/a", "fails", json!({})).await;
+        let [event] = <[Value; 1]>::try_from(log.events()).unwrap();
+        assert_eq!(event["permit"], permit);
+        if mode == Access::Deny {
+            let error = "the caller declares tool/fails@1.0.0, which is retired";
+            assert_eq!(fields(&event, &["outcome", "error"]), ["denied", error]);
+        }
+    }
+}
+
+#[tokio::test]
 async fn every_outcome_has_audit_event() {
     let strict = bench(ValidationMode::Error).await;
     let lenient = bench(ValidationMode::Warn).await;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     identity::settings::IdentityConfig,
-    testing::{Registered, agent, tool},
+    testing::{Registered, agent, policy, server, tool},
 };
 
 fn entities() -> Vec<Registered> {
@@ -46,6 +46,41 @@ async fn denied_tool_equals_unknown_tool() {
     let list = bench.modern("stranger", "tools/list", json!({})).await.result();
     assert_eq!(list["tools"], json!([]));
     assert_eq!(bench.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn retired_dependency_is_named_to_its_agent_only() {
+    let registry = |server: Registered, more: Option<Registered>| -> Vec<Registered> {
+        let own = tool("own", "1.0.0", json!({})).retired();
+        let newer = tool("own", "2.0.0", json!({}));
+        let agents = [agent("team/a", "1.0.0", &[("own", "1.0.0")]), agent("b", "1.0.0", &[])];
+        [own, newer, server].into_iter().chain(agents).chain(more).collect()
+    };
+    let provider = || server("up", &["own"], &[]);
+    let bench = Bench::start(setup(Access::Deny, Access::Deny), registry(provider(), None)).await;
+    let denied = async |caller: &str| {
+        let got = bench.call(caller, "own", json!({})).await;
+        assert_eq!(got.error(), (200, -32602));
+        got.json()["error"]["message"].as_str().unwrap().to_owned()
+    };
+    let retired = "Nothing was sent: the caller declares tool/own@1.0.0, which is retired. \
+                   Declare another version";
+    let named = denied("team/a").await;
+    assert_eq!(named, format!("{retired}; the newest active one is 2.0.0."));
+    for caller in ["b", "stranger"] {
+        assert_eq!(denied(caller).await, "Unknown tool: own");
+    }
+    let hides = json!({ "authorization": { "cedar": "forbid (principal, action, resource);" } });
+    bench.publish(2, registry(provider(), Some(policy("hides", hides))));
+    assert_eq!(denied("team/a").await, format!("{retired}."));
+    let of_retired_server = vec![
+        tool("own", "1.0.0", json!({})),
+        provider().retired(),
+        agent("team/a", "1.0.0", &[("own", "1.0.0")]),
+    ];
+    bench.publish(3, of_retired_server);
+    assert_eq!(denied("team/a").await, format!("{retired}.").replace("which", "whose server"));
+    assert!(bench.calls().is_empty());
 }
 
 #[tokio::test]

@@ -1,18 +1,19 @@
-//! Task notifications.
+//! Task notifications, and tasks of retired tools.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 use gateway_policy::ValidationMode;
 use gateway_protocol::mcp::Era;
+use gateway_testkit::{McpServer, Received};
 use serde_json::{Value, json};
 
 use super::{
     far_side::FarSide,
-    harness::{Ask, Bench, Setup},
+    harness::{Ask, Bench, Setup, http},
     relayed::{bench, knowing, messages},
 };
-use crate::testing::{agent, policy, server, tool};
+use crate::testing::{Registered, agent, policy, server, tool};
 
 /// Starts a task, and returns its id.
 async fn begun(bench: &Bench, arguments: Value) -> String {
@@ -140,6 +141,78 @@ async fn polls_are_decided_without_context() {
     bench.publish(3, entities(Some(stop)));
     assert_eq!(code("tasks/get").await, 4030);
     assert_eq!(code("tasks/cancel").await, Value::Null);
+}
+
+/// The tool `works` and its server, one of them retired, and the agents `a` and `b`.
+fn retiring(retired: &str, declared: &[(&str, &str)]) -> Vec<Registered> {
+    let (tool, server) = (tool("works", "1.0.0", json!({})), server("up", &["works"], &[]));
+    let (tool, server) = match retired {
+        "tool" => (tool.retired(), server),
+        "server" => (tool, server.retired()),
+        _ => (tool, server),
+    };
+    vec![server, tool, agent("a", "1.0.0", declared), agent("b", "1.0.0", &[])]
+}
+
+#[tokio::test]
+async fn retirement_forbids_calls_and_ends_no_task() {
+    let declared: &[_] = &[("works", "1.0.0")];
+    for retired in ["tool", "server"] {
+        let (far_side, transport) = FarSide::start(Era::Modern).await;
+        let setup = Setup { transport: Some(transport), ..Setup::default() };
+        let bench = Bench::start(setup, retiring("none", declared)).await;
+        bench.until_features().await;
+        let id = begun(&bench, json!({})).await;
+        bench.publish(2, retiring(retired, declared));
+        let about = |method: &str| knowing(method, json!({ "taskId": id })).with("mcp-name", &id);
+        for ask in [knowing("tools/call", json!({ "name": "works" })), about("tasks/update")] {
+            let got = bench.got(ask.build()).await;
+            assert_eq!(got.error(), (200, -32602));
+            assert!(got.text.contains("retired"), "{retired}: {got:?}");
+        }
+        let got = bench.got(about("tasks/get").build()).await.result();
+        assert_eq!((&got["taskId"], &got["status"]), (&json!(id), &json!("completed")));
+        let told = heard(&bench, listen(&json!([id])), 2).await;
+        assert_eq!(told[1]["params"]["taskId"], json!(id));
+        bench.got(about("tasks/cancel").build()).await.result();
+        assert_eq!(far_side.seen("tasks/cancel").len(), 1);
+        assert!(far_side.seen("tasks/update").is_empty());
+        let foreign = about("tasks/get").set("x-agent-name", "b");
+        assert_eq!(bench.got(foreign.build()).await.error(), (404, -32601));
+        bench.publish(3, retiring(retired, &[]));
+        let undeclared = bench.got(about("tasks/get").build()).await;
+        assert_eq!(undeclared.error(), (200, -32602), "the declaration still decides");
+    }
+}
+
+#[tokio::test]
+async fn session_lists_tasks_of_retired_tools() {
+    let tasks = |received: &Received| {
+        let at = "2026-01-01T00:00:00Z";
+        let task = json!({ "taskId": "t-1", "status": "working", "createdAt": at,
+            "lastUpdatedAt": at, "ttl": null });
+        match received.rpc_method() {
+            "tools/call" => received.result(&json!({ "task": task })),
+            "tasks/get" => received.result(&task),
+            _ => received.unknown_method(),
+        }
+    };
+    let capabilities = json!({ "tools": {}, "tasks": { "requests": { "tools": { "call": {} } } } });
+    let works = json!([{ "name": "works", "inputSchema": { "type": "object" },
+        "execution": { "taskSupport": "optional" } }]);
+    let upstream = McpServer::legacy().with_capabilities(capabilities);
+    let upstream = upstream.with_tools(works.to_string()).start(tasks).await;
+    let setup = Setup { transport: Some(http(&upstream)), ..Setup::default() };
+    let declared: &[_] = &[("works", "1.0.0")];
+    let bench = Bench::start(setup, retiring("none", declared)).await;
+    let (session, other) = (bench.initialize("a").await, bench.initialize("a").await);
+    let call = json!({ "name": "works", "arguments": {}, "task": {} });
+    let begun = bench.legacy(&session, "a", ("tools/call", call)).await.result();
+    bench.publish(2, retiring("tool", declared));
+    let listed = bench.legacy(&session, "a", ("tasks/list", json!({}))).await.result();
+    assert_eq!(listed["tasks"][0]["taskId"], begun["task"]["taskId"], "{listed}");
+    let without_tasks = bench.legacy(&other, "a", ("tasks/list", json!({}))).await;
+    assert_eq!(without_tasks.error(), (200, -32601));
 }
 
 #[tokio::test]

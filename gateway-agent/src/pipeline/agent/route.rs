@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::{
     super::{
-        AgentCall, Error, Gateway, PushRole,
+        AgentCall, Error, Gateway, PushRole, RetiredDependency,
         invocation::RequestedAgent,
         route::{AgentRoute, ResolvedTool, undeclared},
         validate,
@@ -24,20 +24,27 @@ use super::{
 };
 use crate::{
     identity::Caller,
-    view::{Snapshot, ToolLookup},
+    view::{AddressedAgent, Snapshot, ToolLookup},
 };
 
-/// Finds the skill of an operation. An agent without a visible skill is reported as unknown.
+/// Finds the skill of an operation. An agent without a visible skill is reported as unknown, unless the
+/// caller declares it. Retirement forbids messages, but not to read or cancel a task.
 pub(in super::super) fn find_route(
     gateway: &Gateway,
     snapshot: &Snapshot,
     (caller, claim): (&Caller, &CallerIdentity),
     call: &AgentCall,
 ) -> Result<AgentRoute, Error> {
+    let request = &call.request;
     let lookup = gateway.views().lookup(snapshot);
+    let lookup = match request.operation {
+        Operation::GetTask | Operation::CancelTask | Operation::SubscribeToTask => {
+            lookup.with_retired()
+        }
+        _ => lookup,
+    };
     let skills = visible_skills(gateway.policy(), caller, &lookup, &call.agent)?;
     check_supported(call, &skills)?;
-    let request = &call.request;
     let task = match request.task_id() {
         Some(known) => Some(Seals::of(gateway, claim).task_of(&call.agent.name, known)?),
         None => None,
@@ -62,8 +69,8 @@ pub(in super::super) fn find_subscription(
     caller: &Caller,
     requested: &RequestedAgent,
     (agent, skill): (&Key, &str),
-) -> Result<AgentRoute, Denial> {
-    let lookup = gateway.views().lookup(snapshot);
+) -> Result<AgentRoute, Error> {
+    let lookup = gateway.views().lookup(snapshot).with_retired();
     let skills = visible_skills(gateway.policy(), caller, &lookup, requested)?;
     let is_found =
         |resolved: &ResolvedTool| resolved.served.skill().is_some_and(|(_, own)| own == skill);
@@ -73,13 +80,14 @@ pub(in super::super) fn find_subscription(
 }
 
 /// The skills of one version of an agent that a caller may use: those that it declares, and the
-/// others if the policy allows undeclared ones. At least one.
+/// others if the policy allows undeclared ones. At least one. A retired agent has none, unless the
+/// lookup includes it.
 fn visible_skills(
     policy: RuntimeValidation,
     caller: &Caller,
     lookup: &ToolLookup<'_>,
     requested: &RequestedAgent,
-) -> Result<Vec<ResolvedTool>, Denial> {
+) -> Result<Vec<ResolvedTool>, Error> {
     let RequestedAgent { name, version } = requested;
     let addressed = lookup.addressed_agent(caller.agent(), name, version.as_ref());
     let standing = undeclared(caller);
@@ -88,6 +96,9 @@ fn visible_skills(
         (Ok(_), Some(agent)) => lookup.skills_of(&agent.key),
         _ => Vec::new(),
     };
+    let is_retired =
+        |agent: &&AddressedAgent| !agent.declared.is_empty() && lookup.is_retired(&agent.key);
+    let retired = addressed.as_ref().filter(is_retired).map(|agent| agent.key.clone());
     let declared = addressed.map(|agent| agent.declared).unwrap_or_default();
     let others = others.into_iter().filter(|skill| !declared.contains(skill));
     let resolve = |skill: &Dependency, standing| {
@@ -96,10 +107,14 @@ fn visible_skills(
     let mut skills: Vec<_> =
         declared.iter().filter_map(|skill| resolve(skill, Standing::Declared)).collect();
     skills.extend(others.filter_map(|skill| resolve(&skill, standing)));
-    if skills.is_empty() {
-        return Err(may_use_others.err().unwrap_or(Denial::NoSuchTool));
+    match retired {
+        _ if !skills.is_empty() => Ok(skills),
+        Some(declared) => {
+            let retired = RetiredDependency { declared, is_of_retired_server: false, newest: None };
+            Err(Box::new(retired).into())
+        }
+        None => Err(may_use_others.err().unwrap_or(Denial::NoSuchTool).into()),
     }
-    Ok(skills)
 }
 
 /// Checks that the agent and the gateway support the operation of any skill.

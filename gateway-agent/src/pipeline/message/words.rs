@@ -6,7 +6,7 @@ use gateway_upstream::ProtocolViolation;
 use policy::{BudgetShortage, DeniedApproval, Direction, MissingApproval, Reason, UsedBudget};
 use schema_compat::schema_compile::Violation;
 
-use crate::pipeline::{PolicyDenial, projection};
+use crate::pipeline::{PolicyDenial, RetiredDependency, projection};
 
 /// A policy denied the call. The message does not reveal the conditions of the policy.
 pub(crate) fn denied(tool: &str, denial: &PolicyDenial) -> String {
@@ -130,6 +130,13 @@ fn budget_exceeded(tool: &str, policy: &str, shortage: &BudgetShortage) -> Strin
     format!(
         "{tool} was not called: the call costs {requested}, and {subject} has {state}. {remedy}"
     )
+}
+
+pub(super) fn retired(retired: &RetiredDependency) -> String {
+    let newest = retired.newest.as_ref();
+    let newest = newest.map(|version| format!("; the newest active one is {version}"));
+    let newest = newest.unwrap_or_default();
+    format!("Nothing was sent: {retired}. Declare another version{newest}.")
 }
 
 /// The change itself is for operators only.

@@ -38,6 +38,8 @@ fn registry() -> Arc<Catalog> {
             tool("other", "9.0.0", json!({})).retired(),
             tool("mapped", "1.0.0", json!({ "outputTransform": { "mappings": {} } })),
             tool("gone", "1.0.0", json!({})).retired(),
+            tool("moved", "1.0.0", json!({})).retired(),
+            tool("moved", "2.0.0", json!({})),
             composed("composed"),
             agent("over", "1.0.0", &[("own", "1.0.0")]).retired(),
             agent(
@@ -47,6 +49,7 @@ fn registry() -> Arc<Catalog> {
                     ("own", "1.0.0"),
                     ("mapped", "1.0.0"),
                     ("gone", "1.0.0"),
+                    ("moved", "1.0.0"),
                     ("composed", "1.0.0"),
                     ("missing", "1.0.0"),
                 ],
@@ -141,9 +144,22 @@ fn retired_agent_is_denied_in_all_modes() {
 fn unservable_tool_is_unknown() {
     let open = policy(Access::Allow, Access::Allow);
     for agent in ["a", "stranger"] {
-        for tool in ["composed", "mapped", "gone", "missing", "nowhere", "no such/name", ""] {
+        for tool in ["composed", "mapped", "missing", "nowhere", "no such/name", ""] {
             assert_eq!(call(open, agent, tool), Err(Denial::NoSuchTool), "{agent} {tool}");
         }
+    }
+    assert_eq!(call(open, "stranger", "gone"), Err(Denial::NoSuchTool), "it is retired");
+}
+
+#[test]
+fn retired_dependency_follows_mode_with_own_reason() {
+    let finding = Some(PolicyFinding::RetiredDependency);
+    let called = |access, tool| call(policy(Access::Allow, access), "a", tool);
+    assert_eq!(called(Access::Allow, "moved"), ok("2.0.0", None));
+    assert_eq!(called(Access::Warn, "moved"), ok("2.0.0", finding));
+    assert_eq!(called(Access::Deny, "moved"), Err(Denial::RetiredDependency));
+    for access in ALL {
+        assert_eq!(called(access, "gone"), Err(Denial::RetiredDependency), "{access:?}");
     }
 }
 
