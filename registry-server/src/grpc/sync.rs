@@ -40,6 +40,7 @@ use crate::{
     access::Principal,
     app::App,
     feed::{Error, Hello, PolicySupport, Signal},
+    peer::Peer,
 };
 
 /// The maximum size of a message from a follower; a Nack with findings is the largest.
@@ -83,6 +84,7 @@ async fn follow(
     let (caller, access) = (principal.clone(), app.access.clone());
     let ended = async move { access.ended(&caller).await };
     let deadline = request.extensions().get::<Deadline>().copied();
+    let counted = request.extensions().get::<Peer>().map(|peer| peer.followers.add());
     let decoder = Codec::<v1::SyncResponse, v1::SyncRequest>::default().decoder();
     let body = request.into_inner();
     let mut inbound = Streaming::new_request(decoder, body, encoding, Some(REQUEST_BYTES));
@@ -99,7 +101,11 @@ async fn follow(
         Ok(signal)
     });
     let messages = app.feed.clone().follow(hello, signals, ended).await?;
-    let frames = messages.map(|message| frame::encoded(&message?));
+    let frames = messages.map(move |message| {
+        // The connection counts the follower until its stream is dropped.
+        let _counted = &counted;
+        frame::encoded(&message?)
+    });
     Ok(match deadline {
         None => frames.boxed(),
         Some(Deadline(at)) => {
