@@ -7,11 +7,7 @@ mod frame;
 use std::sync::Arc;
 
 use axum::{Router, body::Body, extract::State, routing::post};
-use bytes::Bytes;
-use futures_util::{
-    StreamExt,
-    stream::{self, BoxStream},
-};
+use futures_util::StreamExt as _;
 use http::{HeaderMap, HeaderValue};
 use prost::Message as _;
 use registry_core::{Digest, Revision, Scope, chain::Position, follower::Nack, limits};
@@ -20,7 +16,7 @@ use registry_proto::{
     convert,
     v1::{self, sync_request},
 };
-use tokio::time::{sleep_until, timeout};
+use tokio::time::timeout;
 use tonic::{
     Request, Status, Streaming,
     codec::{Codec as _, CompressionEncoding},
@@ -28,6 +24,7 @@ use tonic::{
 };
 use tower::service_fn;
 
+use self::frame::SyncBody;
 use super::{
     access,
     deadline::{Deadline, SYNC},
@@ -69,15 +66,12 @@ async fn list_gateways(
 
 async fn sync(State(app): State<Arc<App>>, request: http::Request<Body>) -> http::Response<Body> {
     match follow(&app, request).await {
-        Ok(frames) => frame::response(frames),
+        Ok(body) => frame::response(body),
         Err(status) => status.into_http(),
     }
 }
 
-async fn follow(
-    app: &App,
-    request: http::Request<Body>,
-) -> Result<BoxStream<'static, Result<Bytes, Status>>, Status> {
+async fn follow(app: &App, request: http::Request<Body>) -> Result<SyncBody, Status> {
     let encoding = read_encoding(request.headers())?;
     let request = Request::from_http(request);
     let principal = access::principal(&request)?;
@@ -101,18 +95,7 @@ async fn follow(
         Ok(signal)
     });
     let messages = app.feed.clone().follow(hello, signals, ended).await?;
-    let frames = messages.map(move |message| {
-        // The connection counts the follower until its stream is dropped.
-        let _counted = &counted;
-        frame::encoded(&message?)
-    });
-    Ok(match deadline {
-        None => frames.boxed(),
-        Some(Deadline(at)) => {
-            let last = stream::once(async { Err(Error::Deadline.into()) });
-            frames.take_until(sleep_until(at)).chain(last).boxed()
-        }
-    })
+    Ok(SyncBody::new(messages, deadline, counted))
 }
 
 /// The compression of the follower's messages.
