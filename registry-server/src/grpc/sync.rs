@@ -28,7 +28,7 @@ use self::frame::SyncBody;
 use super::{
     access,
     deadline::{Deadline, SYNC},
-    gateways,
+    direct, gateways,
     invalid::{
         self, CACHE_PROBLEM_BYTES, GATEWAY_BYTES, InvalidRequest, NACK_BYTES, NACK_DIAGNOSTICS,
     },
@@ -65,13 +65,15 @@ async fn list_gateways(
 }
 
 async fn sync(State(app): State<Arc<App>>, request: http::Request<Body>) -> http::Response<Body> {
+    let (request, is_direct) = direct::attach_request(request);
     match follow(&app, request).await {
-        Ok(body) => frame::response(body),
+        Ok(body) if is_direct => direct::detach_response(frame::response(body)),
+        Ok(body) => frame::response(body).map(Body::new),
         Err(status) => status.into_http(),
     }
 }
 
-async fn follow(app: &App, request: http::Request<Body>) -> Result<SyncBody, Status> {
+async fn follow(app: &App, request: http::Request<tonic::body::Body>) -> Result<SyncBody, Status> {
     let encoding = read_encoding(request.headers())?;
     let request = Request::from_http(request);
     let principal = access::principal(&request)?;

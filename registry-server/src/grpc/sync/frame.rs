@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use axum::body::{Body, HttpBody};
+use axum::body::HttpBody;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
@@ -131,8 +131,8 @@ impl HttpBody for SyncBody {
 }
 
 /// A response with the body of a stream.
-pub(super) fn response(body: SyncBody) -> Response<Body> {
-    let mut response = Response::new(Body::new(body));
+pub(super) fn response(body: SyncBody) -> Response<SyncBody> {
+    let mut response = Response::new(body);
     let grpc = HeaderValue::from_static("application/grpc");
     response.headers_mut().insert(CONTENT_TYPE, grpc);
     response
