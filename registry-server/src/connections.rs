@@ -27,7 +27,10 @@ use tonic::transport::server::Connected;
 pub use settings::{AdminListen, ServeConfig};
 pub use tls::TlsConfig;
 
-use crate::{metrics, peer::Peer};
+use crate::{
+    metrics,
+    peer::{FollowerCount, Peer},
+};
 
 /// Time for a client to show its protocol.
 const PROTOCOL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,6 +45,8 @@ const MAX_NEW_PER_ADDRESS: usize = MAX_NEW / 4;
 const NEW_FOR: Duration = Duration::from_millis(100);
 /// Delay after a failed accept, for example without free file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// Bytes that are written without waiting for messages to other followers. HTTP/2 buffers up to 16 KiB.
+const FULL_WRITE: usize = 8 * 1024;
 
 /// Remedy for a failure to listen on an address.
 pub fn listen_remedy(error: &io::Error) -> &'static str {
@@ -146,8 +151,8 @@ async fn open(
         }
     };
     let detection = Some(Detection { timer: Box::pin(sleep(NEW_FOR)), received: 0, limit });
-    let peer = Peer { address, local, certificate };
-    Some(Connection { stream, peer, detection, permits })
+    let peer = Peer { address, local, certificate, followers: FollowerCount::default() };
+    Some(Connection { stream, peer, detection, permits, delayed: 0 })
 }
 
 /// Accepts the next connection and closes those above the limit of their address. Repeated failures are
@@ -206,6 +211,8 @@ pub(crate) struct Connection {
     /// `None` once the protocol is known.
     detection: Option<Detection>,
     permits: Permits,
+    /// Bytes of the delayed write; `usize::MAX` from the first write until the next flush.
+    delayed: usize,
 }
 
 /// State of a connection until the client has sent enough bytes to identify its protocol.
@@ -215,6 +222,18 @@ struct Detection {
     /// Received bytes.
     received: usize,
     limit: Duration,
+}
+
+impl Connection {
+    /// Whether to delay a write, because other followers may add messages to it. A commit makes all followers of a
+    /// connection ready, and the runtime polls the connection after each of them. Without the delay, each
+    /// message needs a write of its own. A write is delayed by one turn of the scheduler as long as it grows.
+    fn delays_write(&mut self, bytes: usize) -> bool {
+        let is_growing = self.delayed < bytes && bytes < FULL_WRITE;
+        let is_delayed = is_growing && self.peer.followers.is_shared();
+        self.delayed = if is_delayed { bytes } else { usize::MAX };
+        is_delayed
+    }
 }
 
 impl Connected for Connection {
@@ -259,10 +278,16 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.delays_write(bytes.len()) {
+            // Schedules the connection behind the streams that are ready.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         on_socket!(self, poll_write(cx, bytes))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.delayed = 0;
         on_socket!(self, poll_flush(cx))
     }
 
@@ -273,6 +298,7 @@ impl AsyncWrite for Connection {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::future::poll_immediate;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
@@ -344,6 +370,39 @@ mod tests {
             assert!(timeout(PROTOCOL_TIMEOUT / 2, next).await.is_ok());
             reading.abort();
         }
+    }
+
+    /// Whether one poll writes the bytes.
+    async fn writes(connection: &mut Connection, bytes: &[u8]) -> bool {
+        poll_immediate(connection.write(bytes)).await.is_some()
+    }
+
+    #[tokio::test]
+    async fn write_to_several_followers_waits_while_it_grows() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, capacity) = (listener.local_addr().unwrap(), capacity(1, 1));
+        let _client = TcpStream::connect(address).await.unwrap();
+        let (stream, permits) = begun(&listener, &capacity).await;
+        let mut connection = open(stream, permits, None, PROTOCOL_TIMEOUT).await.unwrap();
+        // Afterwards the socket accepts bytes without waiting.
+        connection.write_all(b"settings").await.unwrap();
+        connection.flush().await.unwrap();
+
+        let count = connection.peer.followers.clone();
+        let _first = count.add();
+        assert!(writes(&mut connection, b"1").await, "one follower");
+        connection.flush().await.unwrap();
+        let second = count.add();
+        for (bytes, is_written) in [(&b"1"[..], false), (b"12", false), (b"12", true), (b"3", true)]
+        {
+            assert_eq!(writes(&mut connection, bytes).await, is_written, "{bytes:?}");
+        }
+        connection.flush().await.unwrap();
+        assert!(writes(&mut connection, &[0; FULL_WRITE]).await, "a full write");
+        connection.flush().await.unwrap();
+        assert!(!writes(&mut connection, b"1").await, "after a flush");
+        drop(second);
+        assert!(writes(&mut connection, b"12").await, "one follower is left");
     }
 
     #[tokio::test]

@@ -20,6 +20,7 @@ mod access;
 mod approvals;
 mod audit;
 mod deadline;
+mod direct;
 mod discovery;
 mod findings;
 mod gateways;
@@ -57,6 +58,7 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::app::App;
 
+pub(crate) use direct::{attach_response, detach_request};
 pub use intake::layer as limit_intake;
 pub(crate) use status::connect;
 pub use status::{denied, panicked, too_large, unimplemented};

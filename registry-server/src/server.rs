@@ -16,6 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::{service::Routes, transport::Server as Transport};
+use tower::util::{MapRequestLayer, MapResponseLayer};
 
 use crate::{
     access::{Access, AccessConfig, Certificates, Failures, Issued, Oidc, RateLimit, Tokens},
@@ -240,8 +241,12 @@ impl Server {
             all: self.config.max_connections,
             per_address: self.config.connections_per_address(),
         };
-        let serving =
-            self.transport().add_routes(Routes::from(routes)).serve_with_incoming_shutdown(
+        let serving = self
+            .transport()
+            .layer(MapRequestLayer::new(grpc::detach_request))
+            .layer(MapResponseLayer::new(grpc::attach_response))
+            .add_routes(Routes::from(routes))
+            .serve_with_incoming_shutdown(
                 connections::connections(listener, limits, self.tls.clone()),
                 refuse.clone().cancelled_owned(),
             );

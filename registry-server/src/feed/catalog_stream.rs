@@ -94,6 +94,7 @@ impl CatalogStream<'_> {
         self.catch_up().await?;
         let mut is_current = self.send_heartbeat().await?;
         let mut heartbeat = pin!(sleep(self.sender.heartbeat_interval()));
+        let mut scope_change = pin!(scope_changes.changed());
         loop {
             tokio::select! {
                 changed = self.head.changed() => {
@@ -108,7 +109,7 @@ impl CatalogStream<'_> {
                     is_current = self.send_heartbeat().await?;
                 }
                 () = &mut heartbeat => is_current = self.send_heartbeat().await?,
-                changed = scope_changes.changed() => {
+                changed = &mut scope_change => {
                     changed.map_err(|_| Error::Disconnected)?;
                     return Ok(self.sent);
                 }
@@ -119,8 +120,9 @@ impl CatalogStream<'_> {
 
     /// Sends everything up to the head.
     async fn catch_up(&mut self) -> Result<(), Error> {
+        // A later head wakes the stream again.
+        let head = *self.head.borrow_and_update();
         loop {
-            self.head.borrow_and_update();
             let Some((revision, chain)) = self.position else {
                 let snapshot = self.sender.feed.hub.snapshot(self.sent).await;
                 let compacted = self.compacted.take();
@@ -128,6 +130,9 @@ impl CatalogStream<'_> {
                 self.note(sent);
                 continue;
             };
+            if revision >= head {
+                return Ok(());
+            }
             match self.sender.feed.hub.after(revision) {
                 Next::Commit(commit) => self.send_commit(commit).await?,
                 Next::Nothing => return Ok(()),

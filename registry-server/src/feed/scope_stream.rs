@@ -49,11 +49,12 @@ impl<'a> ScopeStream<'a> {
     ) -> Result<(Revision, Arc<ScopeState>), Error> {
         let (mut held, _) = self.send_current().await?;
         let mut heartbeat = pin!(sleep(self.sender.heartbeat_interval()));
+        let mut scope_change = pin!(scope_changes.changed());
         loop {
             tokio::select! {
                 changed = self.now.changed() => changed.map_err(|_| Error::Draining)?,
                 () = &mut heartbeat => {}
-                changed = scope_changes.changed() => {
+                changed = &mut scope_change => {
                     changed.map_err(|_| Error::Disconnected)?;
                     return Ok((self.sent, held));
                 }

@@ -7,11 +7,7 @@ mod frame;
 use std::sync::Arc;
 
 use axum::{Router, body::Body, extract::State, routing::post};
-use bytes::Bytes;
-use futures_util::{
-    StreamExt,
-    stream::{self, BoxStream},
-};
+use futures_util::StreamExt as _;
 use http::{HeaderMap, HeaderValue};
 use prost::Message as _;
 use registry_core::{Digest, Revision, Scope, chain::Position, follower::Nack, limits};
@@ -20,7 +16,7 @@ use registry_proto::{
     convert,
     v1::{self, sync_request},
 };
-use tokio::time::{sleep_until, timeout};
+use tokio::time::timeout;
 use tonic::{
     Request, Status, Streaming,
     codec::{Codec as _, CompressionEncoding},
@@ -28,10 +24,11 @@ use tonic::{
 };
 use tower::service_fn;
 
+use self::frame::SyncBody;
 use super::{
     access,
     deadline::{Deadline, SYNC},
-    gateways,
+    direct, gateways,
     invalid::{
         self, CACHE_PROBLEM_BYTES, GATEWAY_BYTES, InvalidRequest, NACK_BYTES, NACK_DIAGNOSTICS,
     },
@@ -40,6 +37,7 @@ use crate::{
     access::Principal,
     app::App,
     feed::{Error, Hello, PolicySupport, Signal},
+    peer::Peer,
 };
 
 /// The maximum size of a message from a follower; a Nack with findings is the largest.
@@ -67,22 +65,22 @@ async fn list_gateways(
 }
 
 async fn sync(State(app): State<Arc<App>>, request: http::Request<Body>) -> http::Response<Body> {
+    let (request, is_direct) = direct::attach_request(request);
     match follow(&app, request).await {
-        Ok(frames) => frame::response(frames),
+        Ok(body) if is_direct => direct::detach_response(frame::response(body)),
+        Ok(body) => frame::response(body).map(Body::new),
         Err(status) => status.into_http(),
     }
 }
 
-async fn follow(
-    app: &App,
-    request: http::Request<Body>,
-) -> Result<BoxStream<'static, Result<Bytes, Status>>, Status> {
+async fn follow(app: &App, request: http::Request<tonic::body::Body>) -> Result<SyncBody, Status> {
     let encoding = read_encoding(request.headers())?;
     let request = Request::from_http(request);
     let principal = access::principal(&request)?;
     let (caller, access) = (principal.clone(), app.access.clone());
     let ended = async move { access.ended(&caller).await };
     let deadline = request.extensions().get::<Deadline>().copied();
+    let counted = request.extensions().get::<Peer>().map(|peer| peer.followers.add());
     let decoder = Codec::<v1::SyncResponse, v1::SyncRequest>::default().decoder();
     let body = request.into_inner();
     let mut inbound = Streaming::new_request(decoder, body, encoding, Some(REQUEST_BYTES));
@@ -99,14 +97,7 @@ async fn follow(
         Ok(signal)
     });
     let messages = app.feed.clone().follow(hello, signals, ended).await?;
-    let frames = messages.map(|message| frame::encoded(&message?));
-    Ok(match deadline {
-        None => frames.boxed(),
-        Some(Deadline(at)) => {
-            let last = stream::once(async { Err(Error::Deadline.into()) });
-            frames.take_until(sleep_until(at)).chain(last).boxed()
-        }
-    })
+    Ok(SyncBody::new(messages, deadline, counted))
 }
 
 /// The compression of the follower's messages.

@@ -3,25 +3,31 @@
 //! Tonic encodes or copies a message for each stream. Compression is not supported, because it would encode
 //! each message once per stream.
 
-use std::time::Duration;
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
-use axum::body::Body;
+use axum::body::HttpBody;
 use bytes::{BufMut, Bytes, BytesMut};
-use futures_util::{Stream, StreamExt, future::ready, stream};
+use futures_util::StreamExt as _;
 use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
 use http_body::Frame;
-use http_body_util::StreamBody;
 use prost::Message as _;
 use registry_core::{Attestation, Scope, limits};
 use registry_proto::{
     convert,
     v1::{self, sync_response::Message as Wire},
 };
+use tokio::time::{Sleep, sleep_until};
 use tonic::Status;
 
 use crate::{
-    feed::{Delta, Heartbeat, Message, ScopeDelta, SnapshotChunk},
+    feed::{Delta, Error, Heartbeat, Message, Outgoing, ScopeDelta, SnapshotChunk},
+    grpc::deadline::Deadline,
     metrics,
+    peer::CountedFollower,
 };
 
 /// The maximum size of a message: the largest accepted batch and its commit. Documents can be larger as JSON
@@ -69,19 +75,64 @@ pub(super) fn encoded(message: &Message) -> Result<Bytes, Status> {
     }
 }
 
-/// A response that sends frames until they end or fail.
-pub(super) fn response(
-    frames: impl Stream<Item = Result<Bytes, Status>> + Send + 'static,
-) -> Response<Body> {
-    let end = stream::once(ready(Err(Status::ok(""))));
-    let frames = frames.chain(end).map(|frame| match frame {
-        Ok(frame) => Ok(Frame::data(frame)),
-        Err(end) => {
-            let mut trailers = HeaderMap::new();
-            end.add_header(&mut trailers).map(|()| Frame::trailers(trailers))
+/// The body of a response: messages until they end, fail or reach the deadline, then the status.
+pub(super) struct SyncBody {
+    messages: Outgoing,
+    deadline: Option<Pin<Box<Sleep>>>,
+    is_ended: bool,
+    _counted: Option<CountedFollower>,
+}
+
+impl SyncBody {
+    /// Creates a body. The connection counts its follower until the body is dropped.
+    pub(super) fn new(
+        messages: Outgoing,
+        deadline: Option<Deadline>,
+        counted: Option<CountedFollower>,
+    ) -> Self {
+        let deadline = deadline.map(|Deadline(at)| Box::pin(sleep_until(at)));
+        Self { messages, deadline, is_ended: false, _counted: counted }
+    }
+
+    /// The next frame, or the status of the end.
+    fn poll_encoded(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Status>> {
+        if let Some(deadline) = &mut self.deadline
+            && deadline.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Err(Error::Deadline.into()));
         }
-    });
-    let mut response = Response::new(Body::new(StreamBody::new(frames)));
+        Poll::Ready(match ready!(self.messages.poll_next_unpin(cx)) {
+            Some(message) => encoded(&message?),
+            None => Err(Status::ok("")),
+        })
+    }
+}
+
+impl HttpBody for SyncBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if self.is_ended {
+            return Poll::Ready(None);
+        }
+        Poll::Ready(Some(match ready!(self.poll_encoded(cx)) {
+            Ok(frame) => Ok(Frame::data(frame)),
+            Err(end) => {
+                self.is_ended = true;
+                let mut trailers = HeaderMap::new();
+                end.add_header(&mut trailers).map(|()| Frame::trailers(trailers))
+            }
+        }))
+    }
+}
+
+/// A response with the body of a stream.
+pub(super) fn response(body: SyncBody) -> Response<SyncBody> {
+    let mut response = Response::new(body);
     let grpc = HeaderValue::from_static("application/grpc");
     response.headers_mut().insert(CONTENT_TYPE, grpc);
     response
