@@ -49,6 +49,12 @@ const CODES: &[[&str; 4]] = &[
         "register it first, or in the same batch",
     ],
     [
+        "schema-keyword-unknown",
+        "a member of a JSON Schema that is likely a typo of a keyword, and has no effect (warning)",
+        "`` `requried` is not a keyword of JSON Schema ``",
+        "use the keyword in the help line; extensions have the prefix `x-`",
+    ],
+    [
         "schema-cycle",
         "schemas that refer to each other",
         "`schema/a@1.0.0 depends on itself: …`",

@@ -55,6 +55,8 @@ codes! {
     SchemaInvalid = "schema-invalid",
     /// A `$ref` to a schema that is not registered.
     SchemaUnresolved = "schema-unresolved",
+    /// A member of a JSON Schema that is likely a typo of a keyword.
+    SchemaKeywordUnknown = "schema-keyword-unknown",
     /// A cycle of schema references.
     SchemaCycle = "schema-cycle",
     /// A server provides a tool version that is not registered.
