@@ -128,7 +128,7 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "composition-mismatch",
-        "according to the registered schemas, a value in a [composition](../compositions.md#checks-at-registration) never fits (error) or may not fit (warning)",
+        "according to the registered schemas, a value in a [composition](../compositions.md#checks-at-registration) never fits (error) or may not fit (warning), or a path of an `outputTransform` is not declared by the output schema of its source (warning)",
         "``input of step \"b\": \"to\" is required but $.mail selects nothing in the result of \"a\"``",
         "bind another value, or change a schema; see the help line",
     ],

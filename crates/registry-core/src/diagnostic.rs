@@ -81,7 +81,8 @@ codes! {
     DependencyAmbiguous = "dependency-ambiguous",
     /// A composition that violates the grammar.
     CompositionInvalid = "composition-invalid",
-    /// A value in a composition that never (error) or not always (warning) matches its schema.
+    /// A value in a composition that never (error) or not always (warning) matches its schema, or a
+    /// path of an `outputTransform` that the output schema of its source does not declare (warning).
     CompositionMismatch = "composition-mismatch",
     /// An `x-mcp-header` annotation that violates the MCP specification.
     HeaderAnnotationInvalid = "header-annotation-invalid",

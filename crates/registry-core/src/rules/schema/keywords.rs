@@ -8,7 +8,7 @@ use schema_compat::{
 };
 use serde_json::Value;
 
-use super::NewEntity;
+use super::super::proposal::NewEntity;
 use crate::{
     diagnostic::{Code, Diagnostic},
     limits,
