@@ -252,7 +252,10 @@ fn in_file(source: &Arc<Source>, diagnostics: &[Diagnostic]) -> Vec<Finding> {
 
 /// Adds locations and suggestions to findings whose pointers refer to the file.
 fn located(source: &Arc<Source>, findings: Vec<Finding>) -> Vec<Finding> {
-    let part = |found: &Finding| if is_unknown_field(found) { Part::Key } else { Part::Value };
+    let is_about_name = |found: &Finding| {
+        is_unknown_field(found) || found.code == Code::SchemaKeywordUnknown.as_str()
+    };
+    let part = |found: &Finding| if is_about_name(found) { Part::Key } else { Part::Value };
     let parts: Vec<_> = findings.iter().map(|found| (&*found.pointer, part(found))).collect();
     let positions = if parts.is_empty() { Vec::new() } else { source.locate(&parts) };
     let positions = cedar::refine(source, &findings, positions);

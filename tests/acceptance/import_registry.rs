@@ -50,6 +50,35 @@ fn version_1_file_is_converted_to_valid_file() {
 }
 
 #[test]
+fn existing_files_are_replaced_with_force_only() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (old, out) = (dir.path().join("old.json"), dir.path().join("registry"));
+    let search = json!({ "name": "search", "source": { "target": "backend", "tool": "find" } });
+    std::fs::write(&old, json!({ "tools": [search] }).to_string()).expect("written");
+    let (old, out_text) = (old.to_str().expect("UTF-8"), out.to_str().expect("UTF-8"));
+    let import = |more: &[&str]| {
+        let words = ["import", "registry", old, "--out", out_text];
+        ctl("http://127.0.0.1:1", &[&words[..], more].concat())
+    };
+    let tools = out.join("tools.json");
+    let read = || std::fs::read_to_string(&tools).expect("a file");
+    assert!(import(&[]).success());
+    let written = read();
+    let again = import(&[]);
+    assert!(again.success(), "equal files are no conflict: {again:?}");
+    std::fs::write(&tools, "mine").expect("written");
+    let rejected = import(&[]);
+    assert_eq!(rejected.code, 2, "{rejected:?}");
+    for expected in [tools.to_str().expect("UTF-8"), "--force"] {
+        assert!(rejected.stderr.contains(expected), "{rejected:?}");
+    }
+    assert!(!rejected.stderr.contains("servers.json"), "{rejected:?}");
+    assert_eq!(read(), "mine");
+    assert!(import(&["--force"]).success());
+    assert_eq!(read(), written);
+}
+
+#[test]
 fn repairs_of_large_file_are_listed_and_counted() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("x.json");

@@ -49,6 +49,12 @@ const CODES: &[[&str; 4]] = &[
         "register it first, or in the same batch",
     ],
     [
+        "schema-keyword-unknown",
+        "a member of a JSON Schema that is likely a typo of a keyword, and has no effect (warning)",
+        "`` `requried` is not a keyword of JSON Schema ``",
+        "use the keyword in the help line; extensions have the prefix `x-`",
+    ],
+    [
         "schema-cycle",
         "schemas that refer to each other",
         "`schema/a@1.0.0 depends on itself: …`",
@@ -122,7 +128,7 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "composition-mismatch",
-        "according to the registered schemas, a value in a [composition](../compositions.md#checks-at-registration) never fits (error) or may not fit (warning)",
+        "according to the registered schemas, a value in a [composition](../compositions.md#checks-at-registration) never fits (error) or may not fit (warning), or a path of an `outputTransform` is not declared by the output schema of its source (warning)",
         "``input of step \"b\": \"to\" is required but $.mail selects nothing in the result of \"a\"``",
         "bind another value, or change a schema; see the help line",
     ],

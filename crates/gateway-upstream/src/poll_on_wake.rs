@@ -36,8 +36,7 @@ struct Wakeup {
 impl<F> PollOnWake<F> {
     /// Wraps a future. Do not poll it after its end, like the future.
     pub fn new(future: F) -> Self {
-        let wakeup =
-            Arc::new(Wakeup { is_woken: AtomicBool::new(true), task: AtomicWaker::new() });
+        let wakeup = Arc::new(Wakeup { is_woken: AtomicBool::new(true), task: AtomicWaker::new() });
         let waker = Waker::from(Arc::clone(&wakeup));
         Self { future, wakeup, waker }
     }

@@ -55,6 +55,8 @@ codes! {
     SchemaInvalid = "schema-invalid",
     /// A `$ref` to a schema that is not registered.
     SchemaUnresolved = "schema-unresolved",
+    /// A member of a JSON Schema that is likely a typo of a keyword.
+    SchemaKeywordUnknown = "schema-keyword-unknown",
     /// A cycle of schema references.
     SchemaCycle = "schema-cycle",
     /// A server provides a tool version that is not registered.
@@ -79,7 +81,8 @@ codes! {
     DependencyAmbiguous = "dependency-ambiguous",
     /// A composition that violates the grammar.
     CompositionInvalid = "composition-invalid",
-    /// A value in a composition that never (error) or not always (warning) matches its schema.
+    /// A value in a composition that never (error) or not always (warning) matches its schema, or a
+    /// path of an `outputTransform` that the output schema of its source does not declare (warning).
     CompositionMismatch = "composition-mismatch",
     /// An `x-mcp-header` annotation that violates the MCP specification.
     HeaderAnnotationInvalid = "header-annotation-invalid",

@@ -24,6 +24,7 @@ mod lifecycle;
 mod ownership;
 mod policy;
 pub(crate) mod policy_change;
+mod projection;
 mod proposal;
 mod provision;
 mod schema;
@@ -32,6 +33,7 @@ mod servable;
 mod server_json;
 mod settings;
 mod source;
+mod source_schemas;
 mod still_needed;
 #[cfg(test)]
 #[path = "../../registry-fixtures/src/entities.rs"]
@@ -277,6 +279,7 @@ fn checked<'a>(proposal: &'a Proposal<'a>, batch: &'a [Proposed], origin: BatchO
             tool_name::check(proposal, active, &mut diagnostics);
         }
         flow::check(proposal, &mut diagnostics);
+        projection::check(proposal, &mut diagnostics);
         policy::check_versions(proposal, &mut diagnostics);
         policy::check_changes(proposal, &mut diagnostics);
         budget::check_definitions(proposal, &mut diagnostics);

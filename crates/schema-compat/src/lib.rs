@@ -7,6 +7,7 @@
 
 pub mod compatibility;
 pub mod json_schema;
+pub mod keyword;
 pub mod limits;
 pub mod name;
 pub mod pointer;

@@ -5,16 +5,25 @@ const MAX_LENGTH: usize = 64;
 
 /// The candidate with the least edit distance, if the text is likely a typo of it.
 pub fn closest<'c>(text: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+    let most = (text.chars().count() / 3).max(1);
+    closest_within(text, candidates, |_| most)
+}
+
+/// Like [`closest`], with a maximum edit distance for each candidate.
+pub(crate) fn closest_within<'c>(
+    text: &str,
+    candidates: impl IntoIterator<Item = &'c str>,
+    most: impl Fn(&str) -> usize,
+) -> Option<&'c str> {
     let is_short = |word: &str| word.chars().nth(MAX_LENGTH).is_none();
     if !is_short(text) {
         return None;
     }
     let text = text.to_lowercase();
-    let most = (text.chars().count() / 3).max(1);
     let distance = |candidate: &str| strsim::osa_distance(&text, &candidate.to_lowercase());
     let candidates = candidates.into_iter().filter(|candidate| is_short(candidate));
     let close = candidates.map(|candidate| (distance(candidate), candidate));
-    let close = close.filter(|(distance, _)| *distance <= most);
+    let close = close.filter(|(distance, candidate)| *distance <= most(candidate));
     close.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 

@@ -121,6 +121,7 @@ fn depends_on_state(code: Finding) -> bool {
         | Finding::PolicyDeniesAll
         | Finding::PolicyEmpty
         | Finding::SchemaInvalid
+        | Finding::SchemaKeywordUnknown
         | Finding::SchemaCycle
         | Finding::ImplementationAmbiguous
         | Finding::DependencyCycle

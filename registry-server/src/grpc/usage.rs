@@ -91,11 +91,18 @@ fn read_query(request: v1::QueryUsageRequest) -> Result<UsageQuery, InvalidReque
             filters.insert(property, value);
         }
     }
+    let start = read_time("start_time", start_time)?;
+    let end = read_time("end_time", end_time)?;
+    if let (Some(start), Some(end)) = (start, end)
+        && start >= end
+    {
+        return Err(field("end_time", &format!("{end} is not after start_time, {start}")));
+    }
     Ok(UsageQuery {
         group_by: group_by.into_iter().map(read_property).collect::<Result<BTreeSet<_>, _>>()?,
         interval: read_interval(interval)?,
-        start: read_time("start_time", start_time)?,
-        end: read_time("end_time", end_time)?,
+        start,
+        end,
         filters,
         ..Default::default()
     })

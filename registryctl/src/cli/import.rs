@@ -185,6 +185,9 @@ pub(crate) struct ImportResultArgs {
     /// Write to a file (….json), or to a directory with one file per kind
     #[arg(long, short = 'o', value_name = "FILE|DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Replace existing files that have other content
+    #[arg(long, requires = "out")]
+    pub(crate) force: bool,
     /// Set `metadata.managedBy` in every document, for `apply --prune`
     #[arg(long, value_name = "SOURCE")]
     pub(crate) managed_by: Option<String>,

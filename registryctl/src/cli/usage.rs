@@ -28,6 +28,9 @@ pub(crate) struct UsageArgs {
     /// Only calls of this last time: 30m, 12h or 7d
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = parse_days)]
     pub(crate) since: Duration,
+    /// Only calls older than this: 30m, 12h or 7d
+    #[arg(long, value_name = "TIME", value_parser = parse_days)]
+    pub(crate) until: Option<Duration>,
     /// Only this gateway, by its principal
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) gateway: String,

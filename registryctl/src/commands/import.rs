@@ -155,7 +155,7 @@ async fn finish(
     (source, shared): (Option<&mcp::Source>, &Report),
 ) -> Result<(), Failure> {
     let Imported { mut draft, repairs, unlisted, added: _, corrected: _ } = imported;
-    let ImportResultArgs { out, managed_by, apply: is_applied, options, commit } = result;
+    let ImportResultArgs { out, force, managed_by, apply: is_applied, options, commit } = result;
     let screen = session.screen;
     if let Some(source) = &managed_by {
         draft.set_manager(source);
@@ -170,7 +170,8 @@ async fn finish(
         return Err(Failure::Rejected(summary));
     }
     let text = draft.write();
-    let written = out.as_deref().map(|out| write(out, &draft)).transpose()?.unwrap_or_default();
+    let written =
+        out.as_deref().map(|out| write(out, &draft, force)).transpose()?.unwrap_or_default();
     let is_printed = out.is_none() && !is_applied;
     match screen.format {
         Format::Json if !is_applied => {
@@ -202,24 +203,50 @@ async fn finish(
     apply::apply_batch(session, batch, options, &ApplyPolicy::default(), commit).await
 }
 
-/// Writes one file, or one file per kind.
-fn write(out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, Failure> {
-    if out.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
-        save_file(out, &draft.write())?;
-        return Ok(vec![out.to_owned()]);
+/// Writes one file, or one file per kind. Without `force`, existing files with other content fail
+/// the import before anything is written.
+fn write(out: &Path, draft: &Draft, force: bool) -> Result<Vec<PathBuf>, Failure> {
+    let is_file = out.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let files = if is_file {
+        vec![(out.to_owned(), draft.write())]
+    } else {
+        let kinds = Kind::ALL.into_iter().filter(|kind| !draft.documents(*kind).is_empty());
+        let file = |kind: Kind| (out.join(format!("{kind}s.json")), draft.only(kind).write());
+        kinds.map(file).collect()
+    };
+    if !force {
+        require_unchanged(&files)?;
     }
-    fs::create_dir_all(out).map_err(|e| Failure::File {
-        action: "create",
-        path: out.to_owned(),
-        reason: e.to_string(),
-    })?;
-    let mut written = Vec::new();
-    for kind in Kind::ALL.into_iter().filter(|kind| !draft.documents(*kind).is_empty()) {
-        let path = out.join(format!("{kind}s.json"));
-        save_file(&path, &draft.only(kind).write())?;
-        written.push(path);
+    if !is_file {
+        fs::create_dir_all(out).map_err(|e| Failure::File {
+            action: "create",
+            path: out.to_owned(),
+            reason: e.to_string(),
+        })?;
     }
-    Ok(written)
+    for (path, content) in &files {
+        save_file(path, content)?;
+    }
+    Ok(files.into_iter().map(|(path, _)| path).collect())
+}
+
+/// Fails if files exist with other content.
+fn require_unchanged(files: &[(PathBuf, Vec<u8>)]) -> Result<(), Failure> {
+    let mut different = Vec::new();
+    for (path, content) in files {
+        match fs::read(path) {
+            Ok(existing) if existing == *content => {}
+            Ok(_) => different.push(path.display().to_string()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Failure::unreadable(path, e)),
+        }
+    }
+    if different.is_empty() {
+        return Ok(());
+    }
+    let message = format!("files exist with other content: {}", different.join(", "));
+    let help = "write to another place with --out, or replace them with --force";
+    Err(Failure::Usage(message).with_help(help.to_owned()))
 }
 
 /// Prints the features of a live server, the imported documents, and the gateway's target.

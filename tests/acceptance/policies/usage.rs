@@ -203,6 +203,10 @@ async fn usage_is_shown_by_property_and_interval() {
     let starts = counts(&rows, "startsAt");
     assert_eq!(starts.iter().map(|(_, calls)| *calls).collect::<Vec<_>>(), [4, 4]);
     assert!(starts[0].0.ends_with(":00:00.000Z"), "old usage is kept by hour: {starts:?}");
+    let rows = usage(&guarded, &auditor, &["--by", "team", "--since", "3d", "--until", "24h"]);
+    assert_eq!(counts(&rows, "team"), [("bank".to_owned(), 4)]);
+    let empty = roles::run(&guarded, &auditor, &["usage", "--since", "24h", "--until", "3d"]);
+    assert_eq!(empty.code, 2, "{empty:?}");
 }
 
 #[tokio::test]
@@ -255,6 +259,10 @@ async fn usage_has_pages_in_order() {
     assert_eq!(status.code(), Code::InvalidArgument);
     let unknown = v1::QueryUsageRequest { group_by: vec![99], ..Default::default() };
     let status = client.query_usage(unknown).await.expect_err("no such property");
+    assert_eq!(reason(&status), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
+    let time = Some(prost_types::Timestamp { seconds: 60, nanos: 0 });
+    let empty = v1::QueryUsageRequest { start_time: time, end_time: time, ..Default::default() };
+    let status = client.query_usage(empty).await.expect_err("an empty range");
     assert_eq!(reason(&status), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
 }
 

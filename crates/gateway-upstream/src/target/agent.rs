@@ -10,9 +10,7 @@ use serde_json::Value;
 use tokio::sync::SetOnce;
 
 use super::{
-    super::{
-        a2a::EventSink, error::Error, poll_on_wake::PollOnWake, request::AgentRequest,
-    },
+    super::{a2a::EventSink, error::Error, poll_on_wake::PollOnWake, request::AgentRequest},
     Target,
 };
 

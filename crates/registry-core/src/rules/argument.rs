@@ -13,11 +13,6 @@
 //! No call succeeds if a required field is hidden without a default, or if a default violates its
 //! schema. In a registry file, these are warnings, because the original registration accepted them.
 
-use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    rc::Rc,
-};
-
 use schema_compat::{json_schema::reference_of, pointer::pointer_join};
 use serde_json::{Map, Value};
 
@@ -26,12 +21,11 @@ use super::{
     flow::self_contained::self_contained,
     proposal::{NewEntity, Proposal},
     schema::schema_of,
+    source_schemas::{SourceSchema, SourceSchemas},
 };
 use crate::{
-    catalog::Catalog,
     diagnostic::{Code, Diagnostic},
     entity::{Entity, Tool, ToolSource},
-    kind::Kind,
     reference::{Key, SchemaRef, pure_reference},
     schema_inline::InlineBudget,
     spec::types::{ArgumentSchema, Misfit, Reason},
@@ -45,27 +39,12 @@ const INSPECTED: usize = 1_000;
 const CHAIN: usize = 32;
 /// Maximum number of steps to check the values of the defaults in a batch.
 const STEPS: usize = 10_000;
-/// Maximum number of earlier versions of a server whose tools are compared.
-const EARLIER_VERSIONS: usize = 32;
-/// Maximum number of dependents of earlier versions that a batch reads. Parsed entities stay in memory.
-const EARLIER_DEPENDENTS: usize = 1_000;
-
-/// The input schemas of a server's tools and these tools, by upstream tool. `None` if tools disagree.
-type ToolSchemas<'a> = BTreeMap<&'a str, Option<(&'a Value, &'a Key)>>;
-/// The tools of a batch that describe their sources, by server.
-type NewTools<'a> = BTreeMap<Key, Vec<(&'a Key, &'a Tool)>>;
 
 /// The arguments of the sources in a batch.
 pub(super) struct Arguments<'a> {
     proposal: &'a Proposal<'a>,
     origin: BatchOrigin,
-    new_tools: NewTools<'a>,
-    /// The servers that were read.
-    by_server: BTreeMap<Key, ToolSchemas<'a>>,
-    /// The earlier versions of servers, nearest first.
-    earlier: BTreeMap<Key, Rc<[Key]>>,
-    /// Number of dependents of earlier versions that may still be read.
-    dependents: usize,
+    sources: SourceSchemas<'a>,
     inlining: InlineBudget,
     steps: usize,
 }
@@ -97,20 +76,10 @@ struct Checked<'t, 'a> {
 
 impl<'a> Arguments<'a> {
     pub(super) fn new(proposal: &'a Proposal<'a>, origin: BatchOrigin) -> Self {
-        let mut new_tools = NewTools::new();
-        for new in &proposal.new {
-            let Some(tool) = new.entity().as_tool() else { continue };
-            if let Some((source, _)) = described(tool) {
-                new_tools.entry(source.server_key()).or_default().push((new.key(), tool));
-            }
-        }
         Self {
             proposal,
             origin,
-            new_tools,
-            by_server: BTreeMap::new(),
-            earlier: BTreeMap::new(),
-            dependents: EARLIER_DEPENDENTS,
+            sources: SourceSchemas::new(proposal, described),
             inlining: InlineBudget::for_server(),
             steps: STEPS,
         }
@@ -137,54 +106,8 @@ impl<'a> Arguments<'a> {
         if let Some(schema) = &tool.input_schema {
             return Some(KnownSchema { schema, of: None, is_exact: true });
         }
-        let (upstream, server) = (&*source.tool, source.server_key());
-        if let Some(found) = self.schemas(&server).get(upstream) {
-            return found.map(|(schema, of)| KnownSchema { schema, of: Some(of), is_exact: true });
-        }
-        for earlier in &*self.earlier_versions(&server) {
-            if !self.may_read(earlier) {
-                return None;
-            }
-            if let Some(found) = self.schemas(earlier).get(upstream) {
-                return found.map(|(schema, of)| KnownSchema {
-                    schema,
-                    of: Some(of),
-                    is_exact: false,
-                });
-            }
-        }
-        None
-    }
-
-    /// The schemas of a server's tools, read once.
-    fn schemas(&mut self, server: &Key) -> &ToolSchemas<'a> {
-        let Self { proposal, new_tools, by_server, .. } = self;
-        let read = || tool_schemas(proposal.catalog(), new_tools, server);
-        by_server.entry(server.clone()).or_insert_with(read)
-    }
-
-    /// The versions of a server before this one, at most the nearest [`EARLIER_VERSIONS`].
-    fn earlier_versions(&mut self, server: &Key) -> Rc<[Key]> {
-        let earlier = || {
-            let versions = self.proposal.versions(server.kind, &server.name);
-            let mut earlier: Vec<_> =
-                versions.filter(|version| **version < server.version).collect();
-            earlier.sort();
-            let nearest = earlier.into_iter().rev().take(EARLIER_VERSIONS);
-            nearest.map(|version| Key { version: version.clone(), ..server.clone() }).collect()
-        };
-        Rc::clone(self.earlier.entry(server.clone()).or_insert_with(earlier))
-    }
-
-    /// Whether the limit of the batch allows the tools of an earlier version.
-    fn may_read(&mut self, server: &Key) -> bool {
-        if self.by_server.contains_key(server) {
-            return true;
-        }
-        let dependents = self.proposal.catalog().dependents(server);
-        let rest = self.dependents.checked_sub(dependents.take(EARLIER_DEPENDENTS + 1).count());
-        self.dependents = rest.unwrap_or(self.dependents);
-        rest.is_some()
+        let SourceSchema { schema, of, is_exact } = self.sources.find(source)?;
+        Some(KnownSchema { schema, of: Some(of), is_exact })
     }
 
     /// Reports a mistake. `is_certain`: the server version rejects the argument, or its absence.
@@ -271,38 +194,6 @@ impl<'a> Arguments<'a> {
             }
         }
     }
-}
-
-fn tool_schemas<'a>(
-    catalog: &'a Catalog,
-    new_tools: &NewTools<'a>,
-    server: &Key,
-) -> ToolSchemas<'a> {
-    let registered = catalog.dependents(server).filter(|key| key.kind == Kind::Tool);
-    let registered = registered.filter_map(|key| {
-        let document = &catalog.find(key)?.document;
-        Some((document.key(), document.entity().as_tool()?))
-    });
-    let new = new_tools.get(server).into_iter().flatten().copied();
-    let mut schemas = ToolSchemas::new();
-    for (key, tool) in registered.chain(new) {
-        let Some((source, schema)) = described(tool) else { continue };
-        if source.server_key() != *server {
-            continue;
-        }
-        match schemas.entry(&*source.tool) {
-            Entry::Vacant(entry) => {
-                entry.insert(Some((schema, key)));
-            }
-            Entry::Occupied(mut entry) => {
-                let is_same = |(known, _): (&Value, &Key)| known == schema;
-                if !entry.get().is_some_and(is_same) {
-                    entry.insert(None);
-                }
-            }
-        }
-    }
-    schemas
 }
 
 /// The source of a tool and its input schema, if the schema describes the arguments of the source.
@@ -492,13 +383,11 @@ struct Part<'a, 'p> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{
-        super::{
-            Proposed,
-            testing::{catalog, found_of, lines, schema, server, source_tool, versioned, with},
-            validate,
-        },
-        EARLIER_DEPENDENTS,
+    use super::super::{
+        Proposed,
+        source_schemas::EARLIER_DEPENDENTS,
+        testing::{catalog, found_of, lines, schema, server, source_tool, versioned, with},
+        validate,
     };
     use crate::diagnostic::Code;
 

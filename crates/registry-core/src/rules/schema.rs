@@ -1,13 +1,15 @@
-//! `schema-invalid`, `schema-unresolved` and `schema-unused`: JSON Schemas compile, their
-//! references resolve, and they are used.
+//! `schema-invalid`, `schema-unresolved`, `schema-keyword-unknown` and `schema-unused`: JSON Schemas
+//! compile, their references resolve, their keywords exist, and they are used.
 //!
 //! Each schema is compiled with its references replaced by schemas that allow anything. Registered
 //! schemas are compiled at their own registration, so each problem is reported once.
 
+mod keywords;
 mod problems;
 
 use std::collections::HashSet;
 
+use keywords::Keywords;
 use problems::Problems;
 use schema_compat::{
     pointer::Location,
@@ -35,9 +37,11 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
     let all: Vec<(&NewEntity<'_>, String, &Value)> = proposal.new.iter().flat_map(each).collect();
     let problems = Problems::new(all.iter().map(|(_, _, schema)| *schema).collect());
     let weights = graph.weights();
+    let mut keywords = Keywords::default();
     for (i, (new, place, schema)) in all.iter().enumerate() {
-        // A basic schema has no problems and no references.
+        // A basic schema has no problems, no references and no unknown members.
         let Some(own) = problems.get(i) else { continue };
+        keywords.check(new, (place, schema), found);
         unresolved(proposal, new, (place, schema), found);
         let whole = graph.same_id(schema).or_else(|| graph.too_heavy(schema, &weights));
         for problem in own.iter().chain(whole.iter().filter(|whole| !own.contains(whole))) {

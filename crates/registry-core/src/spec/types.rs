@@ -10,6 +10,7 @@ mod constants;
 mod fit;
 mod label;
 mod patterns;
+mod projection;
 mod sample;
 mod schema;
 mod select;
@@ -26,6 +27,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::{
     constants::{ArgumentSchema, Misfit, Reason},
+    projection::{UndeclaredPath, undeclared_paths},
     schema::{rewrite_object, wrapped},
 };
 use self::{

@@ -1,80 +1,25 @@
 //! The shape of a schema: the JSON Schema is in `schema`.
 
+use schema_compat::keyword::KEYWORDS;
 use serde_json::{Map, Value};
 
 use super::Entry;
 use crate::Repairs;
 
-/// The keywords of JSON Schema, draft 4 to 2020-12, without those that are also fields of an entity
-/// (`description`, `deprecated`) and `$comment`.
-const KEYWORDS: [&str; 59] = [
-    "$anchor",
-    "$defs",
-    "$dynamicAnchor",
-    "$dynamicRef",
-    "$id",
-    "$recursiveAnchor",
-    "$recursiveRef",
-    "$ref",
-    "$schema",
-    "$vocabulary",
-    "additionalItems",
-    "additionalProperties",
-    "allOf",
-    "anyOf",
-    "const",
-    "contains",
-    "contentEncoding",
-    "contentMediaType",
-    "contentSchema",
-    "default",
-    "definitions",
-    "dependencies",
-    "dependentRequired",
-    "dependentSchemas",
-    "else",
-    "enum",
-    "examples",
-    "exclusiveMaximum",
-    "exclusiveMinimum",
-    "format",
-    "if",
-    "items",
-    "maxContains",
-    "maxItems",
-    "maxLength",
-    "maxProperties",
-    "maximum",
-    "minContains",
-    "minItems",
-    "minLength",
-    "minProperties",
-    "minimum",
-    "multipleOf",
-    "not",
-    "oneOf",
-    "pattern",
-    "patternProperties",
-    "prefixItems",
-    "properties",
-    "propertyNames",
-    "readOnly",
-    "required",
-    "then",
-    "title",
-    "type",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-    "uniqueItems",
-    "writeOnly",
-];
+/// Keywords that are also fields of an entity or of any object.
+const FIELDS: [&str; 3] = ["$comment", "deprecated", "description"];
+
+/// The keywords that only JSON Schemas have.
+fn keywords() -> impl Iterator<Item = &'static str> {
+    KEYWORDS.into_iter().filter(|keyword| !FIELDS.contains(keyword))
+}
 
 impl Entry {
     pub(super) fn shape_schema(&mut self, repairs: &mut Repairs) {
         self.rename(repairs, "definition", "schema");
         self.rename(repairs, "jsonSchema", "schema");
         if self.map.contains_key("schema") {
-            for keyword in KEYWORDS.iter().filter(|keyword| self.map.contains_key(**keyword)) {
+            for keyword in keywords().filter(|keyword| self.map.contains_key(*keyword)) {
                 let what = format!("`{keyword}` is next to `schema`, where it has no effect");
                 repairs.needed(
                     self.at(keyword),
@@ -85,7 +30,7 @@ impl Entry {
             return;
         }
         let own: Map<String, Value> =
-            KEYWORDS.iter().filter_map(|keyword| self.map.remove_entry(*keyword)).collect();
+            keywords().filter_map(|keyword| self.map.remove_entry(keyword)).collect();
         if own.is_empty() {
             repairs.needed(&self.pointer, "a schema without `schema`", "write it");
         } else {

@@ -561,14 +561,20 @@ fn items_mapped(
         Some(array) => (0, array.max.max(1)),
         None => (0, 1),
     };
-    let other = (!is_array).then(|| not_an_array(&value));
-    let item = Shape::any(array.map(|array| array.each()).into_iter().chain(other));
+    let item = each_item(&value);
     let object =
         fields.into_iter().map(|(field, from)| (field.clone(), Member::sure(source(from, &item))));
     Some(Shape::array(Shape::object(object), (min, max)))
 }
 
-fn source(from: &FieldSource, whole: &Shape) -> Shape {
+/// What `name[*].field` maps of a value: each item of an array, or another value itself.
+pub(super) fn each_item(value: &Shape) -> Shape {
+    let other = (value.kinds() != Kinds::ARRAY).then(|| not_an_array(value));
+    Shape::any(value.items().map(|array| array.each()).into_iter().chain(other))
+}
+
+/// The value of a field.
+pub(super) fn source(from: &FieldSource, whole: &Shape) -> Shape {
     let null = || Shape::constant(&Value::Null);
     match from {
         FieldSource::Path(path) => {

@@ -3,7 +3,7 @@
 //! Every result is an upper bound: unknown keywords are ignored, so an accepted value never has a
 //! member or item outside of it. The schemas have no references here.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 use schema_compat::json_schema::{MemberContent, each_object, has_references, member_content};
 use serde_json::{Map, Value, json};
@@ -386,6 +386,8 @@ pub(super) fn member_of(case: &Case<'_>, name: &str, is_complete: bool) -> Part 
         }
         let matching = matching(map, name);
         let has_patterns = matching.is_none();
+        // An expensive pattern may declare it, too.
+        is_declared |= has_patterns;
         may_be_evaluated |= has_patterns
             || map.contains_key("additionalProperties")
             || map.contains_key("dependentSchemas")
@@ -437,13 +439,14 @@ fn matching<'s>(map: &'s Map<String, Value>, name: &str) -> Option<Vec<&'s Value
 
 /// The names of the members that a schema declares or requires.
 pub(super) fn declared(schema: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    for map in Cases::new(schema).all.iter().flatten() {
+    let cases = Cases::new(schema);
+    let (mut found, mut known) = (Vec::new(), HashSet::new());
+    for map in cases.all.iter().flatten() {
         let listed = listed(map).unwrap_or_default().into_iter().filter_map(Value::as_object);
         let listed = listed.flat_map(|object| object.keys().map(String::as_str));
         let all = members(map, "properties").chain(names(map, "required")).chain(listed);
         for name in all {
-            if !found.iter().any(|known| known == name) {
+            if known.insert(name) {
                 found.push(name.to_owned());
             }
         }
