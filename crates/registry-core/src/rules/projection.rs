@@ -99,10 +99,10 @@ mod tests {
         });
         insta::assert_snapshot!(found(&hits(), &mappings), @r#"
         warning[composition-mismatch] tool/view@1.0.0 at "/outputTransform/mappings/count/path": the output schema of tool/find@1.0.0 does not declare $.totl (did you mean `$.total`?)
-        warning[composition-mismatch] tool/view@1.0.0 at "/outputTransform/mappings/first/coalesce/paths/1": the output schema of tool/find@1.0.0 does not declare $.hits[0].name ($.hits[0] has meta, title)
+        warning[composition-mismatch] tool/view@1.0.0 at "/outputTransform/mappings/first/coalesce/paths/1": the output schema of tool/find@1.0.0 does not declare $.hits[0].name ($.hits[0] has title, meta)
         warning[composition-mismatch] tool/view@1.0.0 at "/outputTransform/mappings/list[*].name/path": the output schema of tool/find@1.0.0 does not declare $.titel (did you mean `$.title`?)
         warning[composition-mismatch] tool/view@1.0.0 at "/outputTransform/mappings/text/concat/paths/0": the output schema of tool/find@1.0.0 does not declare $.total.value (select a declared part of $.total)
-        warning[composition-mismatch] tool/view@1.0.0 at "/outputTransform/mappings/whole/nested/mappings/by/template/vars/who": the output schema of tool/find@1.0.0 does not declare $.author ($ has hits, total)
+        warning[composition-mismatch] tool/view@1.0.0 at "/outputTransform/mappings/whole/nested/mappings/by/template/vars/who": the output schema of tool/find@1.0.0 does not declare $.author ($ has total, hits)
         "#);
     }
 
