@@ -80,7 +80,8 @@ impl StalenessScene {
     fn audited(&self, tool: &str) -> Vec<String> {
         let log = self.gateway.process.stderr();
         let named = format!("tool=\"{tool}\"");
-        log.lines().filter(|line| line.contains(&named)).map(str::to_owned).collect()
+        let is_event = |line: &&str| line.contains(&named) && line.contains("permit=");
+        log.lines().filter(is_event).map(str::to_owned).collect()
     }
 }
 

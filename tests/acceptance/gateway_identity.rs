@@ -114,7 +114,7 @@ async fn demo_client_sends_key_over_tls() {
     };
     let lists_tools = |listed: &CtlOutput| listed.success() && listed.stdout.lines().count() == 3;
     acceptance::eventually("the agent is known", || async {
-        lists_tools(&list(&[("GATEWAY_TOKEN", KEY), ("GATEWAY_CA", &*ca)], &[]))
+        lists_tools(&list(&[("GATEWAY_TOKEN", KEY)], &["--ca-cert", &ca]))
     })
     .await;
     for era in [&["--ca-cert", &*ca][..], &["--ca-cert", &*ca, "--legacy"]] {

@@ -101,7 +101,7 @@ const REJECTIONS: &[[&str; 5]] = &[
 const CALLS: &[[&str; 4]] = &[
     ["an unknown tool, or one that the policy denies", "-32602", "200", "200"],
     [
-        "the caller declares the tool in a version that is retired, or whose server is: nothing was called",
+        "the caller declares the tool in a version that is retired, or whose server is",
         "-32602",
         "200",
         "200",

@@ -34,7 +34,7 @@ struct Wakeup {
 }
 
 impl<F> PollOnWake<F> {
-    /// Wraps a future. Do not poll it after its end, like the future.
+    /// Wraps a future. Polling it after its completion is an error: it stays pending.
     pub fn new(future: F) -> Self {
         let wakeup = Arc::new(Wakeup { is_woken: AtomicBool::new(true), task: AtomicWaker::new() });
         let waker = Waker::from(Arc::clone(&wakeup));
@@ -47,7 +47,7 @@ impl<F: Future> Future for PollOnWake<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        // Registered first, so that no wakeup is lost between the two.
+        // Registered before the flag is read, so that a wakeup in between reaches the task.
         this.wakeup.task.register(context.waker());
         if !this.wakeup.is_woken.swap(false, Ordering::AcqRel) {
             return Poll::Pending;

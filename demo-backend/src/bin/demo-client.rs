@@ -41,19 +41,13 @@ struct Cli {
     agent: Option<Agent>,
     /// API key or bearer token. Other users of this machine can see arguments: prefer
     /// `GATEWAY_TOKEN` or `--token-file`.
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "GATEWAY_TOKEN",
-        hide_env_values = true,
-        conflicts_with = "token_file"
-    )]
+    #[arg(long, value_name = "TOKEN", env = "GATEWAY_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// File with the API key or bearer token.
-    #[arg(long, value_name = "FILE", env = "GATEWAY_TOKEN_FILE", value_parser = token_in)]
+    /// File with the API key or bearer token. It takes precedence over `--token`.
+    #[arg(long, value_name = "FILE", value_parser = token_in)]
     token_file: Option<String>,
     /// CA bundle (PEM) used to verify the gateway's certificate [default: the system's CAs].
-    #[arg(long, value_name = "FILE", env = "GATEWAY_CA", value_parser = client_trusting)]
+    #[arg(long, value_name = "FILE", value_parser = client_trusting)]
     ca_cert: Option<reqwest::Client>,
     /// Speak the session-based protocol of 2025-11-25 instead of 2026-07-28.
     #[arg(long)]
@@ -66,7 +60,7 @@ impl Cli {
     /// The token to send. An empty variable is no token.
     fn token(&self) -> Option<&str> {
         let token = self.token.as_deref().map(str::trim).filter(|token| !token.is_empty());
-        token.or(self.token_file.as_deref())
+        self.token_file.as_deref().or(token)
     }
 }
 
@@ -265,10 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn token_and_token_file_conflict() {
-        let arguments = ["demo-client", "--token", "s3cret", "--token-file", MANIFEST, "list"];
-        let rejected = Cli::try_parse_from(arguments).unwrap_err();
-        assert_eq!(rejected.kind(), clap::error::ErrorKind::ArgumentConflict);
-        assert!(!rejected.to_string().contains("s3cret"), "{rejected}");
+    fn token_file_takes_precedence_over_token() {
+        let parsed = |arguments: &[&str]| {
+            let all = ["demo-client"].iter().chain(arguments).chain(&["list"]);
+            Cli::try_parse_from(all).unwrap().token().map(str::to_owned)
+        };
+        let in_file = fs::read_to_string(MANIFEST).unwrap().trim().to_owned();
+        assert_eq!(parsed(&["--token", "a", "--token-file", MANIFEST]), Some(in_file));
+        assert_eq!(parsed(&["--token", " a "]).as_deref(), Some("a"));
+        assert_eq!(parsed(&["--token", ""]), None);
     }
 }

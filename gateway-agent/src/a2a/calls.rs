@@ -356,18 +356,33 @@ mod tests {
 
     use super::*;
 
+    /// What passes between an event and the one before.
+    #[derive(Debug, Clone, Copy)]
+    enum Gap {
+        Turns(usize),
+        Time(Duration),
+    }
+    use Gap::{Time, Turns};
+
     #[tokio::test(start_paused = true)]
     async fn burst_is_written_together_after_its_first_event() {
-        assert_eq!(writes(&[0, 1, 1, 2]).await, [1, 2, 1]);
+        let gaps = [Turns(0), Turns(1), Turns(1), Turns(2)];
+        assert_eq!(writes(&gaps).await, [1, 2, 1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn event_after_pause_waits_for_no_other() {
+        assert_eq!(writes(&[Turns(0), Time(BURST), Turns(1)]).await, [1, 1, 1]);
+        assert_eq!(writes(&[Turns(0), Time(BURST / 2), Turns(1)]).await, [1, 2]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn write_ends_while_further_events_arrive() {
-        assert_eq!(writes(&[1; EVENTS + 3]).await, [1, EVENTS, 2]);
+        assert_eq!(writes(&[Turns(1); EVENTS + 3]).await, [1, EVENTS, 2]);
     }
 
-    /// The numbers of events in each write. An event is sent this many turns after the one before.
-    async fn writes(turns: &[usize]) -> Vec<usize> {
+    /// The numbers of events in each write.
+    async fn writes(gaps: &[Gap]) -> Vec<usize> {
         let (events, received) = mpsc::channel(EVENTS);
         let (steps, mut written) = mpsc::channel(EVENTS);
         let agent = AgentName::parse("helper").unwrap();
@@ -379,9 +394,14 @@ mod tests {
             late: Arc::default(),
         };
         let sending = async move {
-            for turns in turns {
-                for _ in 0..*turns {
-                    yield_now().await;
+            for gap in gaps {
+                match gap {
+                    Turns(turns) => {
+                        for _ in 0..*turns {
+                            yield_now().await;
+                        }
+                    }
+                    Time(time) => tokio::time::advance(*time).await,
                 }
                 let event = json!({ "message": { "messageId": "m" } });
                 events.send(AgentEvent { event, buffered: None }).await.unwrap();

@@ -64,7 +64,7 @@ impl CallRecord {
                 "call {end}"
             ),
             Some(Line::Limit) => tracing::info!(
-                "more than {LINES} calls were denied or failed in a second; all have audit events"
+                "more than {LINES} calls were denied or failed in this second; audit events have the others"
             ),
             None => {}
         }

@@ -177,8 +177,9 @@ impl PrivateCluster {
         let mut has_ended = false;
         await_that("Postgres is ready", || {
             if let Ok(Some(status)) = self.server.try_wait() {
-                let is_used = self.log().contains("could not bind");
-                assert!(is_used, "Postgres ended with {status}:\n{}", self.log());
+                let log = self.log();
+                let is_used = log.lines().rev().take(8).any(|line| line.contains("could not bind"));
+                assert!(is_used, "Postgres ended with {status}:\n{log}");
                 has_ended = true;
                 return true;
             }

@@ -63,8 +63,7 @@ async fn retired_dependency_is_named_to_its_agent_only() {
         assert_eq!(got.error(), (200, -32602));
         got.json()["error"]["message"].as_str().unwrap().to_owned()
     };
-    let retired = "Nothing was sent: the caller declares tool/own@1.0.0, which is retired. \
-                   Declare another version";
+    let retired = "The caller declares tool/own@1.0.0, which is retired. Declare another version";
     let named = denied("team/a").await;
     assert_eq!(named, format!("{retired}; the newest active one is 2.0.0."));
     for caller in ["b", "stranger"] {
