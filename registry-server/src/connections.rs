@@ -47,6 +47,8 @@ const NEW_FOR: Duration = Duration::from_millis(100);
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Bytes that are written without waiting for messages to other followers. HTTP/2 buffers up to 16 KiB.
 const FULL_WRITE: usize = 8 * 1024;
+/// The length of a write that begins a long message: h2 fills its buffer to this length, and adds no further message.
+const LONG_MESSAGE: usize = 1024;
 
 /// Remedy for a failure to listen on an address.
 pub fn listen_remedy(error: &io::Error) -> &'static str {
@@ -229,7 +231,7 @@ impl Connection {
     /// connection ready, and the runtime polls the connection after each of them. Without the delay, each
     /// message needs a write of its own. A write is delayed by one turn of the scheduler as long as it grows.
     fn delays_write(&mut self, bytes: usize) -> bool {
-        let is_growing = self.delayed < bytes && bytes < FULL_WRITE;
+        let is_growing = self.delayed < bytes && bytes < FULL_WRITE && bytes != LONG_MESSAGE;
         let is_delayed = is_growing && self.peer.followers.is_shared();
         self.delayed = if is_delayed { bytes } else { usize::MAX };
         is_delayed
@@ -399,6 +401,11 @@ mod tests {
         }
         connection.flush().await.unwrap();
         assert!(writes(&mut connection, &[0; FULL_WRITE]).await, "a full write");
+        connection.flush().await.unwrap();
+        assert!(writes(&mut connection, &[0; LONG_MESSAGE]).await, "a long message");
+        connection.flush().await.unwrap();
+        let woken = timeout(PROTOCOL_TIMEOUT, connection.write_all(b"1")).await;
+        woken.expect("the delayed write is woken").unwrap();
         connection.flush().await.unwrap();
         assert!(!writes(&mut connection, b"1").await, "after a flush");
         drop(second);

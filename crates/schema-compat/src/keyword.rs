@@ -78,8 +78,8 @@ pub const KEYWORDS: [&str; 62] = [
 
 /// Keywords of objects whose names are data.
 const NAMES: [&str; 2] = ["$vocabulary", "dependentRequired"];
-/// Keywords of OpenAPI that resemble one of JSON Schema.
-const OPENAPI: [&str; 1] = ["example"];
+/// Members of OpenAPI, of earlier drafts and of common annotations that resemble a keyword.
+const OTHER: [&str; 4] = ["descriptor", "example", "propertyName", "requires"];
 /// Longer members, in bytes, are no typos. The longest keyword has 21.
 const LONGEST: usize = 32;
 
@@ -115,9 +115,14 @@ pub fn each_unknown<'s>(
     }
 }
 
+/// Whether a member is short enough for a typo and no extension.
+pub fn can_be_typo(member: &str) -> bool {
+    member.len() <= LONGEST && !member.starts_with("x-") && !OTHER.contains(&member)
+}
+
 /// The keyword that an unknown member is likely a typo of.
 pub fn misspelled(member: &str) -> Option<&'static str> {
-    if member.len() > LONGEST || OPENAPI.contains(&member) {
+    if !can_be_typo(member) {
         return None;
     }
     let member = member.trim();
@@ -182,8 +187,11 @@ mod tests {
             "x",
             "id",
             "in",
+            "descriptor",
             "example",
             "nullable",
+            "propertyName",
+            "requires",
             "discriminator",
             "enumNames",
             "errorMessage",

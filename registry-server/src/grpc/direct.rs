@@ -1,8 +1,7 @@
 //! Bodies of `Sync` that bypass the layers of the server.
 //!
-//! The layers need only the head of a stream. Most of them put each body into a box, so a message to a follower
-//! passed ten boxes, and an acknowledgment five. Streams over gRPC-web need the layers, which translate
-//! their bodies.
+//! Most layers put each body into a box, which each message and each acknowledgment would pass. The trace of such a
+//! stream ends with its head. Streams over gRPC-web need the layers, which translate their bodies.
 
 use std::{
     convert::Infallible,

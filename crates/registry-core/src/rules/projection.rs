@@ -4,6 +4,8 @@
 //! The results are known from the output schema of another tool with the same source and no
 //! `outputTransform`. The tool's own output schema describes the projected object.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::{
@@ -13,6 +15,7 @@ use super::{
 use crate::{
     diagnostic::{Code, Diagnostic},
     entity::{Entity, Tool, ToolSource},
+    reference::Key,
     schema_inline::InlineBudget,
     spec::{
         Mappings,
@@ -28,17 +31,22 @@ pub(super) fn check<'a>(proposal: &'a Proposal<'a>, found: &mut Vec<Diagnostic>)
     let mut sources = SourceSchemas::new(proposal, described);
     let mut inlining = InlineBudget::for_server();
     let mut steps = STEPS;
+    let mut schemas: BTreeMap<&Key, Option<Value>> = BTreeMap::new();
     for new in &proposal.new {
         let Entity::Tool(tool) = new.entity() else { continue };
         let (Some(transform), Some(source)) = (&tool.output_transform, tool.source()) else {
             continue;
         };
         let Ok(mappings) = Mappings::parse(transform) else { continue };
-        let Some(known) = sources.find(source) else { continue };
-        let bundled = bundle(known.schema, &|key| schema_of(proposal, key)).ok();
-        let schema = bundled.and_then(|schema| self_contained(&schema, &mut inlining));
+        // Another version of the server can return other results.
+        let known = sources.find(source).filter(|known| known.is_exact);
+        let Some(known) = known.filter(|_| steps > 0) else { continue };
+        let schema = schemas.entry(known.of).or_insert_with(|| {
+            let bundled = bundle(known.schema, &|key| schema_of(proposal, key)).ok()?;
+            self_contained(&bundled, &mut inlining)
+        });
         let Some(schema) = schema else { continue };
-        let paths = undeclared_paths(&mappings, &schema, &mut steps);
+        let paths = undeclared_paths(&mappings, schema, &mut steps);
         for UndeclaredPath { pointer, path, help } in paths {
             let message = format!("the output schema of {} does not declare {path}", known.of);
             let pointer = format!("/outputTransform{pointer}");
@@ -124,6 +132,11 @@ mod tests {
             json!({ "properties": { "title": {} }, "patternProperties": { "^n": {} } }),
             json!({ "properties": { "title": {} }, "patternProperties": { "^n.{3}$": {} } }),
             json!({ "properties": { "title": {} }, "additionalProperties": { "type": "string" } }),
+            json!({ "properties": { "title": {} }, "additionalProperties": true }),
+            json!({ "properties": { "title": {} },
+                "dependentSchemas": { "title": { "properties": { "name": {} } } } }),
+            json!({ "oneOf": [{ "properties": { "id": {} } },
+                { "additionalProperties": { "type": "string" } }] }),
             json!({ "anyOf": [{ "properties": { "name": {} } }, { "properties": { "id": {} } }] }),
             json!({ "properties": { "title": {} }, "$ref": "#/$defs/a", "$defs": { "a": {
                 "properties": { "name": { "$ref": "#" } } } } }),
@@ -145,6 +158,15 @@ mod tests {
             @"warning[composition-mismatch] tool/view@1.0.0 at \"/outputTransform/mappings/name/path\": \
               the output schema of tool/find@1.0.0 does not declare $.name (select a declared part of $)"
         );
+    }
+
+    #[test]
+    fn schema_of_another_server_version_is_not_compared() {
+        let mappings = json!({ "name": { "path": "$.name" } });
+        let own = json!({ "type": "object", "properties": { "title": {} } });
+        let newer = json!({ "server": "s", "serverVersion": "2.0.0", "tool": "find" });
+        let view = with(&projection(&mappings), json!({ "source": newer }));
+        assert_eq!(found_of(Code::CompositionMismatch, &[source(&own)], &[view]), "");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The schemas of upstream tools, known from the registered tools that describe their source.
 //!
-//! Without such a tool, one of the nearest earlier version of the server describes the source.
+//! Otherwise, a tool of the nearest earlier version of the server describes the source.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use schema_compat::{
-    keyword::{each_unknown, misspelled},
+    keyword::{can_be_typo, each_unknown, misspelled},
     pointer::Location,
 };
 use serde_json::Value;
@@ -51,7 +51,7 @@ impl<'a> Keywords<'a> {
         if let Some(known) = self.compared.get(member) {
             return *known;
         }
-        if self.compared.len() == COMPARED {
+        if !can_be_typo(member) || self.compared.len() == COMPARED {
             return None;
         }
         *self.compared.entry(member).or_insert_with(|| misspelled(member))

@@ -33,15 +33,20 @@ pub(crate) struct UndeclaredPath {
     pub(crate) help: String,
 }
 
+/// Keywords whose schemas apply to some values only, so that another member may be declared.
+const ALTERNATIVES: [&str; 7] =
+    ["anyOf", "dependencies", "dependentSchemas", "if", "not", "oneOf", "unevaluatedProperties"];
+
 /// The undeclared paths of a projection of values with this self-contained schema. A path takes
-/// one step, one for each regular expression of the schema, and more for a large schema. Paths that
-/// exceed the steps are not checked.
+/// one step, one per regular expression of the schema, and one per KiB of the schema. The first path
+/// that exceeds the steps ends the check. Schemas with alternatives are not checked.
 pub(crate) fn undeclared_paths(
     mappings: &Mappings,
     schema: &Value,
     steps: &mut usize,
 ) -> Vec<UndeclaredPath> {
-    let Some(schema) = schema::modern(schema) else { return Vec::new() };
+    let schema = schema::modern(schema).filter(|schema| !has_alternatives(schema));
+    let Some(schema) = schema else { return Vec::new() };
     let cost = 1 + patterns(&schema) + schema.to_string().len() / STEP_BYTES;
     let mut search = Search { cost, steps, found: Vec::new() };
     search.mappings(mappings, &Shape::schema(schema), Location::ROOT);
@@ -134,8 +139,21 @@ impl Search<'_> {
     /// Deducts the steps of one path, or returns false if they do not suffice.
     fn take(&mut self) -> bool {
         let left = self.steps.checked_sub(self.cost);
-        *self.steps = left.unwrap_or(*self.steps);
+        *self.steps = left.unwrap_or(0);
         left.is_some()
+    }
+}
+
+/// Whether a schema may have one of the [`ALTERNATIVES`], or allows any other member explicitly. Names
+/// and values that equal a keyword count, too.
+fn has_alternatives(schema: &Value) -> bool {
+    match schema {
+        Value::Object(map) => map.iter().any(|(name, value)| {
+            let allows_others = name == "additionalProperties" && *value == Value::Bool(true);
+            allows_others || ALTERNATIVES.contains(&name.as_str()) || has_alternatives(value)
+        }),
+        Value::Array(items) => items.iter().any(has_alternatives),
+        _ => false,
     }
 }
 
