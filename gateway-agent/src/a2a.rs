@@ -331,7 +331,7 @@ impl Served<'_> {
         waiting: WaitingTask,
     ) -> Result<Value, Refusal> {
         self.check_scopes(request.operation)?;
-        self.visible(agent)?;
+        self.visible_or_retired(agent)?;
         let id = request.task_id().unwrap_or_default();
         if request.operation == Operation::GetTask {
             return Ok(waiting.current(id));
@@ -369,7 +369,7 @@ impl Served<'_> {
         requested: &Extensions,
     ) -> Option<AnswerExtensions> {
         requested.header_value()?;
-        let visible = self.visible(agent).ok()?;
+        let visible = self.visible_or_retired(agent).ok()?;
         let declared = visible.extensions().map(|extension| extension.uri.as_str());
         let (declared, activated) = (requested.only(declared), Arc::default());
         Some(AnswerExtensions { declared, activated })
@@ -377,12 +377,12 @@ impl Served<'_> {
 
     /// Finds an agent that the caller can see.
     fn visible(&self, agent: &AgentName) -> Result<VisibleAgent, Refusal> {
-        let directory = Directory::of(&self.gateway, &self.caller);
-        if !directory.has_catalog() {
-            return Err(Refusal::no_catalog());
-        }
-        let visible = directory.find(&agent.name, agent.version.as_ref());
-        visible.ok_or_else(|| AgentName::not_found(&agent.to_string()).into())
+        find_agent(&Directory::of(&self.gateway, &self.caller), agent)
+    }
+
+    /// The same, even if the agent is retired. For operations on its tasks.
+    fn visible_or_retired(&self, agent: &AgentName) -> Result<VisibleAgent, Refusal> {
+        find_agent(&Directory::of(&self.gateway, &self.caller).with_retired(), agent)
     }
 
     async fn list(
@@ -392,7 +392,7 @@ impl Served<'_> {
     ) -> Result<Value, Refusal> {
         self.check_scopes(Operation::ListTasks)?;
         if let Some(agent) = &agent {
-            self.visible(agent)?;
+            self.visible_or_retired(agent)?;
         }
         audit::count_list(era(self.version));
         let list = TaskList {
@@ -446,6 +446,14 @@ impl Served<'_> {
         let push = PushRole::None;
         AgentOperation { agent, request, extensions, caller, context, record, tasks, push }
     }
+}
+
+fn find_agent(directory: &Directory<'_>, agent: &AgentName) -> Result<VisibleAgent, Refusal> {
+    if !directory.has_catalog() {
+        return Err(Refusal::no_catalog());
+    }
+    let visible = directory.find(&agent.name, agent.version.as_ref());
+    visible.ok_or_else(|| AgentName::not_found(&agent.to_string()).into())
 }
 
 /// Answers an operation, and completes its audit event.

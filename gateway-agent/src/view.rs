@@ -501,7 +501,7 @@ pub struct AddressedAgent {
 
 impl ToolLookup<'_> {
     /// The same lookup, which also finds retired versions if no other is found. Retirement forbids new
-    /// calls, and ends no running task.
+    /// calls. Running tasks continue.
     pub fn with_retired(self) -> Self {
         Self { includes_retired: true, ..self }
     }

@@ -29,6 +29,7 @@ pub(crate) struct Directory<'a> {
     gateway: &'a Gateway,
     snapshot: Arc<Snapshot>,
     caller: Caller,
+    includes_retired: bool,
 }
 
 /// An agent that a caller can see.
@@ -44,7 +45,12 @@ impl<'a> Directory<'a> {
     pub(crate) fn of(gateway: &'a Gateway, caller: &Authentication) -> Self {
         let snapshot = gateway.views().now();
         let caller = gateway.identify(&snapshot, &caller.claim, caller.client.clone());
-        Self { gateway, snapshot, caller }
+        Self { gateway, snapshot, caller, includes_retired: false }
+    }
+
+    /// The same agents, and retired ones: their tasks still exist.
+    pub(crate) fn with_retired(self) -> Self {
+        Self { includes_retired: true, ..self }
     }
 
     /// Whether a catalog was loaded.
@@ -164,15 +170,17 @@ impl<'a> Directory<'a> {
         newest.filter_map(|key| self.served(&key, lookup.skills_of(&key))).collect()
     }
 
-    /// The agent, if it is usable and has a target.
+    /// The agent, if it has a target and can be found in its state.
     fn served(&self, key: &Key, skills: Vec<Dependency>) -> Option<VisibleAgent> {
-        let record = self.snapshot.catalog.find(key).filter(|record| record.is_usable())?;
+        let is_found = |record: &&Arc<Record>| self.includes_retired || record.is_usable();
+        let record = self.snapshot.catalog.find(key).filter(is_found)?;
         self.snapshot.definitions.route(key)?;
         Some(VisibleAgent { record: Arc::clone(record), skills })
     }
 
     fn lookup(&self) -> ToolLookup<'_> {
-        self.gateway.views().lookup(&self.snapshot)
+        let lookup = self.gateway.views().lookup(&self.snapshot);
+        if self.includes_retired { lookup.with_retired() } else { lookup }
     }
 }
 

@@ -113,7 +113,8 @@ impl Moment {
         self.resolved_in(gateway, gateway.views().lookup(&self.snapshot), tool)
     }
 
-    /// Resolves the tool that started a task, even if retired.
+    /// Resolves the tool that started a task, even if retired: the task may finish, and its caller may
+    /// answer its questions.
     pub(super) fn resolved_of_task(
         &self,
         gateway: &Gateway,
@@ -207,12 +208,7 @@ impl Moment {
             }
             FeatureSubject::Task(known, task) => {
                 let (task, known) = (task.clone().ok_or(Denial::NoSuchTool)?, known.clone());
-                // Input would continue the work of a retired tool.
-                let resolved = if method == Method::UpdateTask {
-                    self.resolved(gateway, &task.tool)?
-                } else {
-                    self.resolved_of_task(gateway, &task.tool)?
-                };
+                let resolved = self.resolved_of_task(gateway, &task.tool)?;
                 return Ok(Route::Task(TaskRoute { method, resolved, task, known }));
             }
         };

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     clock,
-    pipeline::{ComparedTask, PushEndpoint, PushRole, PushSettings, TaskOwner},
+    pipeline::{ComparedTask, PushEndpoint, PushRole, PushSettings, TaskOwner, VisibleAgent},
     random::random_text,
 };
 
@@ -30,7 +30,9 @@ impl Served<'_> {
         request: &Request,
     ) -> Result<Option<(PushRole, Arc<PendingConfig>)>, Refusal> {
         let Some(config) = request.push_config() else { return Ok(None) };
-        let Ok(Some((base, settings))) = self.push_settings(agent) else { return Ok(None) };
+        let visible = self.visible(agent).ok();
+        let settings = visible.and_then(|visible| self.push_settings(&visible));
+        let Some((base, settings)) = settings else { return Ok(None) };
         let owner = self.owner()?;
         let compared = request.task_id().and_then(|task| self.compared(agent, task).ok());
         let pointer = if request.operation == Operation::CreatePushConfig {
@@ -65,10 +67,10 @@ impl Served<'_> {
 
     /// The base URL for agents and the rules for URLs. `None`: the gateway or the agent does not
     /// support push notifications.
-    fn push_settings(&self, agent: &AgentName) -> Result<Option<(&str, PushSettings)>, Refusal> {
-        let capabilities = self.visible(agent)?.agent().map(|agent| agent.capabilities);
+    fn push_settings(&self, agent: &VisibleAgent) -> Option<(&str, PushSettings)> {
+        let capabilities = agent.agent().map(|agent| agent.capabilities);
         let is_supported = capabilities.and_then(|found| found.push_notifications) == Some(true);
-        Ok(self.gateway.settings().push().filter(|_| is_supported))
+        self.gateway.settings().push().filter(|_| is_supported)
     }
 
     /// The caller of configurations. Webhooks of unknown callers would let anyone send requests.
@@ -141,7 +143,7 @@ impl Served<'_> {
         agent: &AgentName,
         request: &Request,
     ) -> Result<Vec<Arc<Registration>>, Refusal> {
-        if self.push_settings(agent)?.is_none() {
+        if self.push_settings(&self.visible_or_retired(agent)?).is_none() {
             return Err(Failure::push_not_supported().into());
         }
         let owner = self.owner()?;

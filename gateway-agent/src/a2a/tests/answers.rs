@@ -6,8 +6,8 @@ use http::{Method, Request};
 use serde_json::{Value, json};
 
 use super::harness::{
-    A2aBench, NEW_TASK, OWN_CONTEXT, OWN_TASK, OWN_UUID, caller, helper, message, old_message,
-    request, rpc, stranger,
+    A2aBench, NEW_TASK, OWN_CONTEXT, OWN_TASK, OWN_UUID, caller, events, helper, message,
+    old_message, request, rpc, stranger,
 };
 use crate::mcp::tests::{harness::Got, relayed::acceptable};
 
@@ -77,6 +77,13 @@ async fn retirement_forbids_messages_and_ends_no_task() {
     }
     let hidden = bench.rpc("stranger", "SendMessage", message("go")).await;
     assert_eq!(reason(&hidden).0, "AGENT_NOT_FOUND");
+    let hidden = bench.rpc("stranger", "ListTasks", json!({})).await;
+    assert_eq!(reason(&hidden).0, "AGENT_NOT_FOUND");
+    let listed = bench.rpc("a", "ListTasks", json!({})).await.result();
+    assert_eq!((&listed["tasks"][0]["id"], &listed["totalSize"]), (&id, &json!(1)), "{listed}");
+    let subscribed = bench.rpc("a", "SubscribeToTask", json!({ "id": id })).await;
+    let last = events(&subscribed).pop().unwrap_or_default();
+    assert_eq!(last["result"]["statusUpdate"]["taskId"], id, "{subscribed:?}");
     for method in ["GetTask", "CancelTask"] {
         let got = bench.rpc("a", method, json!({ "id": id })).await;
         assert_eq!(got.result()["id"], id, "{method}");

@@ -5,13 +5,20 @@ use approval::{Choice, RequestId, State};
 use gateway_policy::{AuthMethod, CallerIdentity, CredentialOrigin, VerifiedCredential};
 use serde_json::{Value, json};
 
-use super::harness::{A2aBench, events, message, rpc};
-use crate::{pipeline, testing::policy};
+use super::harness::{A2aBench, caller, events, helper, message, rpc};
+use crate::{
+    pipeline,
+    testing::{Registered, policy},
+};
 
 const WAITING: &str = "TASK_STATE_AUTH_REQUIRED";
 
+fn people() -> Registered {
+    policy("people", json!({ "approval": {} }))
+}
+
 async fn bench() -> A2aBench {
-    A2aBench::start([policy("people", json!({ "approval": {} }))]).await
+    A2aBench::start([people()]).await
 }
 
 /// The requests for approvals with their states.
@@ -171,6 +178,17 @@ async fn waiting_task_is_read_and_canceled_by_its_caller() {
     other["message"]["taskId"] = waiting["id"].clone();
     let other = bench.rpc("a", "SendMessage", other).await.result();
     assert_ne!(other["task"]["id"], waiting["id"], "another message has another task");
+}
+
+#[tokio::test]
+async fn waiting_task_of_retired_agent_is_read_and_canceled() {
+    let bench = bench().await;
+    let waiting = send(&bench, None).await;
+    bench.bench.publish(2, vec![helper().retired(), caller(), people()]);
+    for (method, state) in [("GetTask", WAITING), ("CancelTask", "TASK_STATE_CANCELED")] {
+        let task = bench.rpc("a", method, json!({ "id": waiting["id"] })).await.result();
+        assert_eq!(task["status"]["state"], state, "{method}");
+    }
 }
 
 #[tokio::test]

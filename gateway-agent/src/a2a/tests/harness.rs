@@ -45,7 +45,7 @@ pub(super) struct A2aBench {
 /// The changes of the agent's behavior.
 #[derive(Debug, Default)]
 pub(super) struct Script {
-    /// Lets answers to messages with the text `wait` continue.
+    /// Lets answers to messages with the text `wait` and streams with the text `endless` continue.
     pub(super) released: Notify,
     /// Whether the agent resets all connections.
     pub(super) is_down: AtomicBool,
@@ -358,12 +358,15 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
                 events.push(json!({ "statusUpdate": last }));
             }
             let id = received.body["id"].clone();
-            let events = events
-                .into_iter()
-                .map(move |event| json!({ "jsonrpc": "2.0", "id": id, "result": event }));
-            let events = stream::iter(events.collect::<Vec<_>>());
+            let in_answer = |event: Value| json!({ "jsonrpc": "2.0", "id": id, "result": event });
+            let events = stream::iter(events.into_iter().map(in_answer).collect::<Vec<_>>());
             if is_endless {
-                return Reply::events(events.chain(stream::pending()));
+                let last = in_answer(json!({ "statusUpdate": last }));
+                let released = async move {
+                    script.released.notified().await;
+                    last
+                };
+                return Reply::events(events.chain(stream::once(released)));
             }
             Reply::events(events)
         }

@@ -273,6 +273,29 @@ async fn deletion_of_configuration_is_idempotent() {
 }
 
 #[tokio::test]
+async fn configuration_of_retired_agent_is_used_shown_and_deleted() {
+    let (bench, receiver) = (bench(Addresses::Any).await, receiver().await);
+    let id = bench.working_task().await["id"].clone();
+    let config = json!({ "taskId": id, "id": "mine", "url": receiver.url() });
+    let (_, endpoint) = configured(&bench, config.clone()).await;
+    bench.bench.publish(2, vec![pushing_helper().retired(), caller(), stranger()]);
+    assert_eq!(endpoint.notify(&bench, &completed()).await.status, 200);
+    acceptable(|| receiver.all_seen().len() == 1).await;
+    let new = json!({ "taskId": id, "id": "new", "url": receiver.url() });
+    let rejected = bench.rpc("a", CREATE, new).await;
+    assert_eq!(rejected.json()["error"]["data"][0]["reason"], "AGENT_RETIRED", "{rejected:?}");
+    let named = json!({ "taskId": id, "id": "mine" });
+    let got = bench.rpc("a", "GetTaskPushNotificationConfig", named.clone()).await;
+    assert_eq!(got.result()["id"], "mine");
+    let listed = bench.rpc("a", "ListTaskPushNotificationConfigs", json!({ "taskId": id })).await;
+    assert_eq!(listed.result()["configs"], json!([config]));
+    let deleted = bench.rpc("a", "DeleteTaskPushNotificationConfig", named).await;
+    assert_eq!(deleted.result(), json!({}));
+    assert_eq!(bench.agent.seen("DeleteTaskPushNotificationConfig").len(), 1);
+    assert_eq!(endpoint.notify(&bench, &completed()).await.status, 404);
+}
+
+#[tokio::test]
 async fn configurations_belong_to_their_caller() {
     let bench = bench(Addresses::Public).await;
     let id = bench.started_task().await["id"].clone();

@@ -13,7 +13,8 @@ use tokio::{
 };
 
 use super::harness::{
-    A2aBench, LONG_EVENT_BYTES, LONG_EVENTS, OWN_TASK, events, message, old_message, request, rpc,
+    A2aBench, LONG_EVENT_BYTES, LONG_EVENTS, OWN_TASK, caller, events, helper, message,
+    old_message, request, rpc,
 };
 use crate::{
     mcp::tests::{harness::Setup, relayed::acceptable},
@@ -65,7 +66,7 @@ async fn failure_before_first_event_is_no_stream() {
     assert_eq!(got.error(), (200, -32602));
 }
 
-/// The first event of an endless stream, and the rest.
+/// The first event of a stream that ends only when the script releases it, and the rest.
 pub(super) async fn endless(bench: &A2aBench) -> (String, Body) {
     let stream = rpc(Version::V1, "a", ("SendStreamingMessage", message("endless")));
     let mut body = bench.send(stream).await.into_body();
@@ -151,6 +152,19 @@ async fn closed_stream_cancels_nothing_and_is_listed() {
     assert_eq!(bench.agent.seen("CancelTask").len(), 0);
     let listed = bench.rpc("a", "ListTasks", json!({})).await.result();
     assert_eq!(listed["totalSize"], 1);
+}
+
+#[tokio::test]
+async fn running_stream_of_retired_agent_continues() {
+    let bench = A2aBench::start([]).await;
+    let (_, rest) = endless(&bench).await;
+    bench.bench.publish(2, vec![helper().retired(), caller()]);
+    let got = bench.rpc("a", "SendMessage", message("go")).await;
+    assert_eq!(got.status, 404, "{got:?}");
+    bench.script.released.notify_one();
+    let rest = rest.collect().await.unwrap().to_bytes();
+    let last = String::from_utf8_lossy(&rest);
+    assert!(last.contains("TASK_STATE_COMPLETED"), "{last}");
 }
 
 #[tokio::test]

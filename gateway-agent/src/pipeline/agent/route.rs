@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Finds the skill of an operation. An agent without a visible skill is reported as unknown, unless the
-/// caller declares it. Retirement forbids messages, but not to read or cancel a task.
+/// caller declares it. A retired agent rejects messages. Its tasks can still be read and canceled.
 pub(in super::super) fn find_route(
     gateway: &Gateway,
     snapshot: &Snapshot,
@@ -38,9 +38,10 @@ pub(in super::super) fn find_route(
     let request = &call.request;
     let lookup = gateway.views().lookup(snapshot);
     let lookup = match request.operation {
-        Operation::GetTask | Operation::CancelTask | Operation::SubscribeToTask => {
-            lookup.with_retired()
-        }
+        Operation::GetTask
+        | Operation::CancelTask
+        | Operation::SubscribeToTask
+        | Operation::DeletePushConfig => lookup.with_retired(),
         _ => lookup,
     };
     let skills = visible_skills(gateway.policy(), caller, &lookup, &call.agent)?;
