@@ -401,7 +401,11 @@ mod tests {
                             yield_now().await;
                         }
                     }
-                    Time(time) => tokio::time::advance(*time).await,
+                    Time(time) => {
+                        // The event before is written first.
+                        yield_now().await;
+                        tokio::time::advance(*time).await;
+                    }
                 }
                 let event = json!({ "message": { "messageId": "m" } });
                 events.send(AgentEvent { event, buffered: None }).await.unwrap();
