@@ -356,7 +356,7 @@ mod tests {
 
     use super::*;
 
-    /// What passes between an event and the one before.
+    /// The turns or the time after the event before.
     #[derive(Debug, Clone, Copy)]
     enum Gap {
         Turns(usize),

@@ -1,7 +1,8 @@
 //! Request bodies that a response did not wait for, such as those of rejected requests.
 //!
 //! HTTP/2 resets a stream whose request is not read to its end. Some clients then lose the response: curl 7.88 reports
-//! a framing error.
+//! a framing error. HTTP/1.1 closes the connection: clients of Connect that are still writing a stream report a
+//! reset.
 
 use std::{
     pin::Pin,
@@ -34,7 +35,8 @@ const DISCARD_WITHIN: Duration = Duration::from_millis(500);
 const DISCARDS: usize = 64;
 
 /// Discards the rest of small bodies before early responses over HTTP/2, except for gRPC and Connect streams, whose
-/// clients accept the reset and whose streams have no end.
+/// clients accept the reset and whose streams have no end. Over HTTP/1.1, only those of Connect streams are
+/// discarded.
 pub(super) fn layer(routes: Router) -> Router {
     let discards = Arc::new(Semaphore::new(DISCARDS));
     routes.layer(from_fn(move |request: Request, next: Next| {
@@ -44,10 +46,14 @@ pub(super) fn layer(routes: Router) -> Router {
 
 async fn respond(discards: Arc<Semaphore>, request: Request, next: Next) -> Response {
     let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let is_stream = kind.is_some_and(|kind| {
-        kind.starts_with(b"application/grpc") || kind.starts_with(b"application/connect+")
-    });
-    if request.version() != Version::HTTP_2 || is_stream || request.body().is_end_stream() {
+    let is_kind = |prefix: &[u8]| kind.is_some_and(|kind| kind.starts_with(prefix));
+    let is_connect_stream = is_kind(b"application/connect+");
+    let is_discarded = if request.version() == Version::HTTP_2 {
+        !is_connect_stream && !is_kind(b"application/grpc")
+    } else {
+        is_connect_stream
+    };
+    if !is_discarded || request.body().is_end_stream() {
         return next.run(request).await;
     }
     let (unread, mut dropped) = oneshot::channel();
