@@ -579,6 +579,7 @@ for (const pattern of [
 ]) {
   add(`pattern/${pattern}`, used({ type: "string", pattern }));
 }
+add("keyword/typo", used({ type: "object", requried: ["a"], propertys: { a: true }, "x-requried": true }));
 add("pattern/properties", used({ patternProperties: { "(?<=a)b": true, "(": true } }));
 
 // Servers, tools and their sources.
