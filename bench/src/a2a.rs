@@ -11,6 +11,7 @@ use crate::{
     calls::{Hop, Measured},
     load, nginx,
     report::{Report, Row},
+    turns::ROUNDS,
 };
 
 const CALLER: &str = "bench-caller";
@@ -21,9 +22,6 @@ const EVENTS: u32 = 1_000;
 /// Events of one stream: its task, the pieces, and the last status.
 const ALL_EVENTS: u32 = EVENTS + 2;
 const OPEN_STREAMS: u64 = 300;
-/// The loads of all hops alternate this many times. The numbers of connections of each worker differ
-/// between loads.
-const ROUNDS: usize = 3;
 /// Time for memory to settle.
 const SETTLE: Duration = Duration::from_secs(2);
 
@@ -96,6 +94,7 @@ async fn drive_all(
     message: &Message,
 ) -> [Measured; 4] {
     let mut results: [Option<Measured>; 4] = [const { None }; 4];
+    // The numbers of connections of each worker differ between loads.
     for _ in 0..ROUNDS {
         for (result, hop) in results.iter_mut().zip(hops) {
             let client = Client::new(&hop.url, message);

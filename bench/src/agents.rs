@@ -11,12 +11,11 @@ use tokio::sync::Mutex;
 use crate::{
     load,
     report::{Report, Row},
+    turns::ROUNDS,
 };
 
 /// Concurrent calls.
 const CONNECTIONS: usize = 16;
-/// The loads of all forms alternate this many times. A first load of each does not count.
-const ROUNDS: usize = 3;
 /// The argument of each call. The function returns it.
 const PAYLOAD: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 /// Calls of AIO in one trace.
@@ -38,6 +37,7 @@ async fn calls(report: &mut Report, seconds: u64) {
     let site = Site::start();
     let agent = tokio::spawn(serve(site.agent(FIRST).await));
     let mut totals = [(0.0, 0); Form::ALL.len()];
+    // The first load of each form does not count.
     for round in 0..=ROUNDS {
         for (total, form) in totals.iter_mut().zip(Form::ALL) {
             let (cpu_seconds, count) = site.load((form, round), seconds).await;

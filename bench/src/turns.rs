@@ -12,7 +12,7 @@ use crate::{
 /// Concurrent calls of cases.
 pub(crate) const CONNECTIONS: usize = 16;
 /// The loads of all hops alternate this many times.
-const ROUNDS: usize = 3;
+pub(crate) const ROUNDS: usize = 3;
 /// The text of the arguments, which has no findings.
 const TEXT: &str =
     "The gateway forwards each call to its upstream and returns the result to the caller. ";
