@@ -38,17 +38,19 @@ pub(super) fn check<'a>(proposal: &'a Proposal<'a>, found: &mut Vec<Diagnostic>)
             continue;
         };
         let Ok(mappings) = Mappings::parse(transform) else { continue };
+        if steps == 0 {
+            return;
+        }
         // Another version of the server can return other results.
-        let known = sources.find(source).filter(|known| known.is_exact);
-        let Some(known) = known.filter(|_| steps > 0) else { continue };
-        let schema = schemas.entry(known.of).or_insert_with(|| {
-            let bundled = bundle(known.schema, &|key| schema_of(proposal, key)).ok()?;
+        let Some((schema, of)) = sources.find_exact(source) else { continue };
+        let schema = schemas.entry(of).or_insert_with(|| {
+            let bundled = bundle(schema, &|key| schema_of(proposal, key)).ok()?;
             self_contained(&bundled, &mut inlining)
         });
         let Some(schema) = schema else { continue };
         let paths = undeclared_paths(&mappings, schema, &mut steps);
         for UndeclaredPath { pointer, path, help } in paths {
-            let message = format!("the output schema of {} does not declare {path}", known.of);
+            let message = format!("the output schema of {of} does not declare {path}");
             let pointer = format!("/outputTransform{pointer}");
             let undeclared = Diagnostic::warning(Code::CompositionMismatch, pointer, message);
             new.report(found, undeclared.with_help(help));

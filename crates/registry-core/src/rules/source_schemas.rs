@@ -88,6 +88,11 @@ impl<'a> SourceSchemas<'a> {
         None
     }
 
+    /// Like [`Self::find`], without earlier versions of the server: the schema and its tool.
+    pub(super) fn find_exact(&mut self, source: &ToolSource) -> Option<(&'a Value, &'a Key)> {
+        self.schemas(&source.server_key()).get(&*source.tool).copied().flatten()
+    }
+
     /// The schemas of a server's tools, read once.
     fn schemas(&mut self, server: &Key) -> &ToolSchemas<'a> {
         let Self { proposal, describe, new_tools, by_server, .. } = self;

@@ -3,7 +3,7 @@
 //! Only paths that select nothing of any described value, or an undeclared member next to declared
 //! ones, are reported.
 
-use schema_compat::{pointer::Location, schema_compile::patterns};
+use schema_compat::{json_schema::each_object, pointer::Location, schema_compile::patterns};
 use serde_json::Value;
 
 use super::{
@@ -144,17 +144,14 @@ impl Search<'_> {
     }
 }
 
-/// Whether a schema may have one of the [`ALTERNATIVES`], or allows any other member explicitly. Names
-/// and values that equal a keyword count, too.
+/// Whether a schema has one of the [`ALTERNATIVES`], or allows any other member explicitly.
 fn has_alternatives(schema: &Value) -> bool {
-    match schema {
-        Value::Object(map) => map.iter().any(|(name, value)| {
-            let allows_others = name == "additionalProperties" && *value == Value::Bool(true);
-            allows_others || ALTERNATIVES.contains(&name.as_str()) || has_alternatives(value)
-        }),
-        Value::Array(items) => items.iter().any(has_alternatives),
-        _ => false,
-    }
+    let mut has = false;
+    each_object(schema, &mut |map| {
+        has |= map.get("additionalProperties") == Some(&Value::Bool(true))
+            || ALTERNATIVES.iter().any(|keyword| map.contains_key(*keyword));
+    });
+    has
 }
 
 fn listed(names: &[String]) -> String {
