@@ -276,10 +276,12 @@ impl StreamClient {
                 reserved.push(buffered);
                 let is_full =
                     has_failed || written.len() >= WRITE_BYTES || reserved.len() >= EVENTS;
-                next = match is_full {
-                    true => None,
-                    false if is_burst => event_soon(&mut events).await,
-                    false => events.try_recv().ok(),
+                next = if is_full {
+                    None
+                } else if is_burst {
+                    event_soon(&mut events).await
+                } else {
+                    events.try_recv().ok()
                 };
             }
             bytes += written.len();

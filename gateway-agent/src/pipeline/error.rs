@@ -125,11 +125,7 @@ pub enum Error {
 
 /// The retired version of a tool or agent that the caller declares.
 #[derive(Debug, thiserror::Error)]
-#[error("the caller declares {declared}, {} is retired", if *.is_of_retired_server {
-    "whose server"
-} else {
-    "which"
-})]
+#[error("the caller {}", self.declares())]
 pub struct RetiredDependency {
     /// The declared version.
     pub declared: Key,
@@ -137,6 +133,14 @@ pub struct RetiredDependency {
     pub is_of_retired_server: bool,
     /// The newest active version, unless a policy hides it from the caller.
     pub newest: Option<Version>,
+}
+
+impl RetiredDependency {
+    /// What the caller does, as the end of a sentence.
+    pub(super) fn declares(&self) -> String {
+        let retired = if self.is_of_retired_server { "whose server" } else { "which" };
+        format!("declares {}, {retired} is retired", self.declared)
+    }
 }
 
 /// A denial by a policy, with the ids of its response.

@@ -136,9 +136,7 @@ pub(super) fn retired(retired: &RetiredDependency) -> String {
     let newest = retired.newest.as_ref();
     let newest = newest.map(|version| format!("; the newest active one is {version}"));
     let newest = newest.unwrap_or_default();
-    let retired = retired.to_string();
-    let retired = retired.strip_prefix("the ").unwrap_or(&retired);
-    format!("The {retired}. Declare another version{newest}.")
+    format!("The caller {}. Declare another version{newest}.", retired.declares())
 }
 
 /// The change itself is for operators only.
