@@ -136,7 +136,7 @@ pub struct RetiredDependency {
 }
 
 impl RetiredDependency {
-    /// What the caller does, as the end of a sentence.
+    /// The end of a sentence that begins with the caller.
     pub(super) fn declares(&self) -> String {
         let retired = if self.is_of_retired_server { "whose server" } else { "which" };
         format!("declares {}, {retired} is retired", self.declared)
