@@ -8,11 +8,11 @@ use registry_core::{
 };
 use registry_proto::{
     convert::{self, VerifiedScopeDelta},
-    v1::{self, sync_request, sync_response::Message},
+    v1::{self, sync_request, sync_response::Message, sync_service_client::SyncServiceClient},
 };
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming};
+use tonic::{Status, Streaming, transport::Channel};
 
 use crate::harness::TestServer;
 
@@ -70,18 +70,25 @@ impl Follower {
             position,
             ..Default::default()
         };
-        Self::say_hello(server, hello, catalog).await
+        Self::say_hello(server.sync().await, hello, catalog).await
+    }
+
+    /// Follows without a position, on a connection that other streams may share.
+    pub(crate) async fn on(connection: &Channel) -> Self {
+        let hello = v1::ClientHello { gateway: "edge-1".to_owned(), ..Default::default() };
+        let client = SyncServiceClient::new(connection.clone());
+        Self::say_hello(client, hello, None).await.unwrap()
     }
 
     async fn say_hello(
-        server: &TestServer,
+        client: SyncServiceClient<Channel>,
         hello: v1::ClientHello,
         catalog: Option<Catalog>,
     ) -> Result<Self, Status> {
         let (says, said) = mpsc::channel(16);
         let message = Some(sync_request::Message::Hello(hello));
         says.send(v1::SyncRequest { message }).await.unwrap();
-        let mut client = server.sync().await.max_decoding_message_size(16 << 20);
+        let mut client = client.max_decoding_message_size(16 << 20);
         let hears = client.sync(ReceiverStream::new(said)).await?.into_inner();
         Ok(Self { catalog, heard: Vec::new(), says, hears, snapshot: None })
     }
@@ -99,7 +106,7 @@ impl Follower {
             content_digest: held.as_ref().map_or_else(String::new, content_of),
             ..Default::default()
         };
-        Self::say_hello(server, hello, held).await
+        Self::say_hello(server.sync().await, hello, held).await
     }
 
     /// Changes the scope of the stream.

@@ -44,6 +44,27 @@ async fn new_follower_receives_snapshot_then_commits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn streams_of_one_connection_receive_each_commit() {
+    let registry = TestServer::start().await;
+    let connection = registry.channel().await;
+    let mut followers = Vec::new();
+    for _ in 0..3 {
+        followers.push(Follower::on(&connection).await);
+    }
+    apply(&registry, 1..=3).await;
+    for follower in &mut followers {
+        follower.reach(3).await;
+    }
+    // The end of one stream does not affect the others.
+    followers.swap_remove(1);
+    apply(&registry, 4..=6).await;
+    for follower in &mut followers {
+        follower.reach(6).await;
+        follower.ack(6, 6).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn follower_resumes_from_its_revision() {
     let registry = TestServer::start().await;
     apply(&registry, 1..=3).await;
