@@ -5,6 +5,7 @@
 
 pub mod agents;
 pub mod cli;
+pub mod client_options;
 pub mod clock;
 pub mod hosted_server;
 pub mod http;

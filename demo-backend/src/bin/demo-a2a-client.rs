@@ -9,6 +9,7 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
+use demo_backend::client_options::{ClientOptions, describe_http_error};
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 
@@ -17,29 +18,17 @@ use serde_json::{Value, json};
 #[command(
     name = "demo-a2a-client",
     version,
-    after_help = "Exit codes: 0 ok, 1 the agent or the gateway refused, 3 cannot connect"
+    after_help = "Exit codes: 0 ok, 1 the agent or the gateway refused, 2 invalid arguments, 3 cannot \
+                  connect"
 )]
 struct Cli {
     /// The address of the gateway.
     #[arg(long, default_value = "http://127.0.0.1:7080")]
     url: String,
-    /// Identity of the client: NAME@VERSION of a registered agent.
-    #[arg(long, value_name = "NAME@VERSION", value_parser = agent)]
-    agent: Option<Identity>,
+    #[command(flatten)]
+    client: ClientOptions,
     #[command(subcommand)]
     command: Command,
-}
-
-/// The claimed identity.
-#[derive(Debug, Clone)]
-struct Identity {
-    name: String,
-    version: String,
-}
-
-fn agent(text: &str) -> Result<Identity, String> {
-    let (name, version) = text.split_once('@').ok_or("write NAME@VERSION")?;
-    Ok(Identity { name: name.to_owned(), version: version.to_owned() })
 }
 
 #[derive(Debug, Subcommand)]
@@ -96,7 +85,7 @@ enum Failure {
 
 impl From<reqwest::Error> for Failure {
     fn from(error: reqwest::Error) -> Self {
-        Self::NotConnected(error.to_string())
+        Self::NotConnected(describe_http_error(&error))
     }
 }
 
@@ -119,13 +108,13 @@ async fn main() -> ExitCode {
 struct Client<'a> {
     http: reqwest::Client,
     url: &'a str,
-    identity: Option<&'a Identity>,
+    options: &'a ClientOptions,
 }
 
 impl<'a> Client<'a> {
     fn new(cli: &'a Cli) -> Self {
-        let url = cli.url.trim_end_matches('/');
-        Self { http: reqwest::Client::new(), url, identity: cli.agent.as_ref() }
+        let http = cli.client.http_client().cloned().unwrap_or_default();
+        Self { http, url: cli.url.trim_end_matches('/'), options: &cli.client }
     }
 
     async fn run(&self, command: &Command) -> Result<(), Failure> {
@@ -207,11 +196,12 @@ impl<'a> Client<'a> {
     }
 
     fn identified(&self, request: RequestBuilder) -> RequestBuilder {
-        let request = request.header("a2a-version", "1.0");
-        match self.identity {
-            Some(Identity { name, version }) => {
-                request.header("x-agent-name", name).header("x-agent-version", version)
-            }
+        let mut request = request.header("a2a-version", "1.0");
+        for (name, value) in self.options.identity_headers() {
+            request = request.header(name, value);
+        }
+        match self.options.token() {
+            Some(token) => request.bearer_auth(token),
             None => request,
         }
     }
