@@ -97,7 +97,7 @@ async fn api_key_identifies_its_agent() {
 }
 
 #[tokio::test]
-async fn demo_client_sends_key_over_tls() {
+async fn demo_clients_send_key_over_tls() {
     let (authority, backend) = (Authority::new(), Backend::start());
     let (server, dir) = (authority.server(), tempfile::tempdir().expect("a directory"));
     let [certificate, key] = [&server.certificate, &server.key].map(|file| file.display());
@@ -125,6 +125,16 @@ async fn demo_client_sends_key_over_tls() {
         }
     }
     let untrusted = list(&[("GATEWAY_TOKEN", KEY)], &[]);
+    assert!(untrusted.code == 3 && untrusted.stderr.contains("--ca-cert"), "{untrusted:?}");
+    let list_agents = |options: &[&str]| -> CtlOutput {
+        let mut client = Command::new(binary("demo-a2a-client"));
+        client.args(["--url", &gateway.url()]).args(options).arg("list");
+        client.output().expect("it runs").into()
+    };
+    let listed = list_agents(&["--ca-cert", &ca, "--token-file", &file]);
+    assert!(listed.success(), "{listed:?}");
+    assert_eq!(list_agents(&["--ca-cert", &ca, "--token", "another"]).code, 1);
+    let untrusted = list_agents(&["--token-file", &file]);
     assert!(untrusted.code == 3 && untrusted.stderr.contains("--ca-cert"), "{untrusted:?}");
 }
 

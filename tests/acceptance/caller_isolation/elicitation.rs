@@ -9,7 +9,7 @@ use super::{DECLARING, OTHER, Scene, elicitation_capabilities, eliciting_server}
 
 #[tokio::test]
 async fn breaker_probe_question_blocks_no_other_caller() {
-    let scene = Scene::start(eliciting_server(), "limits: { callTimeoutMs: 200 }\n").await;
+    let scene = Scene::start(eliciting_server(), "limits: { callTimeoutMs: 500 }\n").await;
     let [one, other] =
         [DECLARING, OTHER].map(|agent| scene.client(agent, elicitation_capabilities()));
     let call = async |client: &acceptance::ModernClient, url: &str| {
