@@ -443,8 +443,17 @@ impl Served<'_> {
         let record = self.begin_record(request.operation, agent.name.as_str(), &context);
         let tasks = TaskObserver::new(&self.a2a.state.index, self.owner, &agent);
         let caller = self.caller.clone();
-        let push = PushRole::None;
-        AgentOperation { agent, request, extensions, caller, context, record, tasks, push }
+        AgentOperation {
+            agent,
+            request,
+            extensions,
+            caller,
+            context,
+            record,
+            tasks,
+            push: PushRole::None,
+            takes_repeats: false,
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Event streams of all versions and bindings: server-sent events, or the messages of gRPC.
 
+mod template;
+
 use a2a_grpc::Messages;
 use bytes::Bytes;
 use gateway_protocol::{
@@ -10,10 +12,12 @@ use gateway_protocol::{
 use http::HeaderMap;
 use serde_json::Value;
 
+pub use self::template::Template;
 use crate::{
     body,
     error::Failure,
     grpc,
+    model::Event,
     operation::Operation,
     rpc,
     translate::{self, Untranslatable},
@@ -26,8 +30,70 @@ const EVENTS: Operation = Operation::SubscribeToTask;
 /// The media type of streams.
 pub const MEDIA_TYPE: &str = "text/event-stream";
 
+/// The name of the field of a server-sent event.
+const DATA: &[u8] = b"data: ";
+
 /// A comment that keeps a connection open.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
+/// Maximum length of an event that others can repeat, in bytes.
+const TEMPLATE_BYTES: usize = 4096;
+/// The number of events that are kept for repetition although no other event repeats them.
+const TEMPLATES: u8 = 8;
+
+/// An event of a stream.
+#[derive(Debug)]
+pub enum StreamEvent {
+    /// An event in its internal form.
+    Whole(Value),
+    /// The same. The next event can repeat it.
+    Template(Value),
+    /// The event before it with another text.
+    Repeat(Repeat),
+}
+
+/// An event that repeats another one with its own text.
+#[derive(Debug)]
+pub struct Repeat {
+    text: String,
+    data: Vec<u8>,
+    dialect: Dialect,
+    id: u64,
+    limits: Limits,
+}
+
+impl StreamEvent {
+    /// The internal form, which repetitions do not have.
+    pub fn value(&self) -> Option<&Value> {
+        match self {
+            Self::Whole(event) | Self::Template(event) => Some(event),
+            Self::Repeat(_) => None,
+        }
+    }
+
+    /// The internal form, into which a repetition is parsed.
+    pub fn into_value(self) -> Result<Value, Failure> {
+        match self {
+            Self::Whole(event) | Self::Template(event) => Ok(event),
+            Self::Repeat(Repeat { data, dialect, id, limits, .. }) => {
+                EventReader::new(dialect, id, limits).read(&data)
+            }
+        }
+    }
+}
+
+impl From<Value> for StreamEvent {
+    fn from(event: Value) -> Self {
+        Self::Whole(event)
+    }
+}
+
+impl Repeat {
+    /// The text of the only part of the artifact.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
 
 /// Reads the stream of an agent from chunks of any size.
 #[derive(Debug)]
@@ -39,6 +105,10 @@ pub struct EventReader {
     framing: Framing,
     /// Whether the last event is `final` in 0.3.
     is_final: bool,
+    /// The event that the next one can repeat.
+    template: Option<Template>,
+    /// The number of further templates without repetitions.
+    templates_left: u8,
 }
 
 #[derive(Debug)]
@@ -55,7 +125,8 @@ impl EventReader {
             Binding::Grpc => Framing::Grpc(Messages::new(limits.bytes)),
             Binding::JsonRpc | Binding::HttpJson => Framing::Sse(Events::new(limits.bytes)),
         };
-        Self { dialect, id, limits, framing, is_final: false }
+        let (is_final, template, templates_left) = (false, None, TEMPLATES);
+        Self { dialect, id, limits, framing, is_final, template, templates_left }
     }
 
     /// Adds the next bytes. Take all events before the next chunk, so that the memory is bounded by
@@ -113,6 +184,28 @@ impl EventReader {
         }
     }
 
+    /// Reads the next event, which can repeat the event before. The error of the agent, or of an invalid
+    /// event, ends the stream.
+    pub fn read_next(&mut self, data: Vec<u8>) -> Result<StreamEvent, Failure> {
+        if let Some(text) = self.template.as_ref().and_then(|template| template.read(&data)) {
+            self.templates_left = TEMPLATES;
+            let Self { dialect, id, limits, .. } = *self;
+            return Ok(StreamEvent::Repeat(Repeat { text, data, dialect, id, limits }));
+        }
+        self.template = None;
+        let event = self.read(&data)?;
+        let is_template = self.templates_left > 0
+            && self.dialect.version == Version::V1
+            && data.len() <= TEMPLATE_BYTES
+            && matches!(Event::of(&event), Some(Event::Artifact { .. }));
+        if is_template && let Some(template) = Template::of(&data, self.dialect.binding) {
+            self.template = Some(template);
+            self.templates_left -= 1;
+            return Ok(StreamEvent::Template(event));
+        }
+        Ok(StreamEvent::Whole(event))
+    }
+
     /// Parses an event into its internal form. The error of the agent, or of an invalid event, ends the
     /// stream.
     pub fn read(&mut self, data: &[u8]) -> Result<Value, Failure> {
@@ -154,13 +247,25 @@ pub fn write_event(
     let dialect =
         if rpc_id.is_some() { Dialect::json_rpc(version) } else { Dialect::http_json(version) };
     let event = translate::event_out(dialect, event)?;
-    out.extend_from_slice(b"data: ");
+    out.extend_from_slice(DATA);
     match rpc_id {
         Some(id) => rpc::append_result(out, id, &event),
         None => serde_json::to_writer(&mut *out, &event).expect("a value always serializes"),
     }
     out.extend_from_slice(b"\n\n");
     Ok(())
+}
+
+/// The template of an event that [`write_event`] has written in 1.0.
+pub fn template(written: &[u8], rpc_id: Option<Id<'_>>) -> Option<Template> {
+    let binding = if rpc_id.is_some() { Binding::JsonRpc } else { Binding::HttpJson };
+    Template::of(written.strip_prefix(DATA)?, binding)
+}
+
+/// Appends the event of a template with another text, like [`write_event`].
+pub fn write_repeat(out: &mut Vec<u8>, template: &Template, text: &str) {
+    out.extend_from_slice(DATA);
+    template.write(out, text);
 }
 
 /// Writes an error as the last event.
@@ -174,7 +279,7 @@ pub fn write_failure(version: Version, rpc_id: Option<Id<'_>>, failure: &Failure
 /// JSON on one line as an event.
 fn framed(json: &[u8]) -> Bytes {
     let mut event = Vec::with_capacity(json.len() + 8);
-    event.extend_from_slice(b"data: ");
+    event.extend_from_slice(DATA);
     event.extend_from_slice(json);
     event.extend_from_slice(b"\n\n");
     event.into()

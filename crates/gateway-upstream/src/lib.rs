@@ -78,7 +78,10 @@ pub use self::{
     features::{FeatureEntries, Features, renamed},
     http::{BlockedAddress, Client, Connector},
     poll_on_wake::PollOnWake,
-    request::{AgentEvent, AgentRequest, CalledSkill, Request, RequestContext, ResendApproval},
+    request::{
+        AgentEvent, AgentRequest, CalledSkill, Request, RequestContext, ResendApproval,
+        StreamedEvent,
+    },
     routing::{Route, Routing, TargetId},
     secret::{SecretError, SecretSource, redact_url},
     settings::{

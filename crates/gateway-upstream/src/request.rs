@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use a2a::extensions::Extensions;
+use a2a::{extensions::Extensions, stream::StreamEvent};
 use agent_rpc::execute::TASK_ID;
 use gateway_policy::{BufferReservation, QuotaExceeded, QuotaKey, SubjectToken};
 use gateway_protocol::{
@@ -113,7 +113,7 @@ pub struct AgentRequest<'a> {
     pub quota_key: &'a QuotaKey,
     /// Receives the events of a streaming operation, also the last one. The agent waits while the
     /// channel is full.
-    pub events: Option<&'a mpsc::Sender<AgentEvent>>,
+    pub events: Option<&'a mpsc::Sender<StreamedEvent>>,
     /// Set to the time limit if the agent received a message and has not answered by then. The
     /// operation continues for some time, to learn the task. `None`: it ends.
     pub late: Option<&'a SetOnce<Duration>>,
@@ -121,12 +121,15 @@ pub struct AgentRequest<'a> {
 
 /// An event of an agent's stream.
 #[derive(Debug)]
-pub struct AgentEvent {
-    /// The event in its internal form.
-    pub event: Value,
+pub struct AgentEvent<E = Value> {
+    /// The event, by default in its internal form.
+    pub event: E,
     /// The memory of the event, released with it. `None` for requests of the gateway itself.
     pub buffered: Option<Arc<BufferReservation>>,
 }
+
+/// An event that can repeat the event before it.
+pub type StreamedEvent = AgentEvent<StreamEvent>;
 
 /// The context of a caller.
 #[derive(Debug, Clone, Default)]

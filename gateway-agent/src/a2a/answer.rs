@@ -8,7 +8,8 @@ use std::{
 use a2a::{
     Binding, Dialect, Failure, Operation, Untranslatable, Version,
     extensions::{EXTENSIONS_HEADER, Extensions},
-    rest, rpc, stream,
+    rest, rpc,
+    stream::{self, StreamEvent, Template},
 };
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
@@ -148,6 +149,11 @@ impl AnswerForm {
         written.map_err(Untranslatable::into_answer_failure)
     }
 
+    /// Whether [`EventForm::write`] takes repetitions: only 1.0 has the internal form.
+    pub(super) fn takes_repeats(&self) -> bool {
+        self.dialect.version == Version::V1 && !self.is_grpc()
+    }
+
     /// The response to an operation that streams.
     pub(super) fn stream(&self, steps: impl Stream<Item = Step> + Send + 'static) -> Response {
         let mut response = if self.is_grpc() {
@@ -175,6 +181,42 @@ impl AnswerForm {
     /// The error that ends an event stream.
     fn last_event(&self, failure: &Failure) -> Bytes {
         stream::write_failure(self.version(), self.id(), failure)
+    }
+}
+
+/// Writes the events of one stream.
+pub(super) struct EventForm {
+    form: AnswerForm,
+    /// The event that the next one can repeat.
+    template: Option<Template>,
+}
+
+impl EventForm {
+    pub(super) fn new(form: AnswerForm) -> Self {
+        Self { form, template: None }
+    }
+
+    /// Appends an event. After an error, nothing is appended.
+    pub(super) fn write(&mut self, out: &mut Vec<u8>, event: StreamEvent) -> Result<(), Failure> {
+        match event {
+            StreamEvent::Whole(event) => {
+                self.template = None;
+                self.form.write_event(out, event)
+            }
+            StreamEvent::Template(event) => {
+                let start = out.len();
+                self.form.write_event(out, event)?;
+                self.template = stream::template(&out[start..], self.form.id());
+                Ok(())
+            }
+            StreamEvent::Repeat(repeat) => {
+                let template = self.template.as_ref();
+                let template =
+                    template.ok_or_else(|| Failure::invalid_answer("an event repeats no other"))?;
+                stream::write_repeat(out, template, repeat.text());
+                Ok(())
+            }
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use a2a::{Operation, Request, extensions::Extensions, model::Event};
 use axum::response::Response;
 use futures_util::stream;
 use gateway_policy::QuotaKey;
-use gateway_upstream::{AgentEvent, PollOnWake, RequestContext};
+use gateway_upstream::{AgentEvent, PollOnWake, RequestContext, StreamedEvent};
 use serde_json::Value;
 use tokio::{
     sync::{
@@ -28,7 +28,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::{
     A2a,
     address::AgentName,
-    answer::{AnswerForm, Step},
+    answer::{AnswerForm, EventForm, Step},
     failure::Refusal,
     tasks::TaskObserver,
     waiting::MessageIds,
@@ -63,6 +63,8 @@ pub(super) struct AgentOperation {
     pub(super) record: CallRecord,
     pub(super) tasks: TaskObserver,
     pub(super) push: PushRole,
+    /// Whether the receiver of the events takes repetitions.
+    pub(super) takes_repeats: bool,
 }
 
 impl AgentOperation {
@@ -75,16 +77,25 @@ impl AgentOperation {
     pub(super) async fn run(
         self,
         gateway: &Arc<Gateway>,
-        events: Option<mpsc::Sender<AgentEvent>>,
+        events: Option<mpsc::Sender<StreamedEvent>>,
         late: Option<Arc<SetOnce<Duration>>>,
     ) -> (Result<Value, Refusal>, CallRecord) {
-        let Self { agent, request, extensions, caller, context, mut record, push, .. } = self;
+        let Self { agent, request, extensions, caller, context, mut record, .. } = self;
+        let (push, takes_repeats) = (self.push, self.takes_repeats);
         let AgentName { name: requested, version } = agent;
         let ids = MessageIds::of(&request);
         let (is_streaming, stream) = (request.operation.is_streaming(), events.clone());
         let addressed = AgentName { name: requested.clone(), version: version.clone() };
         let agent = RequestedAgent { name: requested, version };
-        let target = Target::Agent(AgentCall { agent, request, extensions, events, late, push });
+        let target = Target::Agent(AgentCall {
+            agent,
+            request,
+            extensions,
+            events,
+            takes_repeats,
+            late,
+            push,
+        });
         let mut invocation = Invocation::new(caller, target, context);
         let output = Box::pin(pipeline::invoke(gateway, &mut invocation, &mut record)).await;
         let error = match output.and_then(Output::into_agent_result) {
@@ -96,7 +107,7 @@ impl AgentOperation {
         let result = match (waiting, stream) {
             (Some(task), Some(events)) if is_streaming => {
                 // A client that has left misses the task.
-                let _ = events.send(AgentEvent { event: task, buffered: None }).await;
+                let _ = events.send(AgentEvent { event: task.into(), buffered: None }).await;
                 Ok(Value::Null)
             }
             (Some(task), _) => Ok(task),
@@ -189,15 +200,16 @@ pub(super) async fn open_stream<F: Future<Output = ()> + Send + 'static>(
 
 async fn run_stream(
     gateway: Arc<Gateway>,
-    call: Box<AgentOperation>,
+    mut call: Box<AgentOperation>,
     form: AnswerForm,
     client: mpsc::Sender<Step>,
 ) {
+    call.takes_repeats = form.takes_repeats();
     let (events, received) = mpsc::channel(EVENTS);
     let late = Arc::new(SetOnce::new());
     let client = StreamClient {
         steps: client,
-        form,
+        form: EventForm::new(form),
         tasks: call.tasks.clone(),
         is_task_known: call.operation() == Operation::SubscribeToTask,
         late: Arc::clone(&late),
@@ -215,7 +227,7 @@ async fn run_stream(
 
 /// An event that is sent in this turn of the task or in the next one. Between the turns, the connection
 /// to the agent reads its next chunk, which usually has one event.
-async fn event_soon(events: &mut mpsc::Receiver<AgentEvent>) -> Option<AgentEvent> {
+async fn event_soon(events: &mut mpsc::Receiver<StreamedEvent>) -> Option<StreamedEvent> {
     let mut is_next = false;
     let receive = |context: &mut Context<'_>| match events.try_recv() {
         Err(TryRecvError::Empty) if !mem::replace(&mut is_next, true) => {
@@ -230,7 +242,7 @@ async fn event_soon(events: &mut mpsc::Receiver<AgentEvent>) -> Option<AgentEven
 /// The receiver of the events of an operation.
 struct StreamClient {
     steps: mpsc::Sender<Step>,
-    form: AnswerForm,
+    form: EventForm,
     tasks: TaskObserver,
     /// Whether the client can subscribe again.
     is_task_known: bool,
@@ -242,7 +254,7 @@ impl StreamClient {
     /// Forwards events to the client, those of a burst in one write. Without a client, they are
     /// discarded until the task is known; then the receiver is dropped, which ends the stream and does
     /// not cancel the task. Returns the size of the events.
-    async fn forward(mut self, mut events: mpsc::Receiver<AgentEvent>) -> (Self, usize) {
+    async fn forward(mut self, mut events: mpsc::Receiver<StreamedEvent>) -> (Self, usize) {
         let (mut bytes, mut awaits_first, mut has_failed) = (0, true, false);
         let mut reserved = Vec::new();
         let steps = self.steps.clone();
@@ -267,10 +279,12 @@ impl StreamClient {
             let is_burst = last_write.is_some_and(|last| last.elapsed() < BURST);
             let (mut written, mut failure) = (Vec::with_capacity(EVENT_BYTES), None);
             while let Some(AgentEvent { event, buffered }) = next {
-                self.saw(&event);
+                if let Some(value) = event.value() {
+                    self.saw(value);
+                }
                 // After an error, events can still have the task.
                 if !has_failed {
-                    failure = self.form.write_event(&mut written, event).err();
+                    failure = self.form.write(&mut written, event).err();
                     has_failed = failure.is_some();
                 }
                 reserved.push(buffered);
@@ -390,7 +404,7 @@ mod tests {
         let agent = AgentName::parse("helper").unwrap();
         let client = StreamClient {
             steps,
-            form: AnswerForm::new(Dialect::http_json(Version::V1)),
+            form: EventForm::new(AnswerForm::new(Dialect::http_json(Version::V1))),
             tasks: TaskObserver::new(&Arc::default(), None, &agent),
             is_task_known: true,
             late: Arc::default(),
@@ -410,7 +424,7 @@ mod tests {
                     }
                 }
                 let event = json!({ "message": { "messageId": "m" } });
-                events.send(AgentEvent { event, buffered: None }).await.unwrap();
+                events.send(AgentEvent { event: event.into(), buffered: None }).await.unwrap();
             }
         };
         let ((), (client, bytes)) = tokio::join!(biased; sending, client.forward(received));

@@ -12,6 +12,7 @@ mod tail;
 
 use std::{
     future::{pending, poll_fn},
+    mem,
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
@@ -22,11 +23,12 @@ use a2a::{
     hidden::{Hidden, REPLACEMENT},
     model::{Event, Message},
     skill::DataPart,
+    stream::StreamEvent,
     task::limit_history,
 };
 use gateway_policy::{BufferReservation, Permit, ValidationMode};
 use gateway_protocol::content;
-use gateway_upstream::{AgentEvent, AgentRequest, PollOnWake};
+use gateway_upstream::{AgentEvent, AgentRequest, PollOnWake, StreamedEvent};
 use registry_core::Key;
 use serde_json::{Map, Value, value::to_raw_value};
 use tokio::{
@@ -237,7 +239,9 @@ async fn changed<T>(mut value: watch::Receiver<T>) -> watch::Receiver<T> {
 
 /// The next event of a sender that the same task polls before. So it needs no waker, which would poll
 /// the whole task once more for each event. `None`: the sender is dropped.
-pub(crate) async fn sent_event(events: &mut mpsc::Receiver<AgentEvent>) -> Option<AgentEvent> {
+pub(crate) async fn sent_event(
+    events: &mut mpsc::Receiver<StreamedEvent>,
+) -> Option<StreamedEvent> {
     let receive = |_: &mut Context<'_>| match events.try_recv() {
         Err(TryRecvError::Empty) => Poll::Pending,
         event => Poll::Ready(event.ok()),
@@ -246,7 +250,7 @@ pub(crate) async fn sent_event(events: &mut mpsc::Receiver<AgentEvent>) -> Optio
 }
 
 /// Resolves when the receiver is dropped.
-async fn dropped(events: Option<&mpsc::Sender<AgentEvent>>) {
+async fn dropped(events: Option<&mpsc::Sender<StreamedEvent>>) {
     match events {
         Some(events) => events.closed().await,
         None => pending().await,
@@ -254,8 +258,12 @@ async fn dropped(events: Option<&mpsc::Sender<AgentEvent>>) {
 }
 
 /// The places of an event among those that wait for the caller.
-fn places(event: &AgentEvent, events: &mpsc::Sender<AgentEvent>) -> usize {
-    let is_short = content::value_bytes(&event.event) <= SHORT_EVENT_BYTES;
+fn places(event: &StreamedEvent, events: &mpsc::Sender<StreamedEvent>) -> usize {
+    let bytes = match &event.event {
+        StreamEvent::Whole(event) | StreamEvent::Template(event) => content::value_bytes(event),
+        StreamEvent::Repeat(repeat) => repeat.text().len(),
+    };
+    let is_short = bytes <= SHORT_EVENT_BYTES;
     if is_short { 1 } else { events.max_capacity() }
 }
 
@@ -340,7 +348,7 @@ impl<'a> Exchange<'a> {
     async fn stream(
         &self,
         (permit, request): (Permit, AgentRequest<'_>),
-        events: Option<&mpsc::Sender<AgentEvent>>,
+        events: Option<&mpsc::Sender<StreamedEvent>>,
         progress: &mut Progress,
         record: &mut CallRecord,
     ) -> Result<(), Error> {
@@ -385,19 +393,9 @@ impl<'a> Exchange<'a> {
                 }
             };
             is_last = matches!(input, StreamInput::End);
-            if let StreamInput::Event(AgentEvent { event, .. }) = &input {
-                progress.observe(self.operation, event);
-            }
             let current = renewed.as_deref().map_or(*self, |renewed| self.with(renewed));
             let start = Instant::now();
-            let finished = if current.is_checked() {
-                let checked = current.finish_input(tail, (input, start), record);
-                let (next, finished) = Box::pin(checked).await?;
-                tail = next;
-                finished
-            } else {
-                current.translate_input(&mut tail, (input, start))
-            };
+            let finished = current.finish_next(&mut tail, (input, start), progress, record).await?;
             let Some(events) = events else { continue };
             for event in finished {
                 let count = places(&event, events);
@@ -433,6 +431,52 @@ impl<'a> Exchange<'a> {
         // The ids of all events are known now.
         let ended = ended.map_or(Ok(()), |outcome| outcome.map(drop));
         ended.map_err(|error| self.translated(error, request.request))
+    }
+
+    /// Adds an input to the events that wait. Returns the finished events to send.
+    async fn finish_next(
+        &self,
+        tail: &mut Tail,
+        (input, now): (StreamInput<StreamedEvent>, Instant),
+        progress: &mut Progress,
+        record: &mut CallRecord,
+    ) -> Result<Vec<StreamedEvent>, Error> {
+        let input = match input {
+            StreamInput::Event(event) if self.passes(tail, &event) => return Ok(vec![event]),
+            input => input,
+        };
+        let is_whole = |event: &StreamedEvent| matches!(event.event, StreamEvent::Whole(_));
+        let is_whole = matches!(&input, StreamInput::Event(event) if is_whole(event));
+        let input = input.into_values().map_err(gateway_upstream::Error::from)?;
+        if let StreamInput::Event(AgentEvent { event, .. }) = &input {
+            progress.observe(self.operation, event);
+        }
+        let finished = if self.is_checked() {
+            let checked = self.finish_input(mem::take(tail), (input, now), record);
+            let (next, finished) = Box::pin(checked).await?;
+            *tail = next;
+            finished
+        } else {
+            self.translate_input(tail, (input, now))
+        };
+        let can_repeat = !is_whole && tail.has_passed() && self.takes_repeats();
+        let form = if can_repeat { StreamEvent::Template } else { StreamEvent::Whole };
+        let finished = finished.into_iter().map(|AgentEvent { event, buffered }| {
+            let event = form(event);
+            AgentEvent { event, buffered }
+        });
+        Ok(finished.collect())
+    }
+
+    /// Whether an event repeats the event that was sent before, and nothing in it changes or waits. Its
+    /// text is then added.
+    fn passes(&self, tail: &mut Tail, event: &StreamedEvent) -> bool {
+        let StreamEvent::Repeat(repeat) = &event.event else { return false };
+        self.takes_repeats() && !self.is_checked() && tail.passes_repeat(repeat.text(), self.hidden)
+    }
+
+    fn takes_repeats(&self) -> bool {
+        self.sending.agent_call().is_ok_and(|call| call.takes_repeats)
     }
 
     /// Adds an input to the events that wait, without checks. Returns those to send.

@@ -9,7 +9,7 @@ use gateway_protocol::{
     mcp::{HOPS, Method, Param, RawResult, ResultType},
     naming::ResourceNames,
 };
-use gateway_upstream::{AgentEvent, ClientChannel, RequestContext, Subscription};
+use gateway_upstream::{ClientChannel, RequestContext, StreamedEvent, Subscription};
 use http::HeaderMap;
 use registry_core::{Key, Name, Revision, Secret, Version};
 use serde_json::{Value, value::RawValue};
@@ -81,7 +81,9 @@ pub(crate) struct AgentCall {
     pub(crate) extensions: Extensions,
     /// Receives all events of a streaming operation, also the last one. A stream ends when the
     /// receiver is dropped, and continues without one.
-    pub(crate) events: Option<mpsc::Sender<AgentEvent>>,
+    pub(crate) events: Option<mpsc::Sender<StreamedEvent>>,
+    /// Whether the receiver of the events takes repetitions.
+    pub(crate) takes_repeats: bool,
     /// Set to the time limit if the agent received a message and has not answered by then. The
     /// operation continues for some time, to learn the task. `None`: it ends.
     pub(crate) late: Option<Arc<SetOnce<Duration>>>,

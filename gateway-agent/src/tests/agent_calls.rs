@@ -154,6 +154,7 @@ async fn operate_with(
         request: Request::new(operation, params),
         extensions,
         events: Some(sender),
+        takes_repeats: false,
         late: None,
         push: PushRole::None,
     });
@@ -165,7 +166,7 @@ async fn operate_with(
     drop(call);
     let mut events = Vec::new();
     while let Some(sent) = receiver.recv().await {
-        events.push(sent.event);
+        events.push(sent.event.into_value().unwrap());
     }
     (events, output.and_then(Output::into_agent_result))
 }

@@ -54,6 +54,51 @@ proptest! {
     }
 
     #[test]
+    fn repeated_events_equal_parsed_events(
+        texts in proptest::collection::vec("[a\"\\\\\né]{0,4}", 1..12),
+        escapes in any::<bool>(),
+        breaks in proptest::collection::vec(any::<bool>(), 12),
+    ) {
+        for (dialect, id) in dialects() {
+            let mut reader = EventReader::new(dialect, 1, limits());
+            let (mut template_written, mut repeats) = (None, 0);
+            for (text, is_other) in texts.iter().zip(&breaks) {
+                let mut event = stream().remove(1);
+                let update = &mut event["artifactUpdate"];
+                update["artifact"]["parts"][0]["text"] = text.as_str().into();
+                update["lastChunk"] = (*is_other).into();
+                let mut expected = Vec::new();
+                write_event(&mut expected, dialect.version, id, event.clone()).unwrap();
+                let sent = String::from_utf8(expected.clone()).unwrap();
+                let sent = if escapes { sent.replace('é', "\\u00e9") } else { sent };
+                reader.push(sent.as_bytes()).unwrap();
+                let data = reader.next_event().unwrap().unwrap();
+                let read = reader.read_next(data).unwrap();
+                let mut written = Vec::new();
+                match &read {
+                    StreamEvent::Repeat(repeat) => {
+                        let template = template_written.as_ref().unwrap();
+                        write_repeat(&mut written, template, repeat.text());
+                        repeats += 1;
+                    }
+                    StreamEvent::Whole(read) | StreamEvent::Template(read) => {
+                        write_event(&mut written, dialect.version, id, read.clone()).unwrap();
+                    }
+                }
+                if matches!(read, StreamEvent::Template(_)) {
+                    template_written = template(&written, id);
+                }
+                prop_assert_eq!(written, expected);
+                prop_assert_eq!(read.into_value().unwrap(), event);
+            }
+            let pairs = breaks[..texts.len()].windows(2).filter(|pair| pair[0] == pair[1]).count();
+            let expected = if dialect.version == Version::V1 { pairs } else { 0 };
+            let is_ended = texts.len() - pairs > usize::from(TEMPLATES);
+            prop_assert!(repeats == expected || is_ended);
+        }
+    }
+
+    #[test]
     fn arbitrary_streams_never_panic(bytes in "(data: \\PC{0,30}\n{1,2}){0,5}") {
         for (dialect, _) in dialects() {
             let mut reader = EventReader::new(dialect, 1, limits());
@@ -112,5 +157,44 @@ fn messages_of_grpc_are_events() {
         let failure = Failure::task_not_found("t");
         assert_eq!(reader.end(&grpc::write_failure(&failure)), Err(failure));
         assert!(reader.push(&[0, 255, 255, 255, 255]).is_err(), "a message beyond the limit");
+    }
+}
+
+#[test]
+fn templates_end_without_repetitions() {
+    let mut reader = EventReader::new(Dialect::http_json(Version::V1), 1, limits());
+    let mut read = |number: u8, text: &str| {
+        let mut event = stream().remove(1);
+        event["artifactUpdate"]["metadata"] = json!({ "number": number });
+        event["artifactUpdate"]["artifact"]["parts"][0]["text"] = text.into();
+        reader.read_next(event.to_string().into_bytes()).unwrap()
+    };
+    for number in 0..TEMPLATES {
+        assert!(matches!(read(number, "a"), StreamEvent::Template(_)));
+    }
+    let StreamEvent::Repeat(repeat) = read(TEMPLATES - 1, "b") else { panic!("no repetition") };
+    assert_eq!(repeat.text(), "b");
+    for number in 0..TEMPLATES {
+        assert!(matches!(read(number, "a"), StreamEvent::Template(_)));
+    }
+    assert!(matches!(read(TEMPLATES, "a"), StreamEvent::Whole(_)));
+}
+
+#[test]
+fn other_events_and_long_ones_are_no_templates() {
+    let limits = Limits::with_max_bytes(2 * TEMPLATE_BYTES);
+    let mut reader = EventReader::new(Dialect::http_json(Version::V1), 1, limits);
+    let [task, artifact, status] = stream().try_into().unwrap();
+    let with_length = |bytes: usize| {
+        let mut event = artifact.clone();
+        event["artifactUpdate"]["artifact"]["parts"][0]["text"] = "".into();
+        let missing = bytes - event.to_string().len();
+        event["artifactUpdate"]["artifact"]["parts"][0]["text"] = "x".repeat(missing).into();
+        event
+    };
+    let [longest, longer] = [TEMPLATE_BYTES, TEMPLATE_BYTES + 1].map(with_length);
+    for (event, is_template) in [(task, false), (longer, false), (longest, true), (status, false)] {
+        let read = reader.read_next(event.to_string().into_bytes()).unwrap();
+        assert_eq!(matches!(read, StreamEvent::Template(_)), is_template, "{event}");
     }
 }

@@ -31,7 +31,7 @@ use super::{
 use crate::{
     client_channel::ClientChannel,
     error::{Error, ProtocolViolation},
-    request::AgentEvent,
+    request::{AgentEvent, StreamedEvent},
     send_state::SendState,
 };
 
@@ -204,7 +204,7 @@ pub(super) struct PendingResponse {
     /// The response in its internal form, or what the events so far make up.
     answer: Value,
     /// The further events of a stream.
-    events: Option<mpsc::Receiver<AgentEvent>>,
+    events: Option<mpsc::Receiver<StreamedEvent>>,
     /// The last question that has an answer.
     answered: Option<String>,
 }
@@ -292,7 +292,7 @@ impl AgentLink {
         message: &Request,
         meta: &RequestMeta,
         send_state: &SendState,
-    ) -> Result<Option<(Value, mpsc::Receiver<AgentEvent>)>, Error> {
+    ) -> Result<Option<(Value, mpsc::Receiver<StreamedEvent>)>, Error> {
         let request = Request::new(Operation::SendStreamingMessage, message.params.clone());
         let (link, own, sent) = (Arc::clone(self), meta.clone(), send_state.clone());
         let limit = Duration::from_millis(self.transport.client.limits().call_timeout_ms);
@@ -313,7 +313,7 @@ impl AgentLink {
                 whole.absorb(part);
             }
             let mut answer = Value::Null;
-            apply(&mut answer, event);
+            apply(&mut answer, event.into_value()?);
             return Ok(Some((answer, events)));
         }
         match outcome.await {
@@ -377,6 +377,7 @@ impl PendingResponse {
         while is_running(&self.answer) {
             progress.report(&self.answer);
             let Some(AgentEvent { event, buffered }) = events.recv().await else { break };
+            let Ok(event) = event.into_value() else { break };
             match Event::of(&event) {
                 Some(Event::Status { .. }) => status = buffered,
                 Some(Event::Artifact { .. }) => {

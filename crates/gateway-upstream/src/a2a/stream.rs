@@ -28,14 +28,14 @@ use crate::{
     breaker::BreakerPermit,
     error::{Error, Phase, ProtocolViolation},
     http::{Subject, next_frame, read_rest},
-    request::AgentEvent,
+    request::{AgentEvent, StreamedEvent},
     send_state::Body,
 };
 
 /// Receives the events of one stream.
 #[derive(Debug)]
 pub(crate) struct EventSink<'a> {
-    events: &'a mpsc::Sender<AgentEvent>,
+    events: &'a mpsc::Sender<StreamedEvent>,
     /// `None`: the step counts its outcome.
     breaker: Option<&'a BreakerPermit>,
     /// Maximum time before the head of the response, and between two chunks.
@@ -50,7 +50,7 @@ pub(crate) struct EventSink<'a> {
 
 impl<'a> EventSink<'a> {
     pub(crate) fn new(
-        events: &'a mpsc::Sender<AgentEvent>,
+        events: &'a mpsc::Sender<StreamedEvent>,
         breaker: Option<&'a BreakerPermit>,
         limit: Duration,
         late: Option<&'a SetOnce<Duration>>,
@@ -64,7 +64,7 @@ impl<'a> EventSink<'a> {
         self.has_events.load(Ordering::Relaxed)
     }
 
-    async fn send(&self, event: AgentEvent) -> Result<(), Error> {
+    async fn send(&self, event: StreamedEvent) -> Result<(), Error> {
         let is_first = !self.has_events.swap(true, Ordering::Relaxed);
         let is_counted = self.late_until.get().is_some();
         if let Some(breaker) = self.breaker.filter(|_| is_first && !is_counted) {
@@ -179,19 +179,24 @@ impl<'a> EventStream<'a> {
             while let Some(event) = self.reader.next_event() {
                 let event = event?;
                 let buffered = self.reserve_parsed(&event)?;
-                let event = self.reader.read(&event)?;
-                let view = check_event(&event)?;
-                if let Some(id) = view.task_id()
-                    && task.get_or_insert_with(|| id.to_owned()) != id
-                {
-                    return Err(Failure::invalid_answer("an event belongs to another task").into());
+                let event = self.reader.read_next(event)?;
+                // A repetition is an artifact of the same task.
+                let mut is_last = false;
+                if let Some(value) = event.value() {
+                    let view = check_event(value)?;
+                    if let Some(id) = view.task_id()
+                        && task.get_or_insert_with(|| id.to_owned()) != id
+                    {
+                        let problem = "an event belongs to another task";
+                        return Err(Failure::invalid_answer(problem).into());
+                    }
+                    is_last = view.is_last() || self.reader.is_final();
+                    may_end = match view {
+                        Event::Task(task) => task.state().is_interrupted(),
+                        Event::Status { state, .. } => state.is_interrupted(),
+                        Event::Message(_) | Event::Artifact { .. } => may_end,
+                    };
                 }
-                let is_last = view.is_last() || self.reader.is_final();
-                may_end = match view {
-                    Event::Task(task) => task.state().is_interrupted(),
-                    Event::Status { state, .. } => state.is_interrupted(),
-                    Event::Message(_) | Event::Artifact { .. } => may_end,
-                };
                 sink.send(AgentEvent { event, buffered }).await?;
                 if is_last {
                     read_rest(self.body);

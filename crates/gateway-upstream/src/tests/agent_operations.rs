@@ -99,7 +99,7 @@ async fn start(
 struct Setting<'a> {
     context: RequestContext,
     limit: Duration,
-    events: Option<&'a mpsc::Sender<AgentEvent>>,
+    events: Option<&'a mpsc::Sender<StreamedEvent>>,
     late: Option<&'a SetOnce<Duration>>,
 }
 
@@ -136,7 +136,7 @@ pub(super) async fn operate(
     upstreams: &Upstreams,
     operation: Operation,
     params: Value,
-    events: Option<&mpsc::Sender<AgentEvent>>,
+    events: Option<&mpsc::Sender<StreamedEvent>>,
 ) -> Result<Value, Error> {
     let setting = Setting { events, ..Setting::default() };
     operate_in(&setting, upstreams, operation, params).await
@@ -173,11 +173,11 @@ async fn streamed_in(
     let outcome = loop {
         tokio::select! {
             biased;
-            Some(sent) = channel.recv() => events.push(sent.event),
+            Some(sent) = channel.recv() => events.push(sent.event.into_value().unwrap()),
             outcome = &mut sent => break outcome,
         }
     };
-    events.extend(channel.try_recv().map(|sent| sent.event));
+    events.extend(channel.try_recv().map(|sent| sent.event.into_value().unwrap()));
     (events, outcome)
 }
 
@@ -353,7 +353,7 @@ async fn late_first_event_is_read_without_its_caller() {
     let operation = Operation::SendStreamingMessage;
     operate_in(&setting, &upstreams, operation, message()).await.unwrap();
     assert_eq!(expired.get(), Some(&Duration::from_millis(300)));
-    assert_eq!(events.recv().await.unwrap().event["task"]["id"], "t");
+    assert_eq!(events.recv().await.unwrap().event.value().unwrap()["task"]["id"], "t");
     upstreams.shutdown().await;
 }
 
@@ -832,7 +832,7 @@ async fn agent_waits_while_events_are_not_read() {
     while received.len() < 5 {
         tokio::select! {
             biased;
-            Some(event) = channel.recv() => received.push(event.event),
+            Some(event) = channel.recv() => received.push(event.event.into_value().unwrap()),
             outcome = &mut sent => assert_eq!(outcome.unwrap(), Value::Null),
         }
     }

@@ -156,6 +156,7 @@ impl Notified<'_> {
             context,
             tasks,
             push,
+            takes_repeats: false,
         };
         let answer = Box::pin(call.run(gateway, None, None)).await.0?;
         observer.saw(operation, &answer);

@@ -32,6 +32,9 @@ pub(super) const OWN_UUID: &str = "7b0f5c1e-2f60-4d8e-9a51-0d2c4f3b6a78";
 /// The number of long events in the stream for the text `many`, and the length of their texts.
 pub(super) const LONG_EVENTS: usize = 24;
 pub(super) const LONG_EVENT_BYTES: usize = 512 << 10;
+/// The texts of the events for the text `pieces`, with the agent's address in two of them.
+pub(super) const PIECES: [&str; 7] =
+    ["One ", "\"two\" ", "é\n at ", "http://127.0", ".0.1:1/x", " and ", "end"];
 
 pub(super) struct A2aBench {
     pub(super) bench: Bench,
@@ -273,6 +276,14 @@ fn revealing(received: &Received, text: &str) -> Reply {
     }
 }
 
+/// The event of a piece with this text, which is appended.
+fn appended(piece: &Value, text: &str) -> Value {
+    let mut piece = piece.clone();
+    piece["append"] = true.into();
+    piece["artifact"]["parts"][0]["text"] = text.into();
+    json!({ "artifactUpdate": piece })
+}
+
 /// The agent: 1.0 over JSON-RPC.
 async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
     if script.is_down.load(Ordering::Relaxed) {
@@ -348,7 +359,9 @@ async fn answer(received: Arc<Received>, script: Arc<Script>) -> Reply {
                 json!({ "task": task("TASK_STATE_WORKING") }),
                 json!({ "artifactUpdate": piece }),
             ];
-            if text == "many" {
+            if text == "pieces" {
+                events.extend(PIECES.map(|text| appended(&piece, text)));
+            } else if text == "many" {
                 let mut long = piece.clone();
                 long["artifact"]["parts"][0]["text"] = "x".repeat(LONG_EVENT_BYTES).into();
                 events.extend((0..LONG_EVENTS).map(|_| json!({ "artifactUpdate": long })));

@@ -66,6 +66,38 @@ async fn failure_before_first_event_is_no_stream() {
     assert_eq!(got.error(), (200, -32602));
 }
 
+#[tokio::test]
+async fn events_with_other_texts_are_translated_like_all_events() {
+    let (bench, inspecting) = (A2aBench::start([]).await, A2aBench::start([inspects()]).await);
+    let in_1_0 = |path| request(Version::V1, (Method::POST, path), ("a", &message("pieces")));
+    let path = "/a2a/office/helper/message:stream";
+    let rpc_of = |version, method, params| rpc(version, "a", (method, params));
+    let got = [
+        bench.rpc("a", "SendStreamingMessage", message("pieces")).await,
+        bench.got(rpc_of(Version::V03, "message/stream", old_message("pieces"))).await,
+        bench.got(in_1_0(path)).await,
+        // Inspected events have a tree.
+        inspecting.got(in_1_0(path)).await,
+    ];
+    let mut updates = Vec::new();
+    for got in &got {
+        assert!(!got.text.contains("127.0.0.1") && !got.text.contains(OWN_TASK), "{}", got.text);
+        let results = events(got).into_iter().map(|mut event| match event["result"].take() {
+            Value::Null => event["artifactUpdate"].take(),
+            mut result if result.get("kind").is_none() => result["artifactUpdate"].take(),
+            result => result,
+        });
+        updates.push(results.filter(|update| update.get("artifact").is_some()).collect::<Vec<_>>());
+    }
+    for updates in &updates {
+        let texts = updates.iter().map(|update| &update["artifact"]["parts"][0]["text"]);
+        let text: String = texts.filter_map(Value::as_str).collect();
+        assert_eq!(text, "pieceOne \"two\" é\n at http://agent.invalid/x and end");
+        assert!(updates[1..].iter().all(|update| update["append"] == true));
+    }
+    assert_eq!(updates[0], updates[2]);
+}
+
 /// The first event of a stream that ends only when the script releases it, and the rest.
 pub(super) async fn endless(bench: &A2aBench) -> (String, Body) {
     let stream = rpc(Version::V1, "a", ("SendStreamingMessage", message("endless")));

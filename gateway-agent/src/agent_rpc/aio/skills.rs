@@ -139,6 +139,7 @@ impl Serving<'_> {
             request: Request::new(operation, params),
             extensions: Extensions::default(),
             events: None,
+            takes_repeats: false,
             late: None,
             push: PushRole::None,
         };

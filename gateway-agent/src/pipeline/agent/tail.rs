@@ -14,9 +14,9 @@ use std::{
     time::Duration,
 };
 
-use a2a::{TaskState, hidden::Hidden, model::Event};
+use a2a::{Failure, TaskState, hidden::Hidden, model::Event};
 use gateway_protocol::content;
-use gateway_upstream::AgentEvent;
+use gateway_upstream::{AgentEvent, StreamedEvent};
 use inspection::{MAX_OPEN_BYTES, TextEnd, settled_bytes};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -47,15 +47,30 @@ const PARTS: &str = "/artifactUpdate/artifact/parts";
 pub(super) struct Tail {
     /// The latest one is the last.
     runs: Vec<TextRun>,
+    /// Whether the last input is an event of the latest artifact that was released unchanged and alone.
+    has_passed: bool,
 }
 
 /// The next input of a stream.
 #[derive(Debug)]
-pub(super) enum StreamInput {
-    Event(AgentEvent),
+pub(super) enum StreamInput<E = AgentEvent> {
+    Event(E),
     /// A text waits too long: the time of [`Tail::late_at`].
     Timeout,
     End,
+}
+
+impl StreamInput<StreamedEvent> {
+    /// The input with the internal form of its event.
+    pub(super) fn into_values(self) -> Result<StreamInput, Failure> {
+        Ok(match self {
+            Self::Event(AgentEvent { event, buffered }) => {
+                StreamInput::Event(AgentEvent { event: event.into_value()?, buffered })
+            }
+            Self::Timeout => StreamInput::Timeout,
+            Self::End => StreamInput::End,
+        })
+    }
 }
 
 /// The checks of texts. Without an inspection, only addresses are replaced.
@@ -133,6 +148,19 @@ impl Tail {
         }
     }
 
+    /// Whether the next event can repeat the last one.
+    pub(super) fn has_passed(&self) -> bool {
+        self.has_passed
+    }
+
+    /// Adds the text of an event that repeats the last one, if the event can be sent unchanged. Without
+    /// an inspection only.
+    pub(super) fn passes_repeat(&mut self, text: &str, hidden: &Hidden) -> bool {
+        let checks = TextChecks { hidden, inspection: None };
+        let run = self.runs.last_mut().filter(|_| self.has_passed);
+        run.is_some_and(|run| run.passes([text], TextEnd::Open, checks))
+    }
+
     /// Adds an input at a time. Returns the events to send.
     pub(super) fn add(
         &mut self,
@@ -141,6 +169,7 @@ impl Tail {
         checks: TextChecks<'_>,
     ) -> Released {
         let mut released = Released::default();
+        self.has_passed = false;
         match input {
             StreamInput::Event(event) => self.add_event(event, now, checks, &mut released),
             StreamInput::Timeout => self.release_late(now, checks, &mut released),
@@ -191,7 +220,8 @@ impl Tail {
         let mut run = known.unwrap_or_else(|| TextRun::of(artifact, now));
         let end = if is_last { TextEnd::Final } else { TextEnd::Open };
         let is_split = !appends || first_end.is_some();
-        if !is_split && run.passes(parts, end, checks) {
+        let passes = !is_split && run.passes(parts.iter().filter_map(text_of), end, checks);
+        if passes {
             released.events.push(WaitingEvent::passed(event, count));
         } else {
             let mut event = WaitingEvent::new(event);
@@ -210,6 +240,7 @@ impl Tail {
         self.runs.push(run);
         self.forget_oldest(checks, released);
         self.release_oldest(checks, released);
+        self.has_passed = passes && end == TextEnd::Open && released.events.len() == 1;
     }
 
     /// Releases the oldest artifacts until the others have the allowed memory.
@@ -286,12 +317,17 @@ impl TextRun {
 
     /// Adds the texts of parts as sent if nothing changes or waits: without an inspection, they have no
     /// address and no beginning of one.
-    fn passes(&mut self, parts: &[Value], end: TextEnd, checks: TextChecks<'_>) -> bool {
+    fn passes<'t>(
+        &mut self,
+        texts: impl IntoIterator<Item = &'t str>,
+        end: TextEnd,
+        checks: TextChecks<'_>,
+    ) -> bool {
         if checks.inspection.is_some() || !self.waiting.is_empty() {
             return false;
         }
         let known = self.text.len();
-        self.text.extend(parts.iter().filter_map(text_of));
+        self.text.extend(texts);
         let is_final =
             end == TextEnd::Final || checks.hidden.open_start(&self.text) == self.text.len();
         let is_sent = |address: &Range<usize>| address.end <= self.sent;

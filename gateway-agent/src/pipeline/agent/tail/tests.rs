@@ -597,7 +597,7 @@ fn passes(context: &str, texts: [&str; 2], end: TextEnd) -> bool {
     let (mut passing, mut checked) = (run(), run());
     let event = sent().event;
     let parts = event["artifactUpdate"]["artifact"]["parts"].as_array().unwrap();
-    if !passing.passes(parts, end, checks) {
+    if !passing.passes(parts.iter().filter_map(text_of), end, checks) {
         assert_eq!((passing.text, passing.sent), (run().text, run().sent));
         return false;
     }
@@ -642,4 +642,30 @@ fn address_that_spans_events_is_hidden() {
         let checks = TextChecks { inspection: Some(&inspection), ..checks };
         assert_eq!(text(&received(stream([first, rest]), checks).concat()), expected, "{first}");
     }
+}
+
+#[test]
+fn repetition_passes_only_after_passed_event() {
+    let hidden = Hidden::new(&["http://agent.corp.example:8080".to_owned()], "agent.invalid");
+    let checks = TextChecks { hidden: &hidden, inspection: None };
+    let mut tail = Tail::default();
+    let add = |tail: &mut Tail, event: Value| {
+        let input = StreamInput::Event(AgentEvent { event, buffered: None });
+        tail.add(input, Instant::now(), checks).events.len()
+    };
+    assert!(!tail.passes_repeat("a ", &hidden));
+    assert_eq!(add(&mut tail, chunk("one ", json!({}))), 1);
+    assert!(!tail.passes_repeat("a ", &hidden), "an artifact begins again");
+    assert_eq!(add(&mut tail, chunk("two ", append())), 1);
+    assert!(tail.passes_repeat("three ", &hidden) && tail.passes_repeat("see ", &hidden));
+    assert!(!tail.passes_repeat("agent.corp", &hidden), "it can be the beginning of an address");
+    assert_eq!(add(&mut tail, chunk("agent.corp", append())), 0);
+    assert!(!tail.passes_repeat(".example ", &hidden), "an event waits");
+    assert_eq!(add(&mut tail, chunk(".example ", append())), 1);
+    assert!(!tail.passes_repeat("a ", &hidden), "the last event was changed");
+    assert_eq!(add(&mut tail, chunk("four ", append())), 1);
+    assert_eq!(add(&mut tail, status("TASK_STATE_WORKING")), 1);
+    assert!(!tail.passes_repeat("a ", &hidden), "the last event is another one");
+    assert_eq!(add(&mut tail, chunk("five ", json!({ "append": true, "lastChunk": true }))), 1);
+    assert!(!tail.passes_repeat("a ", &hidden), "the text has ended");
 }
