@@ -6,6 +6,7 @@
 use std::{
     net::TcpListener,
     process::{Child, Command, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -13,12 +14,12 @@ use acceptance::process::{cpu_seconds, signal_process};
 use futures_util::{StreamExt as _, stream};
 use registry_proto::codec::Codec;
 use tempfile::TempDir;
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::task::JoinSet;
 use tonic::{
     Request, Streaming, client::Grpc, codegen::http::uri::PathAndQuery, transport::Channel,
 };
 
-use crate::load;
+use crate::{arrivals::Arrivals, load};
 
 /// Watches that are opened concurrently.
 const AT_ONCE: usize = 100;
@@ -220,7 +221,7 @@ pub(crate) async fn watch(
 
 /// Watches with one stream each, closed when dropped.
 pub(crate) struct Watchers {
-    arrivals: mpsc::UnboundedReceiver<Instant>,
+    arrivals: Arc<Arrivals<Instant>>,
     count: usize,
     _tasks: JoinSet<()>,
 }
@@ -232,7 +233,7 @@ impl Watchers {
         count: usize,
         prefix: impl Fn(usize) -> String,
     ) -> Self {
-        let (told, arrivals) = mpsc::unbounded_channel();
+        let arrivals = Arrivals::new();
         let mut tasks = JoinSet::new();
         let open = |number| {
             let (channel, prefix) = (&connections[number % connections.len()], prefix(number));
@@ -240,11 +241,11 @@ impl Watchers {
         };
         let mut opened = stream::iter(0..count).map(open).buffer_unordered(AT_ONCE);
         while let Some(mut responses) = opened.next().await {
-            let told = told.clone();
+            let arrivals = arrivals.clone();
             tasks.spawn(async move {
                 while let Ok(Some(response)) = responses.message().await {
                     assert_eq!(response.events(), 1, "one change each");
-                    let _ = told.send(Instant::now());
+                    arrivals.push(Instant::now());
                 }
             });
         }
@@ -261,8 +262,7 @@ impl Watchers {
         for number in 0..puts {
             let since = Instant::now();
             put(number).await;
-            for _ in 0..self.count {
-                let at = self.arrivals.recv().await.expect("watchers live");
+            for at in self.arrivals.take(self.count).await {
                 load::record(&mut latencies, at - since);
             }
         }

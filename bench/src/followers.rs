@@ -1,7 +1,7 @@
 //! Many cheap followers of one server. Each decodes and acknowledges its messages and checks their
 //! order. All must receive the same chain hash.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use futures_util::{StreamExt as _, stream};
 use hdrhistogram::Histogram;
@@ -17,7 +17,7 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Streaming, transport::Channel};
 
-use crate::load;
+use crate::{arrivals::Arrivals, load};
 
 /// Streams that are opened concurrently.
 const AT_ONCE: usize = 100;
@@ -34,7 +34,7 @@ struct Arrival {
 
 /// Followers that disconnect when dropped.
 pub(crate) struct Followers {
-    arrivals: mpsc::UnboundedReceiver<Arrival>,
+    arrivals: Arc<Arrivals<Arrival>>,
     streams: usize,
     /// The size of the last message.
     pub(crate) message_bytes: usize,
@@ -57,7 +57,7 @@ impl Followers {
         streams: usize,
         scope: impl Fn(usize) -> Option<v1::FollowScope>,
     ) -> Self {
-        let (told, mut arrivals) = mpsc::unbounded_channel::<Arrival>();
+        let arrivals = Arrivals::new();
         let mut tasks = JoinSet::new();
         let follow = |number| {
             let hello = v1::ClientHello {
@@ -70,7 +70,7 @@ impl Followers {
         };
         let mut opened = stream::iter(0..streams).map(follow).buffer_unordered(AT_ONCE);
         while let Some((requests, responses)) = opened.next().await {
-            let _: AbortHandle = tasks.spawn(run(requests, responses, told.clone()));
+            let _: AbortHandle = tasks.spawn(run(requests, responses, arrivals.clone()));
         }
         let mut client = RegistryServiceClient::new(connections[0].clone());
         let request =
@@ -79,7 +79,8 @@ impl Followers {
         // A shared snapshot can be older. Then commits follow.
         let mut there = 0;
         while there < streams {
-            there += usize::from(arrivals.recv().await.expect("followers live").revision == head);
+            let arrived = arrivals.take(streams - there).await;
+            there += arrived.iter().filter(|arrival| arrival.revision == head).count();
         }
         Self { arrivals, streams, message_bytes: 0, _tasks: tasks }
     }
@@ -92,8 +93,7 @@ impl Followers {
         since: Instant,
     ) {
         let mut chain = None;
-        for _ in 0..self.streams {
-            let arrival = self.arrivals.recv().await.expect("followers live");
+        for arrival in self.arrivals.take(self.streams).await {
             assert_eq!(arrival.revision, revision, "in order");
             assert_eq!(*chain.get_or_insert(arrival.chain.clone()), arrival.chain, "the same");
             self.message_bytes = arrival.bytes;
@@ -120,7 +120,7 @@ pub(crate) async fn open(
 async fn run(
     requests: mpsc::Sender<v1::SyncRequest>,
     mut responses: Responses,
-    told: mpsc::UnboundedSender<Arrival>,
+    arrivals: Arc<Arrivals<Arrival>>,
 ) {
     let mut place = None;
     while let Ok(Some(response)) = responses.message().await {
@@ -138,7 +138,7 @@ async fn run(
             }
             _ => continue,
         };
-        let _ = told.send(Arrival { revision, chain, bytes, at });
+        arrivals.push(Arrival { revision, chain, bytes, at });
         acknowledge(&requests, revision).await;
     }
 }

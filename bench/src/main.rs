@@ -5,6 +5,7 @@
 mod a2a;
 mod agentgateway;
 mod agents;
+mod arrivals;
 mod budgets;
 mod bulk;
 mod calls;

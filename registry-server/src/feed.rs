@@ -7,6 +7,7 @@
 
 mod catalog_stream;
 mod error;
+mod fan_out;
 mod fleet_writer;
 mod hub;
 mod liveness;
@@ -53,6 +54,7 @@ pub use snapshot::SnapshotChunk;
 pub use upstream_contact::UpstreamContact;
 
 use crate::{access::QuotaKey, clock::Clock, host::process_name, store::Store};
+use fan_out::FanOut;
 use liveness::Liveness;
 use pages::Pages;
 use retention::Retention;
@@ -70,6 +72,7 @@ pub struct Feed {
     clock: Arc<dyn Clock>,
     config: FeedConfig,
     sessions: FollowerSessions,
+    fan_out: FanOut,
     scopes: ScopeChannels,
     quotas: ScopeQuotas,
     retention: Retention,
@@ -91,6 +94,7 @@ impl Feed {
     ) -> Self {
         let sessions =
             FollowerSessions::new(config.max_streams, process_name().into(), clock.clone());
+        let fan_out = FanOut::new(hub.clone());
         let scopes = ScopeChannels::new(config.max_scopes);
         let quotas = ScopeQuotas::new(config.scopes_per_caller());
         let retention = Retention::new(&config);
@@ -106,6 +110,7 @@ impl Feed {
             clock,
             config,
             sessions,
+            fan_out,
             scopes,
             quotas,
             retention,
@@ -194,17 +199,22 @@ impl Feed {
         let sender =
             FollowerSender { feed: self, session, outbox: outbox.clone(), options, caller };
         tokio::spawn(async move {
-            // Each part has its own waker: an acknowledgment does not poll what waits for a commit.
-            let mut parts = FuturesUnordered::<BoxFuture<'_, Error>>::new();
-            parts.push(Box::pin(sender.end()));
-            parts.push(Box::pin(catalog_stream::run(&sender, start, scope_changes)));
-            parts.push(Box::pin(handler.run(signals)));
-            parts.push(Box::pin(ended.map(|()| Error::CredentialsEnded)));
-            if lacks_policies {
-                parts.push(Box::pin(first_policy(&hub).map(|()| Error::PoliciesUnsupported)));
-            }
-            let end = parts.next().await.unwrap_or(Error::Disconnected);
-            drop(parts);
+            let end = {
+                // Acknowledgments wake the task most often. They poll no other part, because each of these has its own
+                // waker.
+                let mut handling = pin!(handler.run(signals));
+                let mut parts = FuturesUnordered::<BoxFuture<'_, Error>>::new();
+                parts.push(Box::pin(sender.end()));
+                parts.push(Box::pin(catalog_stream::run(&sender, start, scope_changes)));
+                parts.push(Box::pin(ended.map(|()| Error::CredentialsEnded)));
+                if lacks_policies {
+                    parts.push(Box::pin(first_policy(&hub).map(|()| Error::PoliciesUnsupported)));
+                }
+                tokio::select! {
+                    end = &mut handling => end,
+                    Some(end) = parts.next() => end,
+                }
+            };
             crate::metrics::stream_ended(end.label());
             outbox.end(end);
         });

@@ -12,8 +12,8 @@ use tokio::{
 };
 
 use super::{
-    Delta, Error, Feed, Message, SharedMessage, pages, recent::Next, resume::ResumePoint,
-    scope_stream::ScopeStream, scopes::ScopeState, sender::FollowerSender,
+    Delta, Error, Feed, Message, SharedMessage, fan_out::Membership, pages, recent::Next,
+    resume::ResumePoint, scope_stream::ScopeStream, scopes::ScopeState, sender::FollowerSender,
 };
 
 /// Runs until a message cannot be sent. [`FollowerSender::end`] watches the connection.
@@ -88,6 +88,25 @@ struct CatalogStream<'a> {
     compacted: Option<Revision>,
 }
 
+/// The reason to send something.
+enum Event {
+    HeadChanged,
+    HeartbeatDue,
+    ScopeChanged,
+}
+
+/// Waits for a change of the head that the fan-out does not send.
+async fn next_event(
+    membership: &mut Option<Membership>,
+    head: &mut watch::Receiver<Revision>,
+) -> Result<Event, Error> {
+    match membership {
+        Some(membership) => membership.stopped().await,
+        None => head.changed().await.map_err(|_| Error::Draining)?,
+    }
+    Ok(Event::HeadChanged)
+}
+
 impl CatalogStream<'_> {
     /// Runs until the follower changes its scope. Returns its revision.
     async fn run(mut self, scope_changes: &mut watch::Receiver<Scope>) -> Result<Revision, Error> {
@@ -96,9 +115,20 @@ impl CatalogStream<'_> {
         let mut heartbeat = pin!(sleep(self.sender.heartbeat_interval()));
         let mut scope_change = pin!(scope_changes.changed());
         loop {
-            tokio::select! {
-                changed = self.head.changed() => {
-                    changed.map_err(|_| Error::Draining)?;
+            let mut membership = if is_current { self.join() } else { None };
+            let event = tokio::select! {
+                event = next_event(&mut membership, &mut self.head) => event?,
+                () = &mut heartbeat => Event::HeartbeatDue,
+                changed = &mut scope_change => {
+                    changed.map_err(|_| Error::Disconnected)?;
+                    Event::ScopeChanged
+                }
+            };
+            if let Some(position) = membership.and_then(Membership::leave) {
+                self.note(position);
+            }
+            match event {
+                Event::HeadChanged => {
                     let before = self.sent;
                     self.catch_up().await?;
                     // Without a commit, a relay has received a new signature of the same state.
@@ -106,16 +136,19 @@ impl CatalogStream<'_> {
                         // The age of a relay's knowledge is sent with the next heartbeat.
                         continue;
                     }
-                    is_current = self.send_heartbeat().await?;
                 }
-                () = &mut heartbeat => is_current = self.send_heartbeat().await?,
-                changed = &mut scope_change => {
-                    changed.map_err(|_| Error::Disconnected)?;
-                    return Ok(self.sent);
-                }
+                Event::HeartbeatDue => {}
+                Event::ScopeChanged => return Ok(self.sent),
             }
+            is_current = self.send_heartbeat().await?;
             heartbeat.as_mut().reset(Instant::now() + self.sender.heartbeat_interval());
         }
+    }
+
+    /// Joins the fan-out, if the follower has the head.
+    fn join(&self) -> Option<Membership> {
+        let FollowerSender { feed, session, outbox, .. } = self.sender;
+        feed.fan_out.join(outbox, session, self.position?)
     }
 
     /// Sends everything up to the head.

@@ -240,7 +240,7 @@ impl Hub {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use aws_lc_rs::signature::Ed25519KeyPair;
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
     use crate::clock::SystemClock;
 
-    fn hub(revision: Revision) -> Hub {
+    pub(in crate::feed) fn hub(revision: Revision) -> Hub {
         let flags = FeedConfig::augment_args(Command::new("test")).get_matches_from(["test"]);
         let config = FeedConfig::from_arg_matches(&flags).unwrap();
         let pair = Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();

@@ -64,6 +64,11 @@ pub(super) struct Reports {
 }
 
 impl FollowerSession {
+    /// Key in the order of connections: the client's address and the number of the session.
+    pub(in crate::feed) fn connection_key(&self) -> (Option<SocketAddr>, u64) {
+        (self.state.address, self.number)
+    }
+
     /// Sets the revision of a follower that reconnected.
     pub(in crate::feed) fn resumed(&self, revision: Revision) {
         self.sent(revision);
