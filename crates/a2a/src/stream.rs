@@ -30,15 +30,16 @@ const EVENTS: Operation = Operation::SubscribeToTask;
 /// The media type of streams.
 pub const MEDIA_TYPE: &str = "text/event-stream";
 
-/// The name of the field of a server-sent event.
+/// The start of a data line of a server-sent event.
 const DATA: &[u8] = b"data: ";
+
+/// The text of the first part of an artifact.
+const FIRST_TEXT: &str = "/artifactUpdate/artifact/parts/0/text";
 
 /// A comment that keeps a connection open.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
-/// Maximum length of an event that others can repeat, in bytes.
-const TEMPLATE_BYTES: usize = 4096;
-/// The number of events that are kept for repetition although no other event repeats them.
+/// Maximum consecutive events that can be templates without a repetition.
 const TEMPLATES: u8 = 8;
 
 /// An event of a stream.
@@ -107,7 +108,7 @@ pub struct EventReader {
     is_final: bool,
     /// The event that the next one can repeat.
     template: Option<Template>,
-    /// The number of further templates without repetitions.
+    /// The number of further events without repetitions that can be templates.
     templates_left: u8,
 }
 
@@ -196,14 +197,14 @@ impl EventReader {
         let event = self.read(&data)?;
         let is_template = self.templates_left > 0
             && self.dialect.version == Version::V1
-            && data.len() <= TEMPLATE_BYTES
-            && matches!(Event::of(&event), Some(Event::Artifact { .. }));
-        if is_template && let Some(template) = Template::of(&data, self.dialect.binding) {
-            self.template = Some(template);
+            && matches!(Event::of(&event), Some(Event::Artifact { .. }))
+            && event.pointer(FIRST_TEXT).is_some_and(Value::is_string);
+        if is_template {
             self.templates_left -= 1;
-            return Ok(StreamEvent::Template(event));
+            self.template = Template::of(&data, self.dialect.binding);
         }
-        Ok(StreamEvent::Whole(event))
+        let form = if self.template.is_some() { StreamEvent::Template } else { StreamEvent::Whole };
+        Ok(form(event))
     }
 
     /// Parses an event into its internal form. The error of the agent, or of an invalid event, ends the

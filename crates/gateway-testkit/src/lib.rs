@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod grpc;
+mod log;
 mod mcp;
 mod reply;
 mod server;
@@ -15,6 +16,7 @@ pub use h2::Reason;
 
 pub use self::{
     grpc::{GrpcCall, GrpcServer, GrpcStep},
+    log::keep_second_subscriber,
     mcp::McpServer,
     reply::{Reply, empty, json_reply, late, raw_reply, sse_reply},
     server::{Received, Server},

@@ -388,6 +388,7 @@ mod tests {
         let all: Vec<_> = (0..900).map(unusable).collect();
         tools.add_page(&page(&format!(r#"{{"tools":[{}]}}"#, all.join(",")))).unwrap();
 
+        gateway_testkit::keep_second_subscriber();
         let log = tempfile::NamedTempFile::new().unwrap();
         let writer = Arc::new(log.reopen().unwrap());
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();

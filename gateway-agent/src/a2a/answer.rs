@@ -149,7 +149,7 @@ impl AnswerForm {
         written.map_err(Untranslatable::into_answer_failure)
     }
 
-    /// Whether [`EventForm::write`] takes repetitions: only 1.0 has the internal form.
+    /// Whether [`EventForm::write`] takes repetitions: 1.0 as JSON has the internal form.
     pub(super) fn takes_repeats(&self) -> bool {
         self.dialect.version == Version::V1 && !self.is_grpc()
     }

@@ -445,8 +445,10 @@ impl<'a> Exchange<'a> {
             StreamInput::Event(event) if self.passes(tail, &event) => return Ok(vec![event]),
             input => input,
         };
-        let is_whole = |event: &StreamedEvent| matches!(event.event, StreamEvent::Whole(_));
-        let is_whole = matches!(&input, StreamInput::Event(event) if is_whole(event));
+        let can_repeat = match &input {
+            StreamInput::Event(AgentEvent { event: StreamEvent::Whole(_), .. }) => false,
+            _ => self.takes_repeats() && !self.is_checked(),
+        };
         let input = input.into_values().map_err(gateway_upstream::Error::from)?;
         if let StreamInput::Event(AgentEvent { event, .. }) = &input {
             progress.observe(self.operation, event);
@@ -459,8 +461,11 @@ impl<'a> Exchange<'a> {
         } else {
             self.translate_input(tail, (input, now))
         };
-        let can_repeat = !is_whole && tail.has_passed() && self.takes_repeats();
-        let form = if can_repeat { StreamEvent::Template } else { StreamEvent::Whole };
+        let form = if can_repeat && tail.has_passed() {
+            StreamEvent::Template
+        } else {
+            StreamEvent::Whole
+        };
         let finished = finished.into_iter().map(|AgentEvent { event, buffered }| {
             let event = form(event);
             AgentEvent { event, buffered }
@@ -469,7 +474,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Whether an event repeats the event that was sent before, and nothing in it changes or waits. Its
-    /// text is then added.
+    /// text is then added to the tail.
     fn passes(&self, tail: &mut Tail, event: &StreamedEvent) -> bool {
         let StreamEvent::Repeat(repeat) = &event.event else { return false };
         self.takes_repeats() && !self.is_checked() && tail.passes_repeat(repeat.text(), self.hidden)

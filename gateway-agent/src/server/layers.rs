@@ -142,6 +142,7 @@ mod tests {
 
     #[tokio::test]
     async fn requests_have_spans_at_level_debug() {
+        gateway_testkit::keep_second_subscriber();
         let log = tempfile::NamedTempFile::new().unwrap();
         let writer = Arc::new(log.reopen().unwrap());
         let subscriber = tracing_subscriber::fmt().with_max_level(Level::DEBUG);

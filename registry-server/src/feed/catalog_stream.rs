@@ -1,7 +1,7 @@
 //! Stream of one follower of the whole catalog.
 //!
 //! The only state is the position. The stream looks up the next message after the follower has read the
-//! previous one.
+//! previous one. A follower with all commits receives the next ones from the fan-out.
 
 use std::{pin::pin, sync::Arc};
 
@@ -88,23 +88,23 @@ struct CatalogStream<'a> {
     compacted: Option<Revision>,
 }
 
-/// The reason to send something.
-enum Event {
-    HeadChanged,
-    HeartbeatDue,
-    ScopeChanged,
-}
-
-/// Waits for a change of the head that the fan-out does not send.
-async fn next_event(
+/// Completes at a change of the head that the fan-out does not send.
+async fn head_changed(
     membership: &mut Option<Membership>,
     head: &mut watch::Receiver<Revision>,
-) -> Result<Event, Error> {
+) -> Result<(), Error> {
     match membership {
         Some(membership) => membership.stopped().await,
         None => head.changed().await.map_err(|_| Error::Draining)?,
     }
-    Ok(Event::HeadChanged)
+    Ok(())
+}
+
+/// What a follower's task waits for.
+enum Event {
+    HeadChanged,
+    HeartbeatDue,
+    ScopeChanged,
 }
 
 impl CatalogStream<'_> {
@@ -117,28 +117,32 @@ impl CatalogStream<'_> {
         loop {
             let mut membership = if is_current { self.join() } else { None };
             let event = tokio::select! {
-                event = next_event(&mut membership, &mut self.head) => event?,
+                changed = head_changed(&mut membership, &mut self.head) => {
+                    changed?;
+                    Event::HeadChanged
+                }
                 () = &mut heartbeat => Event::HeartbeatDue,
                 changed = &mut scope_change => {
                     changed.map_err(|_| Error::Disconnected)?;
                     Event::ScopeChanged
                 }
             };
-            if let Some(position) = membership.and_then(Membership::leave) {
+            if let Some(position) = membership.as_mut().and_then(Membership::leave) {
                 self.note(position);
             }
-            match event {
-                Event::HeadChanged => {
-                    let before = self.sent;
-                    self.catch_up().await?;
-                    // Without a commit, a relay has received a new signature of the same state.
-                    if is_current && self.sent != before {
-                        // The age of a relay's knowledge is sent with the next heartbeat.
-                        continue;
-                    }
-                }
-                Event::HeartbeatDue => {}
-                Event::ScopeChanged => return Ok(self.sent),
+            if let Event::ScopeChanged = event {
+                return Ok(self.sent);
+            }
+            let before = self.sent;
+            // Marks the head as seen, so that the follower can join again.
+            self.catch_up().await?;
+            // Without a commit, a relay has received a new signature of the same state. The age of a relay's knowledge
+            // is sent with the next heartbeat.
+            if let Event::HeadChanged = event
+                && is_current
+                && self.sent != before
+            {
+                continue;
             }
             is_current = self.send_heartbeat().await?;
             heartbeat.as_mut().reset(Instant::now() + self.sender.heartbeat_interval());
@@ -148,12 +152,12 @@ impl CatalogStream<'_> {
     /// Joins the fan-out, if the follower has the head.
     fn join(&self) -> Option<Membership> {
         let FollowerSender { feed, session, outbox, .. } = self.sender;
-        feed.fan_out.join(outbox, session, self.position?)
+        feed.fan_out.join(outbox, session, self.position?, &self.head)
     }
 
     /// Sends everything up to the head.
     async fn catch_up(&mut self) -> Result<(), Error> {
-        // A later head wakes the stream again.
+        // A later head wakes the stream again, or is sent by the fan-out.
         let head = *self.head.borrow_and_update();
         loop {
             let Some((revision, chain)) = self.position else {

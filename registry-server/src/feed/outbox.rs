@@ -1,4 +1,4 @@
-//! Channel from a follower's task to its connection, with a capacity of one message and a final error.
+//! Channel from a follower's task and the fan-out to its connection, with a capacity of one message and a final error.
 
 use std::{
     pin::Pin,

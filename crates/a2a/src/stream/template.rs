@@ -1,24 +1,26 @@
 //! Events that repeat the event before them with another text. Agents stream the words of an artifact
 //! with such events, whose texts are read and written without a tree.
 
-use std::ops::Range;
-
 use gateway_protocol::jsonrpc::write_string;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::version::Binding;
 
-/// The JSON of an event of 1.0 with an artifact of one part, which has a text.
+/// Maximum length of a template, in bytes.
+const TEMPLATE_BYTES: usize = 4096;
+
+/// The JSON of an event of 1.0 with an artifact of one part, without the text of the part.
 #[derive(Debug)]
 pub struct Template {
-    json: Box<[u8]>,
-    /// The text with its quotes.
-    text: Range<usize>,
+    /// JSON before the opening quote of the text.
+    before: Box<[u8]>,
+    /// JSON after the closing quote of the text.
+    after: Box<[u8]>,
 }
 
 impl Template {
-    /// `None`: the JSON is another event. It has no repeated members.
+    /// The template of an event; `None` for other JSON and long templates. The caller has rejected repeated members.
     pub(super) fn of(json: &[u8], binding: Binding) -> Option<Self> {
         let text = std::str::from_utf8(json).ok()?;
         let update = match binding {
@@ -29,27 +31,22 @@ impl Template {
         let [Part { text: literal }] = update.artifact.parts;
         let literal = literal.get();
         let start = literal.as_ptr().addr() - text.as_ptr().addr();
-        let text = start..start + literal.len();
-        literal.starts_with('"').then(|| Self { json: json.into(), text })
+        let (before, after) = (&json[..start], &json[start + literal.len()..]);
+        let is_template = literal.starts_with('"') && before.len() + after.len() <= TEMPLATE_BYTES;
+        is_template.then(|| Self { before: before.into(), after: after.into() })
     }
 
     /// The text of an event whose JSON is otherwise equal. `None`: it differs.
     pub(super) fn read(&self, json: &[u8]) -> Option<String> {
-        let [before, after] = self.around();
-        let literal = json.strip_prefix(before)?.strip_suffix(after)?;
+        let literal = json.strip_prefix(&*self.before)?.strip_suffix(&*self.after)?;
         serde_json::from_slice(literal).ok()
     }
 
     /// Appends the JSON with another text.
     pub(super) fn write(&self, out: &mut Vec<u8>, text: &str) {
-        let [before, after] = self.around();
-        out.extend_from_slice(before);
+        out.extend_from_slice(&self.before);
         write_string(out, text);
-        out.extend_from_slice(after);
-    }
-
-    fn around(&self) -> [&[u8]; 2] {
-        [&self.json[..self.text.start], &self.json[self.text.end..]]
+        out.extend_from_slice(&self.after);
     }
 }
 
@@ -116,5 +113,18 @@ mod tests {
         assert!(!of(json!([])) && !of(json!([{ "text": "a" }, { "text": "b" }])));
         assert!(!of(json!([{ "text": 1 }])) && !of(json!([{ "data": "a" }])));
         assert!(Template::of(EVENT.as_bytes(), Binding::HttpJson).is_none());
+    }
+
+    #[test]
+    fn template_length_is_limited_without_its_text() {
+        let of = |text: usize, name: usize| {
+            let event = EVENT.replace(r#" "a" "#, &format!(" \"{}\" ", "a".repeat(text)));
+            let event = event.replace(r#""n":"a""#, &format!(r#""n":"{}""#, "a".repeat(name)));
+            Template::of(event.as_bytes(), Binding::JsonRpc)
+        };
+        let rest = EVENT.len() - r#""a"a"#.len();
+        let template = of(3 * TEMPLATE_BYTES, TEMPLATE_BYTES - rest).unwrap();
+        assert_eq!(template.before.len() + template.after.len(), TEMPLATE_BYTES);
+        assert!(of(1, TEMPLATE_BYTES - rest + 1).is_none());
     }
 }

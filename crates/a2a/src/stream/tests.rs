@@ -181,19 +181,21 @@ fn templates_end_without_repetitions() {
 }
 
 #[test]
-fn other_events_and_long_ones_are_no_templates() {
-    let limits = Limits::with_max_bytes(2 * TEMPLATE_BYTES);
-    let mut reader = EventReader::new(Dialect::http_json(Version::V1), 1, limits);
+fn only_artifacts_with_text_are_templates() {
+    let mut reader = EventReader::new(Dialect::http_json(Version::V1), 1, limits());
     let [task, artifact, status] = stream().try_into().unwrap();
-    let with_length = |bytes: usize| {
+    let with_part = |part: Value| {
         let mut event = artifact.clone();
-        event["artifactUpdate"]["artifact"]["parts"][0]["text"] = "".into();
-        let missing = bytes - event.to_string().len();
-        event["artifactUpdate"]["artifact"]["parts"][0]["text"] = "x".repeat(missing).into();
+        event["artifactUpdate"]["artifact"]["parts"] = json!([part]);
         event
     };
-    let [longest, longer] = [TEMPLATE_BYTES, TEMPLATE_BYTES + 1].map(with_length);
-    for (event, is_template) in [(task, false), (longer, false), (longest, true), (status, false)] {
+    for (event, is_template) in [
+        (task, false),
+        (with_part(json!({ "text": "a" })), true),
+        (with_part(json!(["a"])), false),
+        (with_part(json!({ "data": "a" })), false),
+        (status, false),
+    ] {
         let read = reader.read_next(event.to_string().into_bytes()).unwrap();
         assert_eq!(matches!(read, StreamEvent::Template(_)), is_template, "{event}");
     }

@@ -40,6 +40,7 @@ impl Log {
 
     /// Captures the log of this thread.
     fn filtered(filter: &str) -> (Self, tracing::subscriber::DefaultGuard) {
+        gateway_testkit::keep_second_subscriber();
         let log = Self::default();
         let writer = log.clone();
         let subscriber = tracing_subscriber::fmt()
