@@ -100,7 +100,7 @@ async fn head_changed(
     Ok(())
 }
 
-/// What a follower's task waits for.
+/// An event that wakes the task of a follower.
 enum Event {
     HeadChanged,
     HeartbeatDue,
