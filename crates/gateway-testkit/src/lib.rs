@@ -3,6 +3,8 @@
 //! [`Server`] speaks HTTP over a socket and writes the bytes of a [`Reply`], also malformed ones. [`McpServer`]
 //! adds discovery, sessions and the list of tools; a test only scripts the calls. [`GrpcServer`] is an A2A
 //! agent over gRPC.
+//!
+//! [`keep_second_subscriber`] is for tests that capture their log.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -447,7 +447,7 @@ impl<'a> Exchange<'a> {
         };
         let can_repeat = match &input {
             StreamInput::Event(AgentEvent { event: StreamEvent::Whole(_), .. }) => false,
-            _ => self.takes_repeats() && !self.is_checked(),
+            _ => self.takes_repeats(),
         };
         let input = input.into_values().map_err(gateway_upstream::Error::from)?;
         if let StreamInput::Event(AgentEvent { event, .. }) = &input {
@@ -477,11 +477,12 @@ impl<'a> Exchange<'a> {
     /// text is then added to the tail.
     fn passes(&self, tail: &mut Tail, event: &StreamedEvent) -> bool {
         let StreamEvent::Repeat(repeat) = &event.event else { return false };
-        self.takes_repeats() && !self.is_checked() && tail.passes_repeat(repeat.text(), self.hidden)
+        self.takes_repeats() && tail.passes_repeat(repeat.text(), self.hidden)
     }
 
+    /// Whether events can be sent as repetitions, which have no tree to check.
     fn takes_repeats(&self) -> bool {
-        self.sending.agent_call().is_ok_and(|call| call.takes_repeats)
+        self.sending.agent_call().is_ok_and(|call| call.takes_repeats) && !self.is_checked()
     }
 
     /// Adds an input to the events that wait, without checks. Returns those to send.
