@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
+    bare_hop,
     calls::{Hop, Measured},
     load, nginx,
     report::{Report, Row},
@@ -48,6 +49,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
             "results": { "credential": "block", "contact": "redact" } } });
     let inspecting = Site::start(&backend, Some(inspect)).await;
     let nginx = nginx::start(&backend.process.address());
+    let bare = bare_hop::start(&backend.process.address());
     let hops = [
         Hop {
             name: "direct",
@@ -58,6 +60,11 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
             name: "nginx",
             url: format!("http://{}/bench/a2a", nginx.address),
             cpu: Box::new(|| nginx.cpu_seconds()),
+        },
+        Hop {
+            name: "bare hop",
+            url: format!("http://{}/bench/a2a", bare.address),
+            cpu: Box::new(|| bare.cpu_seconds()),
         },
         plain.hop("gateway"),
         inspecting.hop("gateway with inspection"),
@@ -86,14 +93,14 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     open_streams(report, &plain).await;
 }
 
-/// The results of direct, nginx, gateway and gateway with inspection.
+/// The results of direct, nginx, the bare hop, gateway and gateway with inspection.
 async fn drive_all(
-    hops: &[Hop<'_>; 4],
+    hops: &[Hop<'_>; 5],
     connections: usize,
     seconds: u64,
     message: &Message,
-) -> [Measured; 4] {
-    let mut results: [Option<Measured>; 4] = [const { None }; 4];
+) -> [Measured; 5] {
+    let mut results: [Option<Measured>; 5] = [const { None }; 5];
     // The numbers of connections of each worker differ between loads.
     for _ in 0..ROUNDS {
         for (result, hop) in results.iter_mut().zip(hops) {
@@ -122,7 +129,7 @@ fn add_rows(
     report: &mut Report,
     what: &str,
     unit: &str,
-    ([direct, nginx, gateway, inspecting], units): (&[Measured; 4], u32),
+    ([direct, nginx, bare, gateway, inspecting], units): (&[Measured; 5], u32),
 ) {
     let per_unit = |measured: &Measured| measured.cpu_us() / f64::from(units);
     report.add(Row {
@@ -138,6 +145,13 @@ fn add_rows(
         baseline: format!("nginx {:.1} µs", per_unit(nginx)),
         ratio: Some(per_unit(gateway) / per_unit(nginx)),
         budget: if units == 1 { "≤ 2.5 × nginx" } else { "≤ 1.5 × nginx" },
+    });
+    report.add(Row {
+        path: format!("{what}: CPU per {unit} in a bare hop of the same HTTP library"),
+        value: format!("{:.1} µs", per_unit(bare)),
+        baseline: format!("nginx {:.1} µs", per_unit(nginx)),
+        ratio: Some(per_unit(bare) / per_unit(nginx)),
+        budget: "",
     });
     report.add(Row {
         path: format!("{what}: CPU per {unit} with inspection in both directions"),

@@ -6,6 +6,7 @@ mod a2a;
 mod agentgateway;
 mod agents;
 mod arrivals;
+mod bare_hop;
 mod budgets;
 mod bulk;
 mod calls;
@@ -56,6 +57,12 @@ struct Cli {
     /// Serve idle streams on this port, as the peer of `memory`.
     #[arg(long, hide = true)]
     idle_server: Option<u16>,
+    /// Forward requests on this port, as a peer of `a2a`.
+    #[arg(long, hide = true, requires = "bare_hop_upstream")]
+    bare_hop: Option<u16>,
+    /// The address to which `--bare-hop` forwards.
+    #[arg(long, hide = true)]
+    bare_hop_upstream: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -115,6 +122,9 @@ async fn main() {
     let cli = Cli::parse();
     if let Some(port) = cli.idle_server {
         return idle_server::serve(port).await;
+    }
+    if let (Some(port), Some(upstream)) = (cli.bare_hop, cli.bare_hop_upstream) {
+        return bare_hop::serve(port, upstream).await;
     }
     let mut report = Report::default();
     let all = Section::value_variants();
