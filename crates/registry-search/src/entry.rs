@@ -16,10 +16,10 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// An entity whose rank among its versions is not computed yet.
+    /// The only version of its name. [`rank_versions`] compares several.
     pub(super) fn new(record: Arc<Record>) -> Self {
         let (kind, state) = (record.document.key().kind, record.lifecycle.state);
-        Self { record, kind, state, newest: false, states: States::default() }
+        Self { record, kind, state, newest: true, states: States::new([state]) }
     }
 
     /// Whether it is the newest version of its name in its lifecycle state.

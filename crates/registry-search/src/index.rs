@@ -55,13 +55,11 @@ impl Index {
         };
         let (mut new, old): (Vec<_>, Vec<_>) =
             changed.into_iter().partition(|record| record.registered > head);
-        new.sort_by(|a, b| {
-            let place = |r: &Arc<Record>| (r.registered, r.document.key().clone());
-            place(a).cmp(&place(b))
-        });
-        let touched: BTreeSet<String> =
-            new.iter().chain(&old).map(|record| name_term(record.document.key())).collect();
-        self.add(new);
+        // Records of one revision stay in the order of their keys.
+        new.sort_by_key(|record| record.registered);
+        let mut touched: BTreeSet<String> =
+            old.iter().map(|record| name_term(record.document.key())).collect();
+        touched.extend(self.add(new));
         self.catalog = catalog.clone();
         for name in touched {
             self.rank_name(&name);
@@ -89,35 +87,44 @@ impl Index {
         index
     }
 
-    fn add(&mut self, new: Vec<Arc<Record>>) {
-        let mut rest = new;
+    /// Adds entities. Returns the terms of their names that had versions before.
+    fn add(&mut self, new: Vec<Arc<Record>>) -> BTreeSet<String> {
+        let (mut rest, mut released) = (new, BTreeSet::new());
         while !rest.is_empty() {
             let later = rest.split_off(rest.len().min(AT_ONCE));
             let these = std::mem::replace(&mut rest, later);
             let weighed = parallel::map(these, |record| (weights::terms(&record), record));
-            let (mut postings, mut numbers) = (Vec::new(), HashMap::new());
-            for (terms, record) in weighed {
+            let count = weighed.iter().map(|(terms, _)| 1 + terms.len()).sum();
+            let (mut postings, mut recent) = (Vec::with_capacity(count), HashMap::new());
+            for (terms, record) in &weighed {
                 let Some(doc) = Doc::try_from(self.entries.len()).ok() else { break };
                 if self.entries.len() >= MOST {
                     break;
                 }
-                let known = terms.into_iter().filter_map(|(term, weight)| {
-                    Some(Posting::new(self.term_id(term, &mut numbers)?, doc, weight))
+                let name = name_term(record.document.key());
+                let before = self.terms.len();
+                postings.extend(self.terms.intern(&name).map(|name| Posting::new(name, doc, 0)));
+                if self.terms.len() == before {
+                    released.insert(name);
+                }
+                let known = terms.iter().filter_map(|(term, weight)| {
+                    Some(Posting::new(self.term_id(term, &mut recent)?, doc, weight))
                 });
                 postings.extend(known);
-                self.entries.push_back(Entry::new(record));
+                self.entries.push_back(Entry::new(record.clone()));
             }
             self.postings.add(postings);
         }
+        released
     }
 
     /// The id of a term. A cache of recent terms avoids most lookups.
-    fn term_id(&mut self, term: String, late: &mut HashMap<String, Term>) -> Option<Term> {
-        if let Some(number) = late.get(&term) {
+    fn term_id<'t>(&mut self, term: &'t str, recent: &mut HashMap<&'t str, Term>) -> Option<Term> {
+        if let Some(number) = recent.get(term) {
             return Some(*number);
         }
-        let number = self.terms.intern(&term)?;
-        late.insert(term, number);
+        let number = self.terms.intern(term)?;
+        recent.insert(term, number);
         Some(number)
     }
 

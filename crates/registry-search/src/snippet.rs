@@ -6,7 +6,6 @@ use std::{
 };
 
 use registry_core::catalog::Record;
-use serde_json::Value;
 
 use crate::{
     text::{self, Field},
@@ -33,10 +32,8 @@ pub struct Highlight {
 
 /// The matches of these terms in an entity.
 pub(super) fn highlights(record: &Record, terms: &HashSet<&str>) -> Vec<Highlight> {
-    let document = &record.document;
-    let value: Value = serde_json::from_slice(document.bytes()).unwrap_or_default();
     let mut best: BTreeMap<Field, (String, Vec<Range<usize>>)> = BTreeMap::new();
-    text::each(document.key(), &value, &mut |field, text| {
+    text::each(&record.document, &mut |field, text| {
         let ranges = matches(text, terms);
         let most = best.get(&field).map_or(0, |(_, ranges)| ranges.len());
         if ranges.len() > most {

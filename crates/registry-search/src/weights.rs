@@ -4,14 +4,13 @@
 //! The weights are those of BM25F with fixed instead of average lengths, so that they depend only
 //! on the document.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{collections::BTreeSet, ops::Range};
 
 use registry_core::catalog::Record;
-use serde_json::Value;
 
 use crate::limits;
 use crate::{
-    terms::{name_term, tag_term},
+    terms::tag_term,
     text::{self, Field},
     words::{self, Token},
 };
@@ -37,40 +36,57 @@ fn measure(field: Field) -> (f32, f32, f32) {
 /// The numbers of words in each field.
 type Counts = [f32; Field::ALL.len()];
 
-/// The terms of an entity, in order. Beyond [`limits::SEARCH_TERMS`] words, less significant ones are
+/// The tags and words of an entity with their weights.
+pub(super) struct WeightedTerms {
+    tags: BTreeSet<String>,
+    /// The words one after the other, because most are known terms that need no text of their own.
+    text: String,
+    words: Vec<(Range<usize>, u16)>,
+}
+
+impl WeightedTerms {
+    pub(super) fn len(&self) -> usize {
+        self.tags.len() + self.words.len()
+    }
+
+    /// The terms in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, u16)> {
+        let tags = self.tags.iter().map(|tag| (tag.as_str(), 0));
+        tags.chain(self.words.iter().map(|(word, weight)| (&self.text[word.clone()], *weight)))
+    }
+}
+
+/// The tags and words of an entity. Beyond [`limits::SEARCH_TERMS`] words, less significant ones are
 /// omitted.
-pub(super) fn terms(record: &Record) -> Vec<(String, u16)> {
-    let document = &record.document;
-    // A verified document is valid JSON.
-    let value: Value = serde_json::from_slice(document.bytes()).unwrap_or_default();
-    let mut counts: HashMap<String, Counts> = HashMap::new();
+pub(super) fn terms(record: &Record) -> WeightedTerms {
+    let mut tags = BTreeSet::new();
+    let (mut text, mut words) = (String::new(), Vec::new());
     let mut lengths = Counts::default();
-    let mut filters = BTreeSet::from([name_term(document.key())]);
-    let mut left = limits::SEARCH_TERMS;
-    text::each(document.key(), &value, &mut |field, text| {
-        if field == Field::Tag && filters.len() < limits::SEARCH_TERMS {
-            filters.insert(tag_term(text));
+    text::each(&record.document, &mut |field, found| {
+        if field == Field::Tag && tags.len() < limits::SEARCH_TERMS {
+            tags.insert(tag_term(found));
         }
-        words::each(text, &mut |piece, _, word| {
-            if left == 0 || piece == Token::Part && words::is_stop(word) {
+        words::each(found, &mut |piece, _, word| {
+            if words.len() == limits::SEARCH_TERMS || piece == Token::Part && words::is_stop(word) {
                 return;
             }
-            left -= 1;
             lengths[field as usize] += if piece == Token::Part { 1.0 } else { 0.0 };
-            let stem = words::stem(word);
-            if let Some(known) = counts.get_mut(&*stem) {
-                known[field as usize] += 1.0;
-            } else {
-                let mut first = Counts::default();
-                first[field as usize] = 1.0;
-                counts.insert(stem.into_owned(), first);
-            }
+            let start = text.len();
+            text.push_str(&words::stem(word));
+            words.push((start..text.len(), field));
         });
     });
-    let weighed = counts.into_iter().map(|(word, counts)| (word, whole(weight(&counts, &lengths))));
-    let mut terms: Vec<_> = filters.into_iter().map(|term| (term, 0)).chain(weighed).collect();
-    terms.sort_unstable();
-    terms
+    let word = |(range, _): &(Range<usize>, Field)| &text[range.clone()];
+    words.sort_unstable_by_key(word);
+    let weighed = words.chunk_by(|a, b| word(a) == word(b)).map(|occurrences| {
+        let mut counts = Counts::default();
+        for (_, field) in occurrences {
+            counts[*field as usize] += 1.0;
+        }
+        (occurrences[0].0.clone(), whole(weight(&counts, &lengths)))
+    });
+    let words = weighed.collect();
+    WeightedTerms { tags, text, words }
 }
 
 /// The weight of a word with these numbers in the fields, which have these lengths.

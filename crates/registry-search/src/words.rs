@@ -16,6 +16,9 @@ const STOP: [&str; 46] = [
     "which", "who", "why", "with", "you",
 ];
 
+/// Maximum length of a stop word in bytes. Most other words are longer.
+const LONGEST_STOP: usize = 5;
+
 /// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token {
@@ -27,7 +30,7 @@ pub(super) enum Token {
 
 /// Whether a word is a stop word.
 pub(super) fn is_stop(word: &str) -> bool {
-    STOP.binary_search(&word).is_ok()
+    word.len() <= LONGEST_STOP && STOP.binary_search(&word).is_ok()
 }
 
 /// Calls `found` with each word in lower case and its range in the text.
@@ -215,5 +218,6 @@ mod tests {
     #[test]
     fn stop_words_are_sorted() {
         assert!(STOP.is_sorted());
+        assert_eq!(STOP.map(str::len).into_iter().max(), Some(LONGEST_STOP));
     }
 }

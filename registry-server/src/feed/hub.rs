@@ -29,6 +29,7 @@ pub struct Hub {
     recent: RwLock<RecentCommits>,
     head: watch::Sender<Revision>,
     refresh: Notify,
+    index_wanted: Arc<Notify>,
     /// Latest revision of the requests to read the log since the last one was taken.
     requested: AtomicU64,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
@@ -65,6 +66,7 @@ impl Hub {
             recent: RwLock::new(recent),
             head,
             refresh: Notify::new(),
+            index_wanted: Arc::default(),
             requested: AtomicU64::new(0),
             snapshot: Mutex::new(None),
             retain_revisions: config.retain_revisions,
@@ -93,6 +95,16 @@ impl Hub {
         let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
         recent.reset((first, chain), commits);
         Ok(())
+    }
+
+    /// Ends the delay of indexing, because a processor is idle.
+    pub(crate) fn index_commits(&self) {
+        self.index_wanted.notify_waiters();
+    }
+
+    /// Ends the delay of indexing.
+    pub(crate) fn index_wanted(&self) -> Arc<Notify> {
+        self.index_wanted.clone()
     }
 
     /// Current catalog.

@@ -5,6 +5,7 @@
 use std::{
     any::Any,
     collections::{HashSet, VecDeque},
+    mem::replace,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -34,6 +35,8 @@ pub(super) struct Group {
     /// Access events of commits with authenticated authors.
     pub(super) events: Vec<CommitEvent>,
     pub(super) members: Vec<Member>,
+    /// The documents of the commits with their parsed entities, which no later step needs.
+    pub(super) parsed: Vec<Arc<Document>>,
 }
 
 pub(super) struct Member {
@@ -85,8 +88,8 @@ impl Group {
     ) -> Self {
         let catalog = stored.without_content();
         let base = (catalog.revision(), catalog.chain());
-        let mut group =
-            Self { base, catalog, commits: Vec::new(), events: Vec::new(), members: Vec::new() };
+        let (commits, events, members) = (Vec::new(), Vec::new(), Vec::new());
+        let mut group = Self { base, catalog, commits, events, members, parsed: Vec::new() };
         let (mut room, mut ids) = (budget.bytes, HashSet::new());
         while let Some(waiting) = queue.pop_front() {
             if waiting.is_abandoned() {
@@ -106,7 +109,7 @@ impl Group {
     }
 
     /// Decides a batch. A panic fails only this batch and restores the group.
-    fn admit(&mut self, stored: &Catalog, waiting: Waiting, now: Timestamp) {
+    fn admit(&mut self, stored: &Catalog, mut waiting: Waiting, now: Timestamp) {
         let based_on = if self.commits.is_empty() { BasedOn::Committed } else { BasedOn::Group };
         let (commits, events) = (self.commits.len(), self.events.len());
         let deciding = AssertUnwindSafe(|| self.decide(&waiting.submission, now));
@@ -125,6 +128,10 @@ impl Group {
             Err(Error::Internal(detail.to_owned()))
         });
         let verdict = verdict.unwrap_or_else(Verdict::Refused);
+        if let (Verdict::Commits(_, plan), Some(commit)) = (&verdict, self.commits.last()) {
+            let batch = &mut waiting.submission.batch;
+            self.parsed.extend(take_parsed(batch, plan, commit.documents()));
+        }
         self.members.push(Member { waiting, verdict, based_on });
     }
 
@@ -182,6 +189,20 @@ fn registered(batch: &[Proposed], plan: &Plan) -> Vec<Arc<Document>> {
         _ => None,
     };
     batch.iter().zip(&plan.effects).filter_map(document).collect()
+}
+
+/// Replaces the documents of a batch by those of its commit. Returns the former ones. After a conflict, the next
+/// validation parses them again.
+fn take_parsed(
+    batch: &mut [Proposed],
+    plan: &Plan,
+    documents: &[Arc<Document>],
+) -> Vec<Arc<Document>> {
+    let parsed = batch.iter_mut().zip(&plan.effects).filter_map(|change| match change {
+        (Proposed::Register(document), Some(_)) => Some(document),
+        _ => None,
+    });
+    parsed.zip(documents).map(|(parsed, document)| replace(parsed, document.clone())).collect()
 }
 
 #[cfg(test)]
@@ -253,5 +274,18 @@ mod tests {
         let mut fold = stored;
         group.commits.iter().for_each(|commit| fold.apply(commit).unwrap());
         assert!(group.catalog == fold);
+    }
+
+    #[test]
+    fn batch_shares_documents_of_its_commit() {
+        let stored = Catalog::empty(RegistryId::new("r"));
+        let mut queue = VecDeque::from([registers("A", "")]);
+        let budget = Budget { commits: 10, bytes: usize::MAX };
+        let Group { commits, members, parsed, .. } =
+            Group::form(&stored, &mut queue, budget, Timestamp::default());
+        let document = members[0].waiting.submission.batch[0].document().unwrap();
+        let committed = &commits[0].documents()[0];
+        assert!(Arc::ptr_eq(document, committed));
+        assert!(!Arc::ptr_eq(&parsed[0], committed));
     }
 }

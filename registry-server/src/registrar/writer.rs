@@ -8,7 +8,8 @@ use std::{
 };
 
 use registry_core::{
-    Catalog, ChainHash, Document, Key, Kind, SealedCommit, Timestamp, rules::Proposed,
+    Catalog, ChainHash, Document, Key, Kind, SealedCommit, Timestamp,
+    rules::{Proposed, may_have_pattern},
 };
 use retry_backoff::{full_jitter, jittered_by};
 use tokio::{
@@ -36,7 +37,8 @@ use crate::{
 const GROUP_BYTES: usize = 32 << 20;
 /// Interval between attempts to reach a lost database.
 const DATABASE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Changes of one group above which the content digest is computed on another thread.
+/// Changes of one group above which the content digest is computed on another thread, and earlier commits are indexed at
+/// the same time.
 const MANY_CHANGES: usize = 64;
 /// Maximum bytes of the registrations that are validated without another thread for the other tasks.
 const SHORT_VALIDATION_BYTES: usize = 8 << 10;
@@ -167,19 +169,24 @@ impl Writer {
 
     async fn attempt(&mut self, queue: &mut VecDeque<Waiting>, lock: Option<HeadLock>) -> Attempt {
         let stored = self.hub.catalog();
-        let Some(Group { base, catalog, commits, events, members }) = self.form(&stored, queue)
-        else {
-            return Attempt::Done;
-        };
+        let Some(group) = self.form(&stored, queue) else { return Attempt::Done };
+        let Group { base, catalog, commits, events, members, parsed } = group;
         if commits.is_empty() {
             return self.answer_confirmed(queue, base, members).await;
         }
         let began = Instant::now();
         let changes: usize = commits.iter().map(|commit| commit.commit().changes.len()).sum();
         let appending = self.log.append(Source::Local(&events), lock, base.0, &commits);
-        // The signature of the state needs the digest of its content, which is computed while the database works.
-        let (outcome, catalog) =
-            tokio::join!(biased; appending, with_content_digest(catalog, stored, changes));
+        // A processor is idle while the database works. The signature of the state needs the digest of its content. The
+        // index of earlier commits would otherwise delay the validation of the next large batch.
+        let meanwhile = async {
+            let catalog = with_content_digest(catalog, stored, parsed, changes).await;
+            if changes > MANY_CHANGES {
+                self.hub.index_commits();
+            }
+            catalog
+        };
+        let (outcome, catalog) = tokio::join!(biased; appending, meanwhile);
         metrics::appended(began.elapsed(), outcome.label(), commits.len());
         match outcome {
             AppendOutcome::Stored => {
@@ -300,12 +307,6 @@ fn is_short(stored: &Catalog, queue: &VecDeque<Waiting>) -> bool {
         })
 }
 
-/// Whether a document may have `pattern` or `patternProperties`. Canonical JSON does not escape their letters.
-fn may_have_pattern(document: &Document) -> bool {
-    const START: &[u8] = b"\"pattern";
-    document.bytes().windows(START.len()).any(|window| window == START)
-}
-
 /// Runs CPU-bound work on this thread. A runtime with a single thread has no other for its tasks meanwhile.
 fn in_place<T>(work: impl FnOnce() -> T) -> T {
     if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
@@ -315,13 +316,19 @@ fn in_place<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Computes the content digest of a catalog from that of the stored one. A panic must not end the writer, because an
-/// append is in flight.
-async fn with_content_digest(catalog: Catalog, stored: Arc<Catalog>, changes: usize) -> Catalog {
+/// Computes the content digest of a catalog from that of the stored one, and frees the parsed documents. A panic must
+/// not end the writer, because an append is in flight.
+async fn with_content_digest(
+    catalog: Catalog,
+    stored: Arc<Catalog>,
+    parsed: Vec<Arc<Document>>,
+    changes: usize,
+) -> Catalog {
     let without_content = catalog.without_content();
     let work = move || {
         let catalog = catalog.with_content_since(&stored);
         catalog.content_digest();
+        drop(parsed);
         catalog
     };
     let computed = unless_panic(changes > MANY_CHANGES, work).await;

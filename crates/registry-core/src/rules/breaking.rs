@@ -39,6 +39,9 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
         if !has_schemas || key.version.is_prerelease() || broken.contains(&new.change()) {
             continue;
         }
+        if proposal.versions(key.kind, &key.name).nth(1).is_none() {
+            continue;
+        }
         let mode = proposal.catalog().settings().compatibility(key.kind, &key.name);
         let Some(direction) = mode.direction() else { continue };
         let all = releases

@@ -39,7 +39,8 @@ pub(super) fn check(new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
 /// Limits the call depth of compositions, because each level needs memory and time.
 pub(super) fn check_depth(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     let mut known = BTreeMap::new();
-    for new in &proposal.new {
+    let compositions = proposal.new.iter().filter(|new| is_composition(new.entity()));
+    for new in compositions {
         // Only the first level beyond the limit is reported.
         if depth(proposal, new.key(), &mut known) == limits::COMPOSITION_DEPTH + 1 {
             let most = limits::COMPOSITION_DEPTH;
@@ -57,15 +58,16 @@ fn depth(proposal: &Proposal<'_>, key: &Key, known: &mut BTreeMap<Key, usize>) -
     }
     // A cycle, which another rule reports, ends here.
     known.insert(key.clone(), 0);
-    let tool = proposal.find(key).and_then(Entity::as_tool);
-    let Some(tool) = tool.filter(|tool| matches!(tool.implementation, Implementation::Spec(_)))
-    else {
-        return 0;
-    };
+    let entity = proposal.find(key).filter(|entity| is_composition(entity));
+    let Some(tool) = entity.and_then(Entity::as_tool) else { return 0 };
     let parts = tool.depends.iter().map(|part| depth(proposal, &part.key(), known));
     let depth = parts.max().unwrap_or(0) + 1;
     known.insert(key.clone(), depth);
     depth
+}
+
+fn is_composition(entity: &Entity) -> bool {
+    entity.as_tool().is_some_and(|tool| matches!(tool.implementation, Implementation::Spec(_)))
 }
 
 fn within(place: &str, problem: Diagnostic) -> Diagnostic {

@@ -27,7 +27,7 @@ pub(super) fn effects<'a>(
     batch: &'a [Proposed],
     found: &mut Vec<Diagnostic>,
 ) -> Vec<Option<Change>> {
-    let (new, lifecycles) = (HashMap::new(), HashMap::new());
+    let (new, lifecycles) = (HashMap::with_capacity(batch.len()), HashMap::new());
     let mut state = State { proposal, catalog: proposal.catalog(), new, lifecycles };
     let mut effects = Vec::with_capacity(batch.len());
     for (i, proposed) in batch.iter().enumerate() {

@@ -85,7 +85,8 @@ impl<'a> Proposal<'a> {
         batch: &'a [Proposed],
         unread: &'a [UnreadEntity],
     ) -> Self {
-        let (mut new, mut by_key, mut lifecycles) = (Vec::new(), HashMap::new(), HashMap::new());
+        let (mut new, mut lifecycles) = (Vec::with_capacity(batch.len()), HashMap::new());
+        let mut by_key = HashMap::with_capacity(batch.len());
         let mut by_name = BTreeMap::<_, Vec<_>>::new();
         // Documents that are already registered are not inspected.
         let references_of = |proposed: &Proposed| {
