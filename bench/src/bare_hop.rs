@@ -28,7 +28,7 @@ pub(crate) async fn serve(port: u16, upstream: String) {
         let (client, _) = listener.accept().await.expect("a connection");
         client.set_nodelay(true).expect("an option of TCP");
         let upstream = upstream.clone();
-        // A connection without requests tests whether the proxy listens.
+        // The connection that tests whether the proxy listens ends without a request, which is an error.
         tokio::spawn(async move { forward(client, &upstream).await.ok() });
     }
 }
@@ -39,7 +39,7 @@ async fn forward(client: TcpStream, upstream: &str) -> hyper::Result<()> {
     stream.set_nodelay(true).expect("an option of TCP");
     let (sender, connection) = client::conn::http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    // The server has one request at a time.
+    // The server has one request at a time, so that none waits for the lock.
     let sender = Mutex::new(sender);
     let service = service_fn(|request: Request<Incoming>| async {
         let mut sender = sender.lock().await;

@@ -115,7 +115,7 @@ impl Proposed {
     }
 
     fn may_have_pattern(&self) -> bool {
-        self.document().is_some_and(|document| may_have_pattern(document))
+        self.document().is_some_and(|document| document.may_have_pattern())
     }
 
     fn document_bytes(&self) -> usize {
@@ -233,12 +233,6 @@ pub fn exceeds_batch_limit(batch: &[Proposed]) -> Option<Diagnostic> {
     };
     let found = Diagnostic::error(Code::DocumentInvalid, "", format!("the batch has {what}"));
     Some(found.with_help("split it into several batches, dependencies first"))
-}
-
-/// Whether a document may have `pattern` or `patternProperties`. Canonical JSON does not escape their letters.
-pub fn may_have_pattern(document: &Document) -> bool {
-    // Documents are UTF-8. The search of a text is several times faster than that of bytes.
-    str::from_utf8(document.bytes()).is_ok_and(|text| text.contains("\"pattern"))
 }
 
 /// Like [`plan`], but for a complete registry of any size, such as a file at startup. Versions are

@@ -16,7 +16,8 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The only version of its name. [`rank_versions`] compares several.
+    /// The only version of its name. [`rank_versions`] compares several, except for names that have no
+    /// term because there are too many terms.
     pub(super) fn new(record: Arc<Record>) -> Self {
         let (kind, state) = (record.document.key().kind, record.lifecycle.state);
         Self { record, kind, state, newest: true, states: States::new([state]) }

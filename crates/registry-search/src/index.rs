@@ -89,11 +89,18 @@ impl Index {
 
     /// Adds entities. Returns the terms of their names that had versions before.
     fn add(&mut self, new: Vec<Arc<Record>>) -> BTreeSet<String> {
-        let (mut rest, mut released) = (new, BTreeSet::new());
+        let (mut rest, mut with_versions) = (new, BTreeSet::new());
+        let weigh = |record: Arc<Record>| (weights::terms(&record), record);
+        // A single thread leaves the other processors to requests and to the database.
+        let is_few = rest.len() <= AT_ONCE;
         while !rest.is_empty() {
             let later = rest.split_off(rest.len().min(AT_ONCE));
             let these = std::mem::replace(&mut rest, later);
-            let weighed = parallel::map(these, |record| (weights::terms(&record), record));
+            let weighed: Vec<_> = if is_few {
+                these.into_iter().map(weigh).collect()
+            } else {
+                parallel::map(these, weigh)
+            };
             let count = weighed.iter().map(|(terms, _)| 1 + terms.len()).sum();
             let (mut postings, mut recent) = (Vec::with_capacity(count), HashMap::new());
             for (terms, record) in &weighed {
@@ -102,10 +109,10 @@ impl Index {
                     break;
                 }
                 let name = name_term(record.document.key());
-                let before = self.terms.len();
+                let known_terms = self.terms.len();
                 postings.extend(self.terms.intern(&name).map(|name| Posting::new(name, doc, 0)));
-                if self.terms.len() == before {
-                    released.insert(name);
+                if self.terms.len() == known_terms {
+                    with_versions.insert(name);
                 }
                 let known = terms.iter().filter_map(|(term, weight)| {
                     Some(Posting::new(self.term_id(term, &mut recent)?, doc, weight))
@@ -115,7 +122,7 @@ impl Index {
             }
             self.postings.add(postings);
         }
-        released
+        with_versions
     }
 
     /// The id of a term. A cache of recent terms avoids most lookups.

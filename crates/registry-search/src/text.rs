@@ -101,8 +101,9 @@ enum Place {
     Provider,
     Provision,
     AppliesTo,
-    /// A text or a list of texts.
     Text(u8, Field),
+    /// A list of texts.
+    Texts(u8, Field),
     /// A JSON Schema or any value inside of one.
     Schema(u8),
     /// The member `properties` of a schema.
@@ -119,13 +120,14 @@ impl Place {
         match (self, name) {
             (Self::Document, "title") => Self::Text(1, Field::Title),
             (Self::Document, "metadata") => Self::Metadata,
-            (Self::Metadata, "tags") => Self::Text(2, Field::Tag),
+            (Self::Metadata, "tags") => Self::Texts(2, Field::Tag),
             (Self::Document, "skills") => Self::Skill,
             (Self::Skill, "id" | "name") => Self::Text(3, Field::Skill),
-            (Self::Skill, "tags") => Self::Text(3, Field::Tag),
+            (Self::Skill, "tags") => Self::Texts(3, Field::Tag),
             (Self::Document, "description") => Self::Text(4, Field::Description),
             (Self::Document, "schema" | "inputSchema" | "outputSchema") => Self::Schema(SCHEMA),
-            (Self::Skill, "description" | "examples") => Self::Text(SKILL_DETAIL, Field::Detail),
+            (Self::Skill, "description") => Self::Text(SKILL_DETAIL, Field::Detail),
+            (Self::Skill, "examples") => Self::Texts(SKILL_DETAIL, Field::Detail),
             (Self::Skill, "inputSchema" | "outputSchema") => Self::Schema(SKILL_DETAIL),
             (Self::Document, "source") => Self::Source,
             (Self::Document, "provider") => Self::Provider,
@@ -133,11 +135,11 @@ impl Place {
             (Self::Document, "appliesTo") => Self::AppliesTo,
             (Self::Source, "server" | "tool")
             | (Self::Provider, "organization")
-            | (Self::Provision, "tool")
-            | (Self::AppliesTo, "callers") => Self::Text(RELATED, Field::Related),
-            (Self::AppliesTo, "tools") => Self::Text(RELATED + 1, Field::Related),
-            (Self::AppliesTo, "skills") => Self::Text(RELATED + 2, Field::Related),
-            (Self::AppliesTo, "servers") => Self::Text(RELATED + 3, Field::Related),
+            | (Self::Provision, "tool") => Self::Text(RELATED, Field::Related),
+            (Self::AppliesTo, "callers") => Self::Texts(RELATED, Field::Related),
+            (Self::AppliesTo, "tools") => Self::Texts(RELATED + 1, Field::Related),
+            (Self::AppliesTo, "skills") => Self::Texts(RELATED + 2, Field::Related),
+            (Self::AppliesTo, "servers") => Self::Texts(RELATED + 3, Field::Related),
             (Self::Properties(order), _) => Self::Schema(order),
             (Self::Schema(_) | Self::Annotation(_), "const" | "enum" | "default" | "examples") => {
                 Self::Other
@@ -154,7 +156,9 @@ impl Place {
     /// The place of a list's item.
     fn item(self) -> Self {
         match self {
+            Self::Texts(order, field) => Self::Text(order, field),
             Self::Properties(order) | Self::Annotation(order) => Self::Schema(order),
+            Self::Text(..) => Self::Other,
             place => place,
         }
     }
@@ -272,6 +276,23 @@ mod tests {
     }
 
     #[test]
+    fn tags_are_texts_of_a_list() {
+        for (tags, expected) in [
+            (json!("a"), &[][..]),
+            (json!({ "a": "b" }), &[]),
+            (json!([["a"]]), &[]),
+            (json!([1, { "a": "b" }, null, "c"]), &["c"]),
+        ] {
+            let value = json!({ "name": "S", "version": "1.0.0", "schema": {},
+                "metadata": { "tags": tags } });
+            let mut texts = texts(Kind::Schema, &value);
+            texts.retain(|(field, _)| *field == Field::Tag);
+            let found: Vec<_> = texts.iter().map(|(_, text)| text.as_str()).collect();
+            assert_eq!(found, expected, "{tags}");
+        }
+    }
+
+    #[test]
     fn texts_come_most_significant_first() {
         let schema = json!({ "properties": { "p": { "description": "detail" } } });
         let tool = json!({
@@ -372,7 +393,17 @@ mod tests {
             "[a\"\n\u{e9}]{0,3}".prop_map(Value::from),
         ];
         let name = prop::sample::select(
-            &["properties", "title", "description", "const", "enum", "examples", "items", "b\n"][..],
+            &[
+                "properties",
+                "title",
+                "description",
+                "const",
+                "enum",
+                "default",
+                "examples",
+                "items",
+                "b\n",
+            ][..],
         );
         leaf.prop_recursive(5, 40, 4, move |inner| {
             let members = prop::collection::vec((name.clone(), inner.clone()), 0..4);

@@ -62,11 +62,11 @@ pub(super) fn terms(record: &Record) -> WeightedTerms {
     let mut tags = BTreeSet::new();
     let (mut text, mut words) = (String::new(), Vec::new());
     let mut lengths = Counts::default();
-    text::each(&record.document, &mut |field, found| {
+    text::each(&record.document, &mut |field, content| {
         if field == Field::Tag && tags.len() < limits::SEARCH_TERMS {
-            tags.insert(tag_term(found));
+            tags.insert(tag_term(content));
         }
-        words::each(found, &mut |piece, _, word| {
+        words::each(content, &mut |piece, _, word| {
             if words.len() == limits::SEARCH_TERMS || piece == Token::Part && words::is_stop(word) {
                 return;
             }

@@ -26,7 +26,7 @@ use crate::{feed::Hub, metrics};
 
 /// The longest wait for the index to reach the revision of the catalog.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The delay between a commit and its indexing, unless a search waits or the database works on the next commit. Commits
+/// The delay between a commit and its indexing, unless a search waits or the next large commit is appended. Commits
 /// in quick succession are indexed together.
 const DELAY: Duration = Duration::from_millis(20);
 /// The delay after which a failed build of the index is retried.
@@ -76,7 +76,7 @@ impl Searcher {
         let (failing, failed) = watch::channel(false);
         let head = hub.watch();
         let work = Work { build: Index::build, advance: Index::advance };
-        let wanted = hub.index_wanted();
+        let wanted = hub.index_delay_end();
         let results = (sender, failing);
         tokio::spawn(follow(move || hub.catalog(), head, work, results, wanted.clone()));
         Self { latest, failed, wanted, paged: Mutex::default() }

@@ -29,7 +29,7 @@ pub struct Hub {
     recent: RwLock<RecentCommits>,
     head: watch::Sender<Revision>,
     refresh: Notify,
-    index_wanted: Arc<Notify>,
+    index_delay_end: Arc<Notify>,
     /// Latest revision of the requests to read the log since the last one was taken.
     requested: AtomicU64,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
@@ -66,7 +66,7 @@ impl Hub {
             recent: RwLock::new(recent),
             head,
             refresh: Notify::new(),
-            index_wanted: Arc::default(),
+            index_delay_end: Arc::default(),
             requested: AtomicU64::new(0),
             snapshot: Mutex::new(None),
             retain_revisions: config.retain_revisions,
@@ -97,14 +97,14 @@ impl Hub {
         Ok(())
     }
 
-    /// Ends the delay of indexing, because a processor is idle.
-    pub(crate) fn index_commits(&self) {
-        self.index_wanted.notify_waiters();
+    /// Ends the delay before published commits are indexed.
+    pub(crate) fn end_index_delay(&self) {
+        self.index_delay_end.notify_waiters();
     }
 
-    /// Ends the delay of indexing.
-    pub(crate) fn index_wanted(&self) -> Arc<Notify> {
-        self.index_wanted.clone()
+    /// Notified when the delay of indexing ends.
+    pub(crate) fn index_delay_end(&self) -> Arc<Notify> {
+        self.index_delay_end.clone()
     }
 
     /// Current catalog.

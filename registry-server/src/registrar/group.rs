@@ -240,7 +240,10 @@ pub(super) mod testing {
 
 #[cfg(test)]
 mod tests {
-    use registry_core::{Kind, RegistryId};
+    use registry_core::{
+        Kind, RegistryId,
+        lifecycle::{LifecycleState, Notice},
+    };
     use serde_json::json;
 
     use super::{testing::registration, *};
@@ -278,14 +281,30 @@ mod tests {
 
     #[test]
     fn batch_shares_documents_of_its_commit() {
-        let stored = Catalog::empty(RegistryId::new("r"));
-        let mut queue = VecDeque::from([registers("A", "")]);
         let budget = Budget { commits: 10, bytes: usize::MAX };
-        let Group { commits, members, parsed, .. } =
-            Group::form(&stored, &mut queue, budget, Timestamp::default());
-        let document = members[0].waiting.submission.batch[0].document().unwrap();
-        let committed = &commits[0].documents()[0];
-        assert!(Arc::ptr_eq(document, committed));
-        assert!(!Arc::ptr_eq(&parsed[0], committed));
+        let form = |stored: &Catalog, waiting| {
+            Group::form(stored, &mut VecDeque::from([waiting]), budget, Timestamp::default())
+        };
+        let document = |name| registers(name, "").submission.batch.remove(0);
+        let stored = form(&Catalog::empty(RegistryId::new("r")), registers("A", "")).catalog;
+        let mut waiting = registers("A", "");
+        let retired = Proposed::SetLifecycle {
+            key: waiting.submission.batch[0].key().clone(),
+            state: LifecycleState::Retired,
+            notice: Notice::default(),
+        };
+        waiting.submission.batch.extend([document("B"), retired, document("C")]);
+        let before = waiting.submission.batch.clone();
+        let Group { commits, members, parsed, .. } = form(&stored, waiting);
+        let batch = &members[0].waiting.submission.batch;
+        assert_eq!(*batch, before);
+        let is_same = |change: usize, document: &Arc<Document>| {
+            batch[change].document().is_some_and(|changed| Arc::ptr_eq(changed, document))
+        };
+        let [b, c] = commits[0].documents() else { panic!("two documents are new") };
+        assert!(is_same(1, b) && is_same(3, c));
+        assert!(is_same(0, before[0].document().unwrap()), "nothing is registered");
+        let names: Vec<_> = parsed.iter().map(|document| document.key().name.as_str()).collect();
+        assert_eq!(names, ["B", "C"]);
     }
 }

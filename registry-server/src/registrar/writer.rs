@@ -8,8 +8,7 @@ use std::{
 };
 
 use registry_core::{
-    Catalog, ChainHash, Document, Key, Kind, SealedCommit, Timestamp,
-    rules::{Proposed, may_have_pattern},
+    Catalog, ChainHash, Document, Key, Kind, SealedCommit, Timestamp, rules::Proposed,
 };
 use retry_backoff::{full_jitter, jittered_by};
 use tokio::{
@@ -40,6 +39,8 @@ const DATABASE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Changes of one group above which the content digest is computed on another thread, and earlier commits are indexed at
 /// the same time.
 const MANY_CHANGES: usize = 64;
+/// Maximum number of parsed documents that are freed without another thread.
+const FEW_DOCUMENTS: usize = 8;
 /// Maximum bytes of the registrations that are validated without another thread for the other tasks.
 const SHORT_VALIDATION_BYTES: usize = 8 << 10;
 /// Conflicts of one group before the writer locks the head row.
@@ -177,12 +178,13 @@ impl Writer {
         let began = Instant::now();
         let changes: usize = commits.iter().map(|commit| commit.commit().changes.len()).sum();
         let appending = self.log.append(Source::Local(&events), lock, base.0, &commits);
-        // A processor is idle while the database works. The signature of the state needs the digest of its content. The
-        // index of earlier commits would otherwise delay the validation of the next large batch.
+        // The signature of the state needs the digest of its content. Freeing parsed documents and indexing earlier
+        // commits would otherwise delay the validation of the next large batch.
         let meanwhile = async {
-            let catalog = with_content_digest(catalog, stored, parsed, changes).await;
+            let catalog = with_content_digest(catalog, stored, changes).await;
+            free(parsed);
             if changes > MANY_CHANGES {
-                self.hub.index_commits();
+                self.hub.end_index_delay();
             }
             catalog
         };
@@ -303,7 +305,7 @@ fn is_short(stored: &Catalog, queue: &VecDeque<Waiting>) -> bool {
                 && document.edges().is_empty()
                 && names.insert((kind, name))
                 && stored.versions(*kind, name).next().is_none()
-                && !may_have_pattern(document)
+                && !document.may_have_pattern()
         })
 }
 
@@ -316,19 +318,20 @@ fn in_place<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Computes the content digest of a catalog from that of the stored one, and frees the parsed documents. A panic must
-/// not end the writer, because an append is in flight.
-async fn with_content_digest(
-    catalog: Catalog,
-    stored: Arc<Catalog>,
-    parsed: Vec<Arc<Document>>,
-    changes: usize,
-) -> Catalog {
+/// Frees the parsed documents of a group. Many take milliseconds, on another thread.
+fn free(parsed: Vec<Arc<Document>>) {
+    if parsed.len() > FEW_DOCUMENTS {
+        spawn_blocking(move || drop(parsed));
+    }
+}
+
+/// Computes the content digest of a catalog from that of the stored one. A panic must not end the writer, because an
+/// append is in flight.
+async fn with_content_digest(catalog: Catalog, stored: Arc<Catalog>, changes: usize) -> Catalog {
     let without_content = catalog.without_content();
     let work = move || {
         let catalog = catalog.with_content_since(&stored);
         catalog.content_digest();
-        drop(parsed);
         catalog
     };
     let computed = unless_panic(changes > MANY_CHANGES, work).await;

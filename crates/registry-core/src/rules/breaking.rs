@@ -39,7 +39,8 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
         if !has_schemas || key.version.is_prerelease() || broken.contains(&new.change()) {
             continue;
         }
-        if proposal.versions(key.kind, &key.name).nth(1).is_none() {
+        let has_others = proposal.versions(key.kind, &key.name).nth(1).is_some();
+        if !has_others {
             continue;
         }
         let mode = proposal.catalog().settings().compatibility(key.kind, &key.name);

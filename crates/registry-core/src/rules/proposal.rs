@@ -93,9 +93,10 @@ impl<'a> Proposal<'a> {
             let document = proposed.document()?;
             let same = |record: &Arc<Record>| record.document.digest() == document.digest();
             let is_new = !catalog.find(document.key()).is_some_and(same);
-            is_new.then(|| match document.edges() {
-                [] => Vec::new(),
-                _ => references(document.entity()),
+            is_new.then(|| {
+                // After a conflict, documents are parsed again, here on all processors.
+                let entity = document.entity();
+                if document.edges().is_empty() { Vec::new() } else { references(entity) }
             })
         };
         let all = parallel::map(batch.iter().collect(), references_of);
