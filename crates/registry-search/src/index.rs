@@ -90,17 +90,10 @@ impl Index {
     /// Adds entities. Returns the terms of their names that had versions before.
     fn add(&mut self, new: Vec<Arc<Record>>) -> BTreeSet<String> {
         let (mut rest, mut with_versions) = (new, BTreeSet::new());
-        let weigh = |record: Arc<Record>| (weights::terms(&record), record);
-        // A single thread leaves the other processors to requests and to the database.
-        let is_few = rest.len() <= AT_ONCE;
         while !rest.is_empty() {
             let later = rest.split_off(rest.len().min(AT_ONCE));
             let these = std::mem::replace(&mut rest, later);
-            let weighed: Vec<_> = if is_few {
-                these.into_iter().map(weigh).collect()
-            } else {
-                parallel::map(these, weigh)
-            };
+            let weighed = parallel::map(these, |record| (weights::terms(&record), record));
             let count = weighed.iter().map(|(terms, _)| 1 + terms.len()).sum();
             let (mut postings, mut recent) = (Vec::with_capacity(count), HashMap::new());
             for (terms, record) in &weighed {

@@ -39,8 +39,8 @@ const DATABASE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Changes of one group above which the content digest is computed on another thread, and earlier commits are indexed at
 /// the same time.
 const MANY_CHANGES: usize = 64;
-/// Maximum number of parsed documents that are freed without another thread.
-const FEW_DOCUMENTS: usize = 8;
+/// Bytes of documents above which their parsed form is freed on another thread.
+const MANY_BYTES: usize = 256 << 10;
 /// Maximum bytes of the registrations that are validated without another thread for the other tasks.
 const SHORT_VALIDATION_BYTES: usize = 8 << 10;
 /// Conflicts of one group before the writer locks the head row.
@@ -181,8 +181,7 @@ impl Writer {
         // The signature of the state needs the digest of its content. Freeing parsed documents and indexing earlier
         // commits would otherwise delay the validation of the next large batch.
         let meanwhile = async {
-            let catalog = with_content_digest(catalog, stored, changes).await;
-            free(parsed);
+            let catalog = with_content_digest(catalog, stored, parsed, changes).await;
             if changes > MANY_CHANGES {
                 self.hub.end_index_delay();
             }
@@ -318,23 +317,24 @@ fn in_place<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Frees the parsed documents of a group. Many take milliseconds, on another thread.
-fn free(parsed: Vec<Arc<Document>>) {
-    if parsed.len() > FEW_DOCUMENTS {
-        spawn_blocking(move || drop(parsed));
-    }
-}
-
-/// Computes the content digest of a catalog from that of the stored one. A panic must not end the writer, because an
-/// append is in flight.
-async fn with_content_digest(catalog: Catalog, stored: Arc<Catalog>, changes: usize) -> Catalog {
+/// Computes the content digest of a catalog from that of the stored one, and frees the parsed documents. A panic must
+/// not end the writer, because an append is in flight.
+async fn with_content_digest(
+    catalog: Catalog,
+    stored: Arc<Catalog>,
+    parsed: Vec<Arc<Document>>,
+    changes: usize,
+) -> Catalog {
     let without_content = catalog.without_content();
+    let bytes: usize = parsed.iter().map(|document| document.bytes().len()).sum();
+    let is_long = changes > MANY_CHANGES || bytes > MANY_BYTES;
     let work = move || {
         let catalog = catalog.with_content_since(&stored);
         catalog.content_digest();
+        drop(parsed);
         catalog
     };
-    let computed = unless_panic(changes > MANY_CHANGES, work).await;
+    let computed = unless_panic(is_long, work).await;
     computed.unwrap_or_else(|| {
         // The hook of panics has logged the message.
         tracing::error!("panic while computing a content digest; its first use computes it again");
