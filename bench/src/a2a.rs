@@ -1,5 +1,6 @@
-//! A2A: messages and streams of 1,000 events, direct, through nginx without buffering, and through
-//! the gateway without translation between versions; inspection; memory of open streams.
+//! A2A: messages and streams of 1,000 events, direct, through nginx without buffering, through a bare
+//! hop, and through the gateway without translation between versions; inspection; memory of open
+//! streams.
 
 use std::time::Duration;
 

@@ -60,7 +60,7 @@ struct Cli {
     /// Forward requests on this port, as a peer of `a2a`.
     #[arg(long, hide = true, requires = "bare_hop_upstream")]
     bare_hop: Option<u16>,
-    /// The address to which `--bare-hop` forwards.
+    /// The upstream of `--bare-hop`.
     #[arg(long, hide = true)]
     bare_hop_upstream: Option<String>,
 }
