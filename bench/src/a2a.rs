@@ -57,16 +57,8 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
             url: format!("http://{}/bench/a2a", backend.process.address()),
             cpu: Box::new(|| 0.0),
         },
-        Hop {
-            name: "nginx",
-            url: format!("http://{}/bench/a2a", nginx.address),
-            cpu: Box::new(|| nginx.cpu_seconds()),
-        },
-        Hop {
-            name: "bare hop",
-            url: format!("http://{}/bench/a2a", bare.address),
-            cpu: Box::new(|| bare.cpu_seconds()),
-        },
+        Hop::peer("nginx", &nginx, "/bench/a2a"),
+        Hop::peer("bare hop", &bare, "/bench/a2a"),
         plain.hop("gateway"),
         inspecting.hop("gateway with inspection"),
     ];

@@ -1,7 +1,5 @@
 //! A proxy that only forwards: the CPU time that the HTTP library of the gateway needs for a hop.
 
-use std::{env, process::Command};
-
 use hyper::{Request, body::Incoming, client, server, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{
@@ -13,12 +11,9 @@ use crate::peer::Peer;
 
 /// Starts the proxy as a process of its own, in front of an upstream.
 pub(crate) fn start(upstream: &str) -> Peer {
-    let start = |_: &_, port: u16| {
-        let mut command = Command::new(env::current_exe().expect("a path of the program"));
+    Peer::start_self(|command, port| {
         command.arg(format!("--bare-hop={port}")).arg(format!("--bare-hop-upstream={upstream}"));
-        command
-    };
-    Peer::start(start).expect("this program starts")
+    })
 }
 
 /// Serves on a port of the loopback address until the process ends.

@@ -19,6 +19,7 @@ use crate::{
     agentgateway,
     load::{self, Load},
     nginx,
+    peer::Peer,
     report::{Report, Row},
     sample,
 };
@@ -35,6 +36,14 @@ pub(crate) struct Hop<'a> {
     pub(crate) name: &'static str,
     pub(crate) url: String,
     pub(crate) cpu: Box<dyn Fn() -> f64 + 'a>,
+}
+
+impl<'a> Hop<'a> {
+    /// A path of a peer.
+    pub(crate) fn peer(name: &'static str, peer: &'a Peer, path: &str) -> Self {
+        let url = format!("http://{}{path}", peer.address);
+        Self { name, url, cpu: Box::new(|| peer.cpu_seconds()) }
+    }
 }
 
 /// The result of one load on one hop, with the CPU time of the hop.
@@ -65,22 +74,14 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
             url: format!("http://{}/bench/mcp", backend.process.address()),
             cpu: Box::new(|| 0.0),
         },
-        Hop {
-            name: "nginx",
-            url: format!("http://{}/bench/mcp", nginx.address),
-            cpu: Box::new(|| nginx.cpu_seconds()),
-        },
+        Hop::peer("nginx", &nginx, "/bench/mcp"),
         Hop {
             name: "gateway",
             url: gateway.mcp_url(),
             cpu: Box::new(|| gateway.process.cpu_seconds()),
         },
     ];
-    let other = other.as_ref().map(|peer| Hop {
-        name: "agentgateway",
-        url: format!("http://{}/mcp", peer.address),
-        cpu: Box::new(move || peer.cpu_seconds()),
-    });
+    let other = other.as_ref().map(|peer| Hop::peer("agentgateway", peer, "/mcp"));
     for bytes in [40, 1024, 102_400] {
         for version in [MODERN, LEGACY] {
             for connections in [1, 16, 64] {

@@ -28,11 +28,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     changes.extend(tools.iter().map(|tool| sample::echo_alias(tool)));
     changes.push(sample::agent_of(AGENT, tools.clone()));
     let site = Site::start(&backend, changes, (AGENT, TOOLS)).await;
-    let nginx = Hop {
-        name: "nginx",
-        url: format!("http://{}/bench/mcp", nginx.address),
-        cpu: Box::new(|| nginx.cpu_seconds()),
-    };
+    let nginx = Hop::peer("nginx", &nginx, "/bench/mcp");
     let gateway = site.hop("gateway");
     for version in [MODERN, LEGACY] {
         let nginx = load(&nginx, &["echo".to_owned()], (version, seconds)).await;

@@ -29,11 +29,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     changes.push(sample::register_policy(policy()));
     let governed = Site::start(&backend, changes, agent).await;
     let hops = [
-        Hop {
-            name: "nginx",
-            url: format!("http://{}/bench/mcp", nginx.address),
-            cpu: Box::new(|| nginx.cpu_seconds()),
-        },
+        Hop::peer("nginx", &nginx, "/bench/mcp"),
         ungoverned.hop("gateway without policies"),
         governed.hop("gateway with policies"),
     ];

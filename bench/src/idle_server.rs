@@ -1,6 +1,6 @@
 //! A server that only keeps streams open: the memory that the gRPC library needs for an idle stream.
 
-use std::{env, future::ready, net::SocketAddr, process::Command};
+use std::{future::ready, net::SocketAddr};
 
 use futures_util::{StreamExt as _, stream::BoxStream};
 use registry_proto::v1::{
@@ -13,12 +13,9 @@ use crate::peer::Peer;
 
 /// Starts the server as a process of its own.
 pub(crate) fn start() -> Peer {
-    let start = |_: &_, port: u16| {
-        let mut command = Command::new(env::current_exe().expect("a path of the program"));
+    Peer::start_self(|command, port| {
         command.arg(format!("--idle-server={port}"));
-        command
-    };
-    Peer::start(start).expect("this program starts")
+    })
 }
 
 /// Serves on a port of the loopback address until the process ends.

@@ -1,6 +1,7 @@
-//! A proxy of another project as a child process.
+//! A proxy or server for comparison as a child process.
 
 use std::{
+    env,
     fs::{self, File},
     iter,
     net::{TcpListener, TcpStream},
@@ -13,7 +14,7 @@ use std::{
 use acceptance::process::{cpu_seconds, resident_bytes, signal_process};
 use tempfile::TempDir;
 
-/// A running proxy, stopped when dropped.
+/// A running program, stopped when dropped.
 #[derive(Debug)]
 pub(crate) struct Peer {
     process: Child,
@@ -37,6 +38,16 @@ impl Peer {
         let peer = Self { process, dir, address: format!("127.0.0.1:{port}") };
         peer.wait_until_ready();
         Some(peer)
+    }
+
+    /// Starts this program again, with arguments for a port.
+    pub(crate) fn start_self(add_arguments: impl FnOnce(&mut Command, u16)) -> Self {
+        let start = |_: &Path, port| {
+            let mut command = Command::new(env::current_exe().expect("a path of the program"));
+            add_arguments(&mut command, port);
+            command
+        };
+        Self::start(start).expect("this program starts")
     }
 
     fn wait_until_ready(&self) {

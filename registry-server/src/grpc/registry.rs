@@ -75,7 +75,7 @@ impl RegistryService for Service {
             settings: plan.settings.iter().map(Into::into).collect(),
         };
         if batch.len() > BIG {
-            // Freeing a large batch of parsed documents takes milliseconds.
+            // Documents that were not committed are still parsed, and freeing many takes milliseconds.
             tokio::task::spawn_blocking(move || drop(batch));
         }
         Ok(Response::new(answer))
