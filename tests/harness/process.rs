@@ -16,8 +16,8 @@ use std::{
 const START: Duration = Duration::from_mins(1);
 /// Time limit between SIGTERM and exit.
 const STOP: Duration = Duration::from_secs(30);
-/// Wait for audit events, which gateways write about 10 ms after a call.
-const AUDIT_DELAY: Duration = Duration::from_millis(50);
+/// Wait for audit events, which gateways write about 10 ms after a call, and later on a busy machine.
+const AUDIT_DELAY: Duration = Duration::from_millis(200);
 
 /// A running program; killed when dropped.
 #[derive(Debug)]

@@ -420,7 +420,9 @@ async fn ten_thousand_streams_leave_memory_and_other_callers() {
     const QUOTA: usize = 10;
     const BATCHES: usize = 50;
     const BATCH: usize = 200;
-    let (office, scene, caller) = start("limits: { sessions: 40 }\n").await;
+    // No stream ends, however long the requests take.
+    let limits = "limits: { sessions: 40, callTimeoutMs: 600000 }\n";
+    let (office, scene, caller) = start(limits).await;
     let http = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");
     let caller = Caller { http, ..caller };
     let elsewhere = reqwest::Client::builder().local_address(IpAddr::from([127, 0, 0, 2])).build();

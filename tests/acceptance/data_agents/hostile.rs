@@ -2,6 +2,7 @@
 
 use std::{io, time::Duration};
 
+use futures_util::future::join_all;
 use reqwest::StatusCode;
 use serde_json::Map;
 use tokio::{
@@ -147,8 +148,10 @@ async fn flood_of_heartbeats_over_http_is_limited() {
         serde_json::from_str::<Value>(&text).expect("JSON")
     };
     let mut limited = 0;
-    for _ in 0..2_000 {
-        limited += u32::from(error(&beat().await) == (-32600, "RATE_LIMITED"));
+    // On a busy machine, one request after another can stay within the rate.
+    for _ in 0..40 {
+        let answers = join_all((0..50).map(|_| beat())).await;
+        limited += answers.iter().filter(|a| error(a) == (-32600, "RATE_LIMITED")).count();
     }
     assert!(limited > 0);
     assert_served(&agents, &mut extractor).await;
