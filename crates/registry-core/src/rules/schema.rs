@@ -27,6 +27,7 @@ use crate::{
     edges::Relation,
     entity::Entity,
     kind::Kind,
+    limits,
     reference::{Key, each_reference, pure_reference},
 };
 
@@ -147,18 +148,28 @@ fn too_many_references(graph: &SchemaGraph<'_>, new: &NewEntity<'_>, found: &mut
     }
 }
 
+/// Reports schemas without references. A batch of shared schemas has thousands of them, so the last finding counts those
+/// beyond the limit.
 fn unused(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     let each =
         proposal.new.iter().flat_map(|new| new.references.iter().map(move |r| (new, &r.key)));
     let used: HashSet<&Key> = each.filter(|(new, key)| new.key() != *key).map(|(_, k)| k).collect();
-    for new in proposal.new.iter().filter(|new| new.key().kind == Kind::Schema) {
-        if !used.contains(new.key()) && !proposal.is_used_in_catalog(new.key()) {
-            let message = format!("{} is not referenced", new.key());
-            let unused = Diagnostic::warning(Code::SchemaUnused, "", message);
-            let Key { name, version, .. } = new.key();
-            let help = format!("refer to it as `#{name}:{version}`, or remove it");
-            new.report(found, unused.with_help(help));
-        }
+    let schemas = proposal.new.iter().filter(|new| new.key().kind == Kind::Schema);
+    let unused: Vec<_> = schemas
+        .filter(|new| !used.contains(new.key()) && !proposal.is_used_in_catalog(new.key()))
+        .collect();
+    let (reported, others) = unused.split_at(unused.len().min(limits::UNUSED_SCHEMAS));
+    for (index, new) in reported.iter().enumerate() {
+        let key = new.key();
+        let is_last = index + 1 == reported.len();
+        let message = match others.len() {
+            count if is_last && count > 0 => format!("{key} and {count} more are not referenced"),
+            _ => format!("{key} is not referenced"),
+        };
+        let found_unused = Diagnostic::warning(Code::SchemaUnused, "", message);
+        let Key { name, version, .. } = key;
+        let help = format!("refer to it as `#{name}:{version}`, or remove it");
+        new.report(found, found_unused.with_help(help));
     }
 }
 
@@ -337,5 +348,23 @@ mod tests {
               referenced (refer to it as `#Unused:1.0.0`, or remove it)"
         );
         assert_eq!(found_of(Code::SchemaUnused, &[unused], &[used, tool]), "");
+    }
+
+    #[test]
+    fn last_of_many_unreferenced_schemas_counts_the_others() {
+        let found = |count: usize| {
+            let schemas: Vec<_> = (0..count).map(|n| schema(&format!("S{n}"), &json!({}))).collect();
+            found_of(Code::SchemaUnused, &[], &schemas)
+        };
+        let most = found(limits::UNUSED_SCHEMAS);
+        assert_eq!(most.lines().count(), limits::UNUSED_SCHEMAS);
+        assert!(!most.contains("more"), "{most}");
+        let more = found(limits::UNUSED_SCHEMAS + 3);
+        assert_eq!(more.lines().count(), limits::UNUSED_SCHEMAS);
+        insta::assert_snapshot!(
+            more.lines().last().unwrap(),
+            @"warning[schema-unused] schema/S99@1.0.0 at \"\": schema/S99@1.0.0 and 3 more are not \
+              referenced (refer to it as `#S99:1.0.0`, or remove it)"
+        );
     }
 }
