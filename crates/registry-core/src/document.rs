@@ -77,13 +77,12 @@ fn hex(digit: u8) -> Option<u8> {
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = String::with_capacity(71);
-        text.push_str("sha256:");
-        for byte in self.0 {
-            text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-            text.push(char::from(DIGITS[usize::from(byte & 15)]));
+        let mut text = *b"sha256:0000000000000000000000000000000000000000000000000000000000000000";
+        for (digits, byte) in text[7..].chunks_exact_mut(2).zip(self.0) {
+            digits[0] = DIGITS[usize::from(byte >> 4)];
+            digits[1] = DIGITS[usize::from(byte & 15)];
         }
-        f.write_str(&text)
+        f.write_str(str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 }
 

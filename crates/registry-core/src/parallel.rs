@@ -1,35 +1,48 @@
 //! Parallel map over all cores, for verifying and validating large files and batches.
 
-use std::{num::NonZero, panic::resume_unwind, thread};
+use std::{
+    num::NonZero,
+    panic::resume_unwind,
+    sync::{LazyLock, Mutex, PoisonError},
+    thread,
+};
 
 /// Below this number of items, threads cost more than they save.
 const MANY: usize = 64;
+/// Items that a thread takes at once. A thread that starts late or is interrupted takes fewer parts.
+const PART: usize = 32;
+
+/// The number of cores. Counting them reads files.
+static CORES: LazyLock<usize> =
+    LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));
 
 /// Applies `work` to each item and preserves their order. Panics propagate to the caller.
-pub fn map<T: Send, R: Send>(mut items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    // Counting the cores reads files.
-    let cores = || thread::available_parallelism().map_or(1, NonZero::get);
-    let cores = if items.len() < MANY { 1 } else { cores() };
-    if cores == 1 {
+pub fn map<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    if items.len() < MANY || *CORES == 1 {
         return items.into_iter().map(work).collect();
     }
-    let part = items.len().div_ceil(cores);
-    let mut results = Vec::with_capacity(items.len());
-    let each = |items: Vec<T>| items.into_iter().map(&work).collect::<Vec<R>>();
-    thread::scope(|scope| {
-        let mut running = Vec::with_capacity(cores);
-        let mut rest = items.split_off(part);
-        while !rest.is_empty() {
-            let later = rest.split_off(part.min(rest.len()));
-            let these = std::mem::replace(&mut rest, later);
-            running.push(scope.spawn(move || each(these)));
+    let count = items.len();
+    let rest = Mutex::new(items.into_iter().enumerate());
+    let take_parts = || {
+        let mut results = Vec::with_capacity(count / *CORES + PART);
+        loop {
+            let mut rest = rest.lock().unwrap_or_else(PoisonError::into_inner);
+            let part: Vec<_> = rest.by_ref().take(PART).collect();
+            drop(rest);
+            let Some((first, _)) = part.first() else { break results };
+            results.push((*first, part.into_iter().map(|(_, item)| work(item)).collect::<Vec<_>>()));
         }
-        results.extend(each(items));
-        for thread in running {
-            results.extend(thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+    };
+    let mut parts = thread::scope(|scope| {
+        let others: Vec<_> = (1..*CORES).map(|_| scope.spawn(take_parts)).collect();
+        let mut parts = take_parts();
+        for other in others {
+            parts.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         }
+        parts
     });
-    results
+    parts.sort_unstable_by_key(|(first, _)| *first);
+    parts.into_iter().flat_map(|(_, results)| results).collect()
 }
 
 #[cfg(test)]

@@ -161,7 +161,11 @@ impl<'a> Batch<'a> {
                 };
                 let owner = owner(sealed.commit(), &change.action);
                 states.change(revision, change, document.map(|d| (&**d, owner)));
-                changes.push(new_change(revision, ordinal, change, states.digest(&change.key)));
+                let digest = match document {
+                    Some(document) => Some(document.digest().to_string()),
+                    None => states.digest(&change.key),
+                };
+                changes.push(new_change(revision, ordinal, change, digest));
             }
         }
         let (requests, repeats_request) = new_requests(commits);
