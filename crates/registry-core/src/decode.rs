@@ -3,7 +3,7 @@
 //! serde stops at the first problem and does not track pointers, hence these combinators.
 //! `$comment` is allowed in every object.
 
-use std::cell::RefCell;
+use std::{borrow::Borrow, cell::RefCell};
 
 use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
@@ -64,6 +64,16 @@ impl Problems {
         }
     }
 
+    /// The same for an object whose open members are moved instead of copied.
+    pub fn owned_object<'a>(&'a self, value: Value, at: Location<'a>) -> Option<OwnedFields<'a>> {
+        if let Value::Object(map) = value {
+            Some(Fields { map, at, problems: self, known: RefCell::default() })
+        } else {
+            self.wrong_type(&value, at, "an object");
+            None
+        }
+    }
+
     /// Reads a string of at most [`limits::TEXT_BYTES`] bytes.
     pub fn string<'a>(&self, value: &'a Value, at: Location<'_>) -> Option<&'a str> {
         let Value::String(text) = value else {
@@ -114,16 +124,20 @@ impl Problems {
             self.wrong_type(value, at, "an array");
             return Vec::new();
         };
-        if items.len() > limits::LIST_ITEMS {
-            let message = format!(
-                "the list has {} items; the maximum is {}",
-                items.len(),
-                limits::LIST_ITEMS
-            );
-            self.invalid(at, message, "split the document");
+        if self.is_too_long(items, at) {
             return Vec::new();
         }
         items.iter().enumerate().filter_map(|(i, item)| read(item, at.index(i))).collect()
+    }
+
+    /// Reports a list with too many items.
+    fn is_too_long(&self, items: &[Value], at: Location<'_>) -> bool {
+        let (length, most) = (items.len(), limits::LIST_ITEMS);
+        if length > most {
+            let message = format!("the list has {length} items; the maximum is {most}");
+            self.invalid(at, message, "split the document");
+        }
+        length > most
     }
 
     /// Reports a value of an unexpected type.
@@ -134,14 +148,35 @@ impl Problems {
 }
 
 /// The members of one object. Members that were not read are reported as unknown.
-pub struct Fields<'a> {
-    map: &'a Map<String, Value>,
+pub struct Fields<'a, M = &'a Map<String, Value>> {
+    map: M,
     at: Location<'a>,
     problems: &'a Problems,
     known: RefCell<Vec<&'static str>>,
 }
 
-impl<'a> Fields<'a> {
+/// The members of an object that its reader owns.
+pub type OwnedFields<'a> = Fields<'a, Map<String, Value>>;
+
+/// The members of an object, borrowed or owned.
+pub trait Members: Borrow<Map<String, Value>> {
+    /// Moves a value out of owned members, and copies it from borrowed ones.
+    fn take(&mut self, name: &str) -> Option<Value>;
+}
+
+impl Members for &Map<String, Value> {
+    fn take(&mut self, name: &str) -> Option<Value> {
+        self.get(name).cloned()
+    }
+}
+
+impl Members for Map<String, Value> {
+    fn take(&mut self, name: &str) -> Option<Value> {
+        self.get_mut(name).map(Value::take)
+    }
+}
+
+impl<'a, M: Members> Fields<'a, M> {
     /// The problems of the document.
     pub fn problems(&self) -> &'a Problems {
         self.problems
@@ -153,26 +188,36 @@ impl<'a> Fields<'a> {
     }
 
     /// The location of a member.
-    pub fn at(&'a self, name: &'static str) -> Location<'a> {
+    pub fn at(&self, name: &'static str) -> Location<'_> {
         self.at.member(name)
     }
 
     /// An optional member; `null` counts as absent.
-    pub fn get(&self, name: &'static str) -> Option<&'a Value> {
+    pub fn get(&self, name: &'static str) -> Option<&Value> {
         self.raw(name).filter(|value| !value.is_null())
     }
 
     /// An optional member as written, including `null`.
-    pub fn raw(&self, name: &'static str) -> Option<&'a Value> {
+    pub fn raw(&self, name: &'static str) -> Option<&Value> {
+        self.know(name);
+        self.map.borrow().get(name)
+    }
+
+    /// The same as [`Self::get`], moved out of an object that is owned. It is absent afterwards.
+    pub fn take(&mut self, name: &'static str) -> Option<Value> {
+        self.know(name);
+        self.map.take(name).filter(|value| !value.is_null())
+    }
+
+    fn know(&self, name: &'static str) {
         let mut known = self.known.borrow_mut();
         if !known.contains(&name) {
             known.push(name);
         }
-        self.map.get(name)
     }
 
     /// A required member; reports its absence.
-    pub fn require(&self, name: &'static str) -> Option<&'a Value> {
+    pub fn require(&self, name: &'static str) -> Option<&Value> {
         let found = self.get(name);
         if found.is_none() {
             let message = format!("the required field `{name}` is missing");
@@ -182,17 +227,17 @@ impl<'a> Fields<'a> {
     }
 
     /// An optional string.
-    pub fn optional_string(&'a self, name: &'static str) -> Option<String> {
+    pub fn optional_string(&self, name: &'static str) -> Option<String> {
         self.problems.string(self.get(name)?, self.at(name)).map(str::to_owned)
     }
 
     /// A required string.
-    pub fn required_string(&'a self, name: &'static str) -> Option<String> {
+    pub fn required_string(&self, name: &'static str) -> Option<String> {
         self.problems.string(self.require(name)?, self.at(name)).map(str::to_owned)
     }
 
     /// An optional boolean.
-    pub fn optional_bool(&'a self, name: &'static str) -> Option<bool> {
+    pub fn optional_bool(&self, name: &'static str) -> Option<bool> {
         let value = self.get(name)?;
         if value.as_bool().is_none() {
             self.problems.wrong_type(value, self.at(name), "true or false");
@@ -201,53 +246,53 @@ impl<'a> Fields<'a> {
     }
 
     /// A required boolean.
-    pub fn required_bool(&'a self, name: &'static str) -> Option<bool> {
+    pub fn required_bool(&self, name: &'static str) -> Option<bool> {
         self.require(name)?;
         self.optional_bool(name)
     }
 
     /// A required name of an entity of this kind.
-    pub fn name(&'a self, kind: Kind, name: &'static str) -> Option<Name> {
+    pub fn name(&self, kind: Kind, name: &'static str) -> Option<Name> {
         self.problems.name(kind, self.require(name)?, self.at(name))
     }
 
     /// A required exact version.
-    pub fn version(&'a self, name: &'static str) -> Option<Version> {
+    pub fn version(&self, name: &'static str) -> Option<Version> {
         self.problems.version(self.require(name)?, self.at(name))
     }
 
     /// An optional open JSON object (`metadata`, `defaults` …), preserved unchanged.
-    pub fn open_object(&'a self, name: &'static str) -> Option<Map<String, Value>> {
-        let value = self.get(name)?;
-        if let Value::Object(map) = value {
-            Some(map.clone())
-        } else {
-            self.problems.wrong_type(value, self.at(name), "an object");
-            None
+    pub fn open_object(&mut self, name: &'static str) -> Option<Map<String, Value>> {
+        match self.take(name)? {
+            Value::Object(map) => Some(map),
+            other => {
+                self.problems.wrong_type(&other, self.at(name), "an object");
+                None
+            }
         }
     }
 
     /// An optional JSON Schema (an object or a boolean), preserved unchanged.
-    pub fn json_schema(&'a self, name: &'static str) -> Option<Value> {
-        let value = self.get(name)?;
+    pub fn json_schema(&mut self, name: &'static str) -> Option<Value> {
+        let value = self.take(name)?;
         let expected = "a JSON Schema (an object or a boolean)";
         if matches!(value, Value::Object(_) | Value::Bool(_)) {
-            return Some(value.clone());
+            return Some(value);
         }
         match value.as_str().and_then(intended_reference) {
             Some(reference) => {
-                let message = format!("expected {expected}, got {}", describe(value));
+                let message = format!("expected {expected}, got {}", describe(&value));
                 let help = format!("to refer to a registered schema, write {reference}");
                 self.problems.invalid(self.at(name), message, help);
             }
-            None => self.problems.wrong_type(value, self.at(name), expected),
+            None => self.problems.wrong_type(&value, self.at(name), expected),
         }
         None
     }
 
     /// An optional list.
     pub fn list<T>(
-        &'a self,
+        &self,
         name: &'static str,
         read: impl FnMut(&Value, Location<'_>) -> Option<T>,
     ) -> Vec<T> {
@@ -257,16 +302,37 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// An optional list whose items are moved out of an object that is owned.
+    pub fn take_list<T>(
+        &mut self,
+        name: &'static str,
+        mut read: impl FnMut(Value, Location<'_>) -> Option<T>,
+    ) -> Vec<T> {
+        let value = self.take(name);
+        let at = self.at(name);
+        match value {
+            Some(Value::Array(items)) if !self.problems.is_too_long(&items, at) => {
+                let items = items.into_iter().enumerate();
+                items.filter_map(|(i, item)| read(item, at.index(i))).collect()
+            }
+            Some(Value::Array(_)) | None => Vec::new(),
+            Some(other) => {
+                self.problems.wrong_type(&other, at, "an array");
+                Vec::new()
+            }
+        }
+    }
+
     /// A list of strings; empty if absent.
-    pub fn strings(&'a self, name: &'static str) -> Vec<String> {
+    pub fn strings(&self, name: &'static str) -> Vec<String> {
         self.list(name, |value, at| self.problems.string(value, at).map(str::to_owned))
     }
 
     /// The members that were not read.
-    pub fn unknown(&self) -> Vec<&'a str> {
+    pub fn unknown(&self) -> Vec<&str> {
         let known = self.known.borrow();
         let is_unknown = |name: &&str| *name != "$comment" && !known.contains(name);
-        self.map.keys().map(String::as_str).filter(is_unknown).collect()
+        self.map.borrow().keys().map(String::as_str).filter(is_unknown).collect()
     }
 
     /// Reports every member that was not read as an unknown field.

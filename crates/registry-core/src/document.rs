@@ -175,7 +175,12 @@ impl Document {
 
     /// Parses an entity of this kind from JSON and reports all problems.
     pub fn parse(kind: Kind, value: &Value) -> Result<Self, Vec<Diagnostic>> {
-        Self::new(Entity::parse(kind, value)?)
+        Self::from_value(kind, value.clone())
+    }
+
+    /// The same without a copy of the open JSON.
+    pub fn from_value(kind: Kind, value: Value) -> Result<Self, Vec<Diagnostic>> {
+        Self::new(Entity::from_value(kind, value)?)
     }
 
     /// Verifies canonical bytes from a store, stream or cache against their digest.
@@ -235,7 +240,7 @@ impl Document {
 fn read(kind: Kind, bytes: &[u8]) -> Result<Entity, InvalidDocument> {
     let value: Value =
         serde_json::from_slice(bytes).map_err(|e| InvalidDocument::Json(e.to_string()))?;
-    Entity::parse(kind, &value).map_err(|problems| InvalidDocument::Entity { kind, problems })
+    Entity::from_value(kind, value).map_err(|problems| InvalidDocument::Entity { kind, problems })
 }
 
 /// Reports nesting and numbers that other JSON parsers could not handle.
@@ -280,7 +285,7 @@ fn has_whole_float(value: &Value) -> bool {
 /// The entity as parsed from its canonical bytes.
 fn reread(kind: Kind, bytes: &[u8]) -> Result<Entity, Vec<Diagnostic>> {
     let value = parse_json(bytes).map_err(|error| vec![error.into()])?;
-    Entity::parse(kind, &value)
+    Entity::from_value(kind, value)
 }
 
 /// Whether the canonical form preserves the number. Fractions are as exact as their writer could

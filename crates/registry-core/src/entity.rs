@@ -54,6 +54,11 @@ pub enum Entity {
 impl Entity {
     /// Parses an entity strictly and reports every problem at its pointer.
     pub fn parse(kind: Kind, value: &Value) -> Result<Self, Vec<Diagnostic>> {
+        Self::from_value(kind, value.clone())
+    }
+
+    /// The same without a copy of the open JSON.
+    pub fn from_value(kind: Kind, value: Value) -> Result<Self, Vec<Diagnostic>> {
         let problems = Problems::default();
         let read = match kind {
             Kind::Schema => Schema::read(&problems, value, Location::ROOT).map(Self::Schema),
@@ -65,7 +70,7 @@ impl Entity {
                 Agent::read(&problems, value, Location::ROOT).map(|a| Self::Agent(Box::new(a)))
             }
             Kind::Policy => {
-                Policy::read(&problems, value, Location::ROOT).map(|p| Self::Policy(Box::new(p)))
+                Policy::read(&problems, &value, Location::ROOT).map(|p| Self::Policy(Box::new(p)))
             }
         };
         match read {

@@ -63,7 +63,7 @@ pub fn without_nulls(value: &Value) -> Option<Value> {
 }
 
 /// Warns of members that are not in the format, and returns them.
-pub fn warn_unknown<'a>(fields: &Fields<'a>) -> Vec<&'a str> {
+pub fn warn_unknown<'a>(fields: &'a Fields<'_>) -> Vec<&'a str> {
     let unknown = fields.unknown();
     for name in &unknown {
         let at = fields.here();

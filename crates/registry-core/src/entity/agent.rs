@@ -103,8 +103,8 @@ impl Agent {
         self.skills.iter().find(|skill| skill.id == id)
     }
 
-    pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
-        let fields = problems.object(value, at)?;
+    pub(crate) fn read(problems: &Problems, value: Value, at: Location<'_>) -> Option<Self> {
+        let mut fields = problems.owned_object(value, at)?;
         let (name, version) = (fields.name(Kind::Agent, "name"), fields.version("version"));
         let description = fields.required_string("description");
         let url = fields.required_string("url");
@@ -112,17 +112,19 @@ impl Agent {
         for list in ["defaultInputModes", "defaultOutputModes", "skills"] {
             fields.require(list);
         }
+        fields.require("capabilities");
         let capabilities = fields
-            .require("capabilities")
+            .take("capabilities")
             .and_then(|value| Capabilities::read(problems, value, fields.at("capabilities")));
         let (input_modes, output_modes) =
             (fields.strings("defaultInputModes"), fields.strings("defaultOutputModes"));
         let mut ids = HashSet::new();
-        let skills = fields.list("skills", |value, at| read_skill(problems, value, at, &mut ids));
+        let skills =
+            fields.take_list("skills", |value, at| read_skill(problems, value, at, &mut ids));
         let provider = fields
             .get("provider")
             .and_then(|value| Provider::read(problems, value, fields.at("provider")));
-        let security = fields.list("security", |value, _| Some(value.clone()));
+        let security = fields.take_list("security", |value, _| Some(value));
         let security_schemes = fields.open_object("securitySchemes");
         let metadata = fields.open_object("metadata");
         fields.finish_with(&DEPENDS_IN_EXTENSION);
@@ -147,7 +149,7 @@ impl Agent {
 /// Reads a skill and reports a duplicate id.
 fn read_skill(
     problems: &Problems,
-    value: &Value,
+    value: Value,
     at: Location<'_>,
     seen: &mut HashSet<String>,
 ) -> Option<Skill> {

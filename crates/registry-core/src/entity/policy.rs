@@ -159,7 +159,7 @@ impl Policy {
     }
 
     pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
-        let fields = problems.object(value, at)?;
+        let mut fields = problems.object(value, at)?;
         let (name, version) = (fields.name(Kind::Policy, "name"), fields.version("version"));
         let description = fields.optional_string("description");
         let applies_to = fields

@@ -25,11 +25,12 @@ pub struct Schema {
 }
 
 impl Schema {
-    pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
-        let fields = problems.object(value, at)?;
+    pub(crate) fn read(problems: &Problems, value: Value, at: Location<'_>) -> Option<Self> {
+        let mut fields = problems.owned_object(value, at)?;
         let (name, version) = (fields.name(Kind::Schema, "name"), fields.version("version"));
         let description = fields.optional_string("description");
-        let schema = fields.require("schema").and_then(|_| fields.json_schema("schema"));
+        fields.require("schema");
+        let schema = fields.json_schema("schema");
         let metadata = fields.open_object("metadata");
         fields.finish();
         Some(Self { name: name?, version: version?, description, schema: schema?, metadata })

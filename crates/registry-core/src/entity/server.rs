@@ -69,8 +69,8 @@ pub struct Provision {
 }
 
 impl Server {
-    pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
-        let fields = problems.object(value, at)?;
+    pub(crate) fn read(problems: &Problems, value: Value, at: Location<'_>) -> Option<Self> {
+        let mut fields = problems.owned_object(value, at)?;
         let (name, version) = (fields.name(Kind::Server, "name"), fields.version("version"));
         let description = fields.optional_string("description");
         fields.require("provides");

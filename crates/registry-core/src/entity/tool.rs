@@ -17,7 +17,7 @@ pub use self::{
     source::ToolSource,
 };
 use crate::{
-    decode::{Fields, Problems},
+    decode::{OwnedFields, Problems},
     diagnostic::{Code, Diagnostic},
     kind::Kind,
     name::Name,
@@ -149,18 +149,18 @@ impl Dependency {
 }
 
 impl Tool {
-    pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
-        let fields = problems.object(value, at)?;
+    pub(crate) fn read(problems: &Problems, value: Value, at: Location<'_>) -> Option<Self> {
+        let mut fields = problems.owned_object(value, at)?;
         let (name, version) = (fields.name(Kind::Tool, "name"), fields.version("version"));
         let (title, description) =
             (fields.optional_string("title"), fields.optional_string("description"));
-        let implementation = Implementation::read(&fields);
+        let implementation = Implementation::read(&mut fields);
         let depends = fields.list("depends", |value, at| Dependency::read(problems, value, at));
         let (input_schema, output_schema) =
             (fields.json_schema("inputSchema"), fields.json_schema("outputSchema"));
         let output_transform = fields.open_object("outputTransform").map(Value::Object);
         let annotations = fields.open_object("annotations");
-        let (execution, meta) = (execution::read(&fields), meta::read(&fields));
+        let (execution, meta) = (execution::read(&mut fields), meta::read(&mut fields));
         let metadata = fields.open_object("metadata");
         fields.finish();
         Some(Self {
@@ -190,10 +190,10 @@ impl Tool {
 }
 
 impl Implementation {
-    fn read<'a>(fields: &'a Fields<'a>) -> Option<Self> {
+    fn read(fields: &mut OwnedFields<'_>) -> Option<Self> {
         let problems = fields.problems();
         let outside = Placement::read(fields);
-        match (fields.get("source"), fields.open_object("spec")) {
+        match (fields.take("source"), fields.open_object("spec")) {
             (Some(source), None) => {
                 ToolSource::read(problems, source, fields.at("source"), outside).map(Self::Source)
             }

@@ -24,7 +24,7 @@ pub fn document(entity: v1::Entity) -> Result<Document, Vec<Diagnostic>> {
         v1::entity::Kind::Agent(agent) => (Kind::Agent, agent_value(&texts, agent)),
         v1::entity::Kind::Policy(policy) => (Kind::Policy, policy::value(&texts, policy)),
     };
-    let parsed = Document::parse(kind, &value);
+    let parsed = Document::from_value(kind, value);
     let mut problems = texts.0.into_inner();
     match parsed {
         Ok(document) if problems.is_empty() => Ok(document),
@@ -46,7 +46,7 @@ pub fn json_document(document: &v1::JsonDocument) -> Result<Document, Vec<Diagno
         .map_err(|e| invalid(e.to_string(), "set the kind next to the document"))?;
     let value = parse_json(json)
         .map_err(|e| invalid(format!("the document is {e}"), "send UTF-8 JSON text"))?;
-    Document::parse(kind, &value)
+    Document::from_value(kind, value)
 }
 
 impl From<&Document> for v1::JsonDocument {

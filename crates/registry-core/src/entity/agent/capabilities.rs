@@ -88,13 +88,14 @@ impl Capabilities {
         }
     }
 
-    pub(super) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
-        let fields = problems.object(value, at)?;
+    pub(super) fn read(problems: &Problems, value: Value, at: Location<'_>) -> Option<Self> {
+        let mut fields = problems.owned_object(value, at)?;
         let capabilities = Self {
             streaming: fields.optional_bool("streaming"),
             push_notifications: fields.optional_bool("pushNotifications"),
             state_transition_history: fields.optional_bool("stateTransitionHistory"),
-            extensions: fields.list("extensions", |value, at| Extension::read(problems, value, at)),
+            extensions: fields
+                .take_list("extensions", |value, at| Extension::read(problems, value, at)),
         };
         let is_sbom = |extension: &&Extension| extension.uri == SBOM_EXTENSION;
         if capabilities.extensions.iter().filter(is_sbom).count() > 1 {
@@ -107,8 +108,8 @@ impl Capabilities {
 }
 
 impl Extension {
-    fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
-        let fields = problems.object(value, at)?;
+    fn read(problems: &Problems, value: Value, at: Location<'_>) -> Option<Self> {
+        let mut fields = problems.owned_object(value, at)?;
         let uri = fields.required_string("uri");
         let description = fields.optional_string("description");
         let required = fields.optional_bool("required");

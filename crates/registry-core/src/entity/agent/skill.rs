@@ -85,8 +85,8 @@ impl Skill {
         self.output_schema.is_none() && !may_be_json(own, default)
     }
 
-    pub(super) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
-        let fields = problems.object(value, at)?;
+    pub(super) fn read(problems: &Problems, value: Value, at: Location<'_>) -> Option<Self> {
+        let mut fields = problems.owned_object(value, at)?;
         let (id, name) = (fields.required_string("id"), fields.required_string("name"));
         let description = fields.required_string("description");
         let (tags, examples) = (fields.strings("tags"), fields.strings("examples"));

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::Tool;
-use crate::decode::{Fields, describe};
+use crate::decode::{OwnedFields, describe};
 
 const MEMBER: &str = "taskSupport";
 
@@ -46,7 +46,7 @@ impl Tool {
     }
 }
 
-pub(super) fn read<'a>(fields: &'a Fields<'a>) -> Option<Map<String, Value>> {
+pub(super) fn read(fields: &mut OwnedFields<'_>) -> Option<Map<String, Value>> {
     let execution = fields.open_object("execution")?;
     if TaskSupport::from_execution(&execution).is_none() {
         let message = format!("`{MEMBER}` is {}", describe(&execution[MEMBER]));

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::decode::Fields;
+use crate::decode::OwnedFields;
 
 /// Whether a `_meta` key is reserved: for MCP by the second label of its prefix, or for the gateway
 /// by the prefix `registry`. A server must not set it.
@@ -15,7 +15,7 @@ pub fn is_reserved_meta_key(key: &str) -> bool {
     matches!(label, Some("modelcontextprotocol" | "mcp"))
 }
 
-pub(super) fn read<'a>(fields: &'a Fields<'a>) -> Option<Map<String, Value>> {
+pub(super) fn read(fields: &mut OwnedFields<'_>) -> Option<Map<String, Value>> {
     let meta = fields.open_object("_meta")?;
     for key in meta.keys().filter(|key| is_reserved_meta_key(key)) {
         let shown = key.chars().take(64).collect::<String>();

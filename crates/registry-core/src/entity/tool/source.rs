@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    decode::{Fields, Problems},
+    decode::{OwnedFields, Problems},
     kind::Kind,
     name::Name,
     open_json,
@@ -52,7 +52,7 @@ pub(super) struct Placement {
 
 impl Placement {
     /// Reads the members next to or inside of `source`.
-    pub(super) fn read<'a>(fields: &'a Fields<'a>) -> Self {
+    pub(super) fn read(fields: &mut OwnedFields<'_>) -> Self {
         Self { defaults: fields.open_object("defaults"), hidden: hidden(fields) }
     }
 
@@ -63,22 +63,22 @@ impl Placement {
     }
 }
 
-fn hidden<'a>(fields: &'a Fields<'a>) -> Option<Vec<String>> {
+fn hidden(fields: &OwnedFields<'_>) -> Option<Vec<String>> {
     fields.get("hideFields").map(|_| fields.strings("hideFields"))
 }
 
 impl ToolSource {
     pub(super) fn read(
         problems: &Problems,
-        value: &Value,
+        value: Value,
         at: Location<'_>,
         outside: Placement,
     ) -> Option<Self> {
-        let fields = problems.object(value, at)?;
+        let mut fields = problems.owned_object(value, at)?;
         let server = Self::read_server(&fields);
         let server_version = fields.version("serverVersion");
         let tool = fields.required_string("tool");
-        let inside = Placement::read(&fields);
+        let inside = Placement::read(&mut fields);
         let defaults = one_of(problems, fields.at("defaults"), inside.defaults, outside.defaults);
         let hidden = one_of(problems, fields.at("hideFields"), inside.hidden, outside.hidden);
         fields.finish();
@@ -92,7 +92,7 @@ impl ToolSource {
     }
 
     /// The server's name: `server`, or `target` in older files.
-    fn read_server<'a>(fields: &'a Fields<'a>) -> Option<Name> {
+    fn read_server(fields: &OwnedFields<'_>) -> Option<Name> {
         let Some(target) = fields.get("target") else {
             return fields.name(Kind::Server, "server");
         };
