@@ -57,7 +57,7 @@ impl Problems {
     /// Reads a value as an object; reports any other type.
     pub fn object<'a>(&'a self, value: &'a Value, at: Location<'a>) -> Option<Fields<'a>> {
         if let Value::Object(map) = value {
-            Some(Fields { map, at, problems: self, known: RefCell::default() })
+            Some(Fields { map, at, problems: self, known: RefCell::new(Vec::with_capacity(16)) })
         } else {
             self.wrong_type(value, at, "an object");
             None
@@ -67,7 +67,7 @@ impl Problems {
     /// The same for an object whose open members are moved instead of copied.
     pub fn owned_object<'a>(&'a self, value: Value, at: Location<'a>) -> Option<OwnedFields<'a>> {
         if let Value::Object(map) = value {
-            Some(Fields { map, at, problems: self, known: RefCell::default() })
+            Some(Fields { map, at, problems: self, known: RefCell::new(Vec::with_capacity(16)) })
         } else {
             self.wrong_type(&value, at, "an object");
             None
@@ -172,7 +172,7 @@ impl Members for &Map<String, Value> {
 
 impl Members for Map<String, Value> {
     fn take(&mut self, name: &str) -> Option<Value> {
-        self.get_mut(name).map(Value::take)
+        self.iter_mut().find(|(member, _)| *member == name).map(|(_, value)| value.take())
     }
 }
 
@@ -200,7 +200,9 @@ impl<'a, M: Members> Fields<'a, M> {
     /// An optional member as written, including `null`.
     pub fn raw(&self, name: &'static str) -> Option<&Value> {
         self.know(name);
-        self.map.borrow().get(name)
+        // Comparing the few names is faster than a hash.
+        let mut members = self.map.borrow().iter();
+        members.find(|(member, _)| *member == name).map(|(_, value)| value)
     }
 
     /// The same as [`Self::get`], moved out of an object that is owned. It is absent afterwards.

@@ -9,7 +9,10 @@ use std::{fmt, sync::OnceLock};
 
 use bytes::Bytes;
 use schema_compat::pointer::Location;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{DeserializeOwned, Error as _},
+};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -238,9 +241,17 @@ impl Document {
 }
 
 fn read(kind: Kind, bytes: &[u8]) -> Result<Entity, InvalidDocument> {
-    let value: Value =
-        serde_json::from_slice(bytes).map_err(|e| InvalidDocument::Json(e.to_string()))?;
+    let value: Value = parse_text(bytes).map_err(|e| InvalidDocument::Json(e.to_string()))?;
     Entity::from_value(kind, value).map_err(|problems| InvalidDocument::Entity { kind, problems })
+}
+
+/// Parses JSON text. Checking UTF-8 once is faster than in each string.
+fn parse_text<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
+    match str::from_utf8(bytes) {
+        Ok(text) => serde_json::from_str(text),
+        // The error has the place of the invalid character.
+        Err(_) => serde_json::from_slice(bytes),
+    }
 }
 
 /// Reports nesting and numbers that other JSON parsers could not handle.
@@ -325,7 +336,7 @@ impl From<InvalidJson> for Diagnostic {
 
 /// Parses JSON text. A repeated member name in one object is an error.
 pub fn parse_json(bytes: &[u8]) -> Result<Value, InvalidJson> {
-    serde_json::from_slice(bytes).map(|Strict(value)| value).map_err(|e| {
+    parse_text(bytes).map(|Strict(value)| value).map_err(|e| {
         let (line, column) = (e.line(), e.column());
         let text = e.to_string();
         let place = format!(" at line {line} column {column}");

@@ -8,11 +8,16 @@ use serde_json::{Map, Value};
 
 /// The members in their order, unless the map has it.
 pub(crate) fn sorted_members(map: &Map<String, Value>) -> Option<Vec<(&String, &Value)>> {
-    if map.keys().all(|name| sorts_alike(name)) && map.keys().is_sorted() {
+    let sort_alike = map.keys().all(|name| sorts_alike(name));
+    if sort_alike && map.keys().is_sorted() {
         return None;
     }
     let mut members: Vec<_> = map.iter().collect();
-    members.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+    if sort_alike {
+        members.sort_unstable_by_key(|(name, _)| *name);
+    } else {
+        members.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+    }
     Some(members)
 }
 

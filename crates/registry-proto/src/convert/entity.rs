@@ -1,6 +1,6 @@
 //! Reads entities. A typed message is converted to JSON, which the strict reader of the domain parses.
 //!
-//! Absent fields become `null`, which that reader treats as absent.
+//! Unset fields are omitted.
 
 mod policy;
 
@@ -84,7 +84,9 @@ impl Texts {
 }
 
 fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
-    Value::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    let is_set = |(_, value): &(&str, Value)| !value.is_null();
+    let set = members.into_iter().filter(is_set);
+    Value::Object(set.map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 fn list<T>(items: Vec<T>, value: impl FnMut(T) -> Value) -> Value {

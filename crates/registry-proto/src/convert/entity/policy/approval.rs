@@ -36,11 +36,7 @@ pub struct InvalidApproval(String);
 
 /// Reads an approval outside of its policy.
 pub fn policy_approval(approval: v1::PolicyApproval) -> Result<Approval, InvalidApproval> {
-    let mut value = approval_value(approval);
-    if let Value::Object(members) = &mut value {
-        members.retain(|_, member| !member.is_null());
-    }
-    serde_json::from_value(value).map_err(|e| InvalidApproval(e.to_string()))
+    serde_json::from_value(approval_value(approval)).map_err(|e| InvalidApproval(e.to_string()))
 }
 
 // The reader of documents rejects the text of an unknown number.
