@@ -53,6 +53,9 @@ pub use signer::{ScopeSignature, ScopeSignatureSource, SignedState, StateSigner}
 pub use snapshot::SnapshotChunk;
 pub use upstream_contact::UpstreamContact;
 
+#[cfg(test)]
+pub(crate) use hub::tests as testing;
+
 use crate::{access::QuotaKey, clock::Clock, host::process_name, store::Store};
 use fan_out::FanOut;
 use liveness::Liveness;

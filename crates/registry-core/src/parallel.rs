@@ -30,7 +30,8 @@ pub fn map<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec
             let part: Vec<_> = rest.by_ref().take(PART).collect();
             drop(rest);
             let Some((first, _)) = part.first() else { break results };
-            results.push((*first, part.into_iter().map(|(_, item)| work(item)).collect::<Vec<_>>()));
+            results
+                .push((*first, part.into_iter().map(|(_, item)| work(item)).collect::<Vec<_>>()));
         }
     };
     let mut parts = thread::scope(|scope| {

@@ -325,6 +325,35 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn signal_ends_delay_of_index() {
+        for is_signaled in [true, false] {
+            let first = Catalog::empty(RegistryId::new("r"));
+            let second = after(&first);
+            let (current, catalog) = watch::channel(Arc::new(first));
+            let (moved, head) = watch::channel(Revision(0));
+            let (sender, mut latest) = watch::channel(None);
+            let (failing, _failed) = watch::channel(false);
+            let work = Work { build: Index::build, advance: Index::advance };
+            let served = move || catalog.borrow().clone();
+            let wanted = Arc::new(Notify::new());
+            tokio::spawn(follow(served, head, work, (sender, failing), wanted.clone()));
+            latest.wait_for(Option::is_some).await.unwrap();
+            let published = tokio::time::Instant::now();
+            current.send_replace(Arc::new(second));
+            moved.send_replace(Revision(1));
+            // The task starts the delay.
+            tokio::task::yield_now().await;
+            if is_signaled {
+                wanted.notify_waiters();
+            }
+            let indexed =
+                |index: &Option<Arc<Index>>| index.as_ref().is_some_and(|i| i.revision().0 == 1);
+            latest.wait_for(indexed).await.unwrap();
+            assert_eq!(published.elapsed() < DELAY, is_signaled);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn failing_build_is_reported_and_retried() {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static BUILDS: AtomicUsize = AtomicUsize::new(0);

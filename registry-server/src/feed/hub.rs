@@ -252,7 +252,7 @@ impl Hub {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::time::Duration;
 
     use aws_lc_rs::signature::Ed25519KeyPair;
@@ -264,12 +264,15 @@ pub(super) mod tests {
     use crate::clock::SystemClock;
 
     pub(in crate::feed) fn hub(revision: Revision) -> Hub {
+        let registry = RegistryId::new("r");
+        let chain = ChainHash::genesis(&registry);
+        hub_of(Catalog::empty(registry).at(revision, chain))
+    }
+
+    pub(crate) fn hub_of(catalog: Catalog) -> Hub {
         let flags = FeedConfig::augment_args(Command::new("test")).get_matches_from(["test"]);
         let config = FeedConfig::from_arg_matches(&flags).unwrap();
         let pair = Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
-        let registry = RegistryId::new("r");
-        let chain = ChainHash::genesis(&registry);
-        let catalog = Catalog::empty(registry).at(revision, chain);
         Hub::new(catalog, &config, StateSigner::Key(Arc::new(pair), Arc::new(SystemClock)))
     }
 

@@ -370,10 +370,19 @@ fn put_back(queue: &mut VecDeque<Waiting>, members: Vec<Member>) {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use clap::{Args as _, Command, FromArgMatches as _};
+    use futures_util::FutureExt as _;
     use registry_core::RegistryId;
     use serde_json::{Value, json};
 
     use super::{super::group::testing::registration, *};
+    use crate::{
+        clock::SystemClock,
+        feed::testing::hub_of,
+        store::{DatabaseUrl, Store},
+    };
 
     #[test]
     fn validation_is_short_without_references_versions_and_patterns() {
@@ -403,6 +412,33 @@ mod tests {
         let mut queue = VecDeque::from([waiting(&plain)]);
         stored = Group::form(&stored, &mut queue, budget, Timestamp::default()).catalog;
         assert!(is_short_of(&stored, &[&other]) && !is_short_of(&stored, &[&next]));
+    }
+
+    #[tokio::test]
+    async fn large_commit_ends_delay_of_index() {
+        let directory = tempfile::tempdir().unwrap();
+        let url = DatabaseUrl::sqlite(directory.path().join("registry.db"));
+        let store = Store::open(&url).await.unwrap();
+        let hub = Arc::new(hub_of(store.load().await.unwrap()));
+        let flags = RegistrarConfig::augment_args(Command::new("test")).get_matches_from(["test"]);
+        let config = RegistrarConfig::from_arg_matches(&flags).unwrap();
+        let parts = Parts { store, hub: hub.clone(), clock: Arc::new(SystemClock), config };
+        let (database, _) = watch::channel(Database::Writable);
+        let mut writer = Writer::new(parts, database).await.unwrap();
+        let delay_end = hub.index_delay_end();
+        for (revision, changes) in [(1, MANY_CHANGES), (2, MANY_CHANGES + 1)] {
+            let document = |number| {
+                let value = json!({ "name": format!("S{number}"), "version": format!("{revision}.0.0"), "schema": {} });
+                Arc::new(Document::parse(Kind::Schema, &value).unwrap())
+            };
+            let mut waiting = registration(document(0), "");
+            waiting.submission.batch.extend((1..changes).map(|n| Proposed::Register(document(n))));
+            let mut ended = pin!(delay_end.notified());
+            ended.as_mut().enable();
+            writer.commit(&mut VecDeque::from([waiting])).await;
+            assert_eq!(hub.catalog().revision().0, revision);
+            assert_eq!(ended.now_or_never().is_some(), changes > MANY_CHANGES, "{changes}");
+        }
     }
 
     #[tokio::test]

@@ -353,7 +353,8 @@ mod tests {
     #[test]
     fn last_of_many_unreferenced_schemas_counts_the_others() {
         let found = |count: usize| {
-            let schemas: Vec<_> = (0..count).map(|n| schema(&format!("S{n}"), &json!({}))).collect();
+            let schemas: Vec<_> =
+                (0..count).map(|n| schema(&format!("S{n}"), &json!({}))).collect();
             found_of(Code::SchemaUnused, &[], &schemas)
         };
         let most = found(limits::UNUSED_SCHEMAS);
