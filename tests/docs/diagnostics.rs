@@ -302,7 +302,7 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "schema-unused",
-        "a schema without references (warning)",
+        "a schema without references (warning). A batch has at most 100 of them, and the first counts the other schemas",
         "`schema/a@1.0.0 is not referenced`",
         "use it, or remove it",
     ],

@@ -194,7 +194,8 @@ impl<'a> Bump<'a> {
         let value = rewritten(document, &self.renamed);
         // Only versions change. If the result exceeds a limit, the registry reports that for the
         // original.
-        Document::parse(document.key().kind, &value).map_or_else(|_| Arc::clone(document), Arc::new)
+        Document::from_value(document.key().kind, value)
+            .map_or_else(|_| Arc::clone(document), Arc::new)
     }
 
     /// The first free version after the newest one, chosen by the kind of change.

@@ -205,7 +205,7 @@ impl<'a, M: Members> Fields<'a, M> {
         members.find(|(member, _)| *member == name).map(|(_, value)| value)
     }
 
-    /// The same as [`Self::get`], moved out of an object that is owned. It is absent afterwards.
+    /// An optional member as an owned value. Members of an owned object are moved, and absent afterwards.
     pub fn take(&mut self, name: &'static str) -> Option<Value> {
         self.know(name);
         self.map.take(name).filter(|value| !value.is_null())

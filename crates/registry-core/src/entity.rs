@@ -57,7 +57,7 @@ impl Entity {
         Self::from_value(kind, value.clone())
     }
 
-    /// The same without a copy of the open JSON.
+    /// The same for an owned value. Its open JSON is moved into the entity, except that of policies.
     pub fn from_value(kind: Kind, value: Value) -> Result<Self, Vec<Diagnostic>> {
         let problems = Problems::default();
         let read = match kind {

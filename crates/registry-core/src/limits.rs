@@ -52,7 +52,7 @@ pub const COMPOSITION_DEPTH: usize = 16;
 pub const SAFE_INTEGER: i64 = 1 << 53;
 /// Maximum number of problems reported for a document or file.
 pub const PROBLEMS: usize = 1_000;
-/// Maximum number of findings about unused schemas of a batch. The last one counts the others.
+/// Maximum number of findings about unused schemas of a batch. The first one counts the schemas without a finding.
 pub const UNUSED_SCHEMAS: usize = 100;
 /// Maximum number of listed repairs of an import per category (applied, to review). Further ones
 /// are only counted.

@@ -9,8 +9,8 @@ use std::{
 
 /// Below this number of items, threads cost more than they save.
 const MANY: usize = 64;
-/// Items that a thread takes at once. A thread that starts late or is interrupted takes fewer parts.
-const PART: usize = 32;
+/// Parts per thread. A thread that starts late or is interrupted takes fewer parts.
+const PARTS: usize = 16;
 
 /// The number of cores. Counting them reads files.
 static CORES: LazyLock<usize> =
@@ -18,16 +18,18 @@ static CORES: LazyLock<usize> =
 
 /// Applies `work` to each item and preserves their order. Panics propagate to the caller.
 pub fn map<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    if items.len() < MANY || *CORES == 1 {
+    let count = items.len();
+    if count < MANY || *CORES == 1 {
         return items.into_iter().map(work).collect();
     }
-    let count = items.len();
+    let threads = count.min(*CORES);
+    let length = count.div_ceil(threads * PARTS);
     let rest = Mutex::new(items.into_iter().enumerate());
     let take_parts = || {
-        let mut results = Vec::with_capacity(count / *CORES + PART);
+        let mut results = Vec::new();
         loop {
             let mut rest = rest.lock().unwrap_or_else(PoisonError::into_inner);
-            let part: Vec<_> = rest.by_ref().take(PART).collect();
+            let part: Vec<_> = rest.by_ref().take(length).collect();
             drop(rest);
             let Some((first, _)) = part.first() else { break results };
             results
@@ -35,7 +37,7 @@ pub fn map<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec
         }
     };
     let mut parts = thread::scope(|scope| {
-        let others: Vec<_> = (1..*CORES).map(|_| scope.spawn(take_parts)).collect();
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(take_parts)).collect();
         let mut parts = take_parts();
         for other in others {
             parts.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
@@ -43,7 +45,11 @@ pub fn map<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec
         parts
     });
     parts.sort_unstable_by_key(|(first, _)| *first);
-    parts.into_iter().flat_map(|(_, results)| results).collect()
+    let mut results = Vec::with_capacity(count);
+    for (_, part) in parts {
+        results.extend(part);
+    }
+    results
 }
 
 #[cfg(test)]

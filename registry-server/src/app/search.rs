@@ -291,6 +291,7 @@ mod tests {
     use registry_core::{Commit, RegistryId, SealedCommit};
 
     use super::*;
+    use crate::feed::testing::hub_of;
 
     fn after(catalog: &Catalog) -> Catalog {
         let commit = Commit { revision: catalog.revision().next(), ..Commit::default() };
@@ -325,30 +326,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn signal_ends_delay_of_index() {
+    async fn signal_of_hub_ends_delay_of_index() {
         for is_signaled in [true, false] {
-            let first = Catalog::empty(RegistryId::new("r"));
-            let second = after(&first);
-            let (current, catalog) = watch::channel(Arc::new(first));
-            let (moved, head) = watch::channel(Revision(0));
-            let (sender, mut latest) = watch::channel(None);
-            let (failing, _failed) = watch::channel(false);
-            let work = Work { build: Index::build, advance: Index::advance };
-            let served = move || catalog.borrow().clone();
-            let wanted = Arc::new(Notify::new());
-            tokio::spawn(follow(served, head, work, (sender, failing), wanted.clone()));
+            let hub = Arc::new(hub_of(Catalog::empty(RegistryId::new("r"))));
+            let mut latest = Searcher::start(hub.clone()).latest;
             latest.wait_for(Option::is_some).await.unwrap();
             let published = tokio::time::Instant::now();
-            current.send_replace(Arc::new(second));
-            moved.send_replace(Revision(1));
+            hub.publish(after(&hub.catalog()), Vec::new());
             // The task starts the delay.
             tokio::task::yield_now().await;
             if is_signaled {
-                wanted.notify_waiters();
+                hub.end_index_delay();
             }
-            let indexed =
+            let is_next =
                 |index: &Option<Arc<Index>>| index.as_ref().is_some_and(|i| i.revision().0 == 1);
-            latest.wait_for(indexed).await.unwrap();
+            latest.wait_for(is_next).await.unwrap();
             assert_eq!(published.elapsed() < DELAY, is_signaled);
         }
     }

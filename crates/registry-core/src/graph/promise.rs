@@ -100,7 +100,7 @@ impl<'a> World<'a> {
         for document in dependents {
             // A document that is invalid with its new references is reported by `scratch`.
             let value = rewritten(document, &renamed);
-            if let Ok(parsed) = Document::parse(document.key().kind, &value) {
+            if let Ok(parsed) = Document::from_value(document.key().kind, value) {
                 documents.insert(parsed.key().clone(), Arc::new(parsed));
             }
         }

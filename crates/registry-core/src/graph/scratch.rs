@@ -26,7 +26,7 @@ pub(super) fn moved(
     let registered = std::iter::once(new).chain(accompanying).cloned();
     let mut batch: Vec<_> = registered.map(Proposed::Register).collect();
     for document in dependents {
-        match Document::parse(document.key().kind, &rewritten(document, &renamed)) {
+        match Document::from_value(document.key().kind, rewritten(document, &renamed)) {
             Ok(document) => batch.push(Proposed::Register(Arc::new(document))),
             Err(found) => {
                 unreadable
@@ -40,7 +40,9 @@ pub(super) fn moved(
         let mut registered = std::iter::once(new).chain(accompanying);
         registered.any(|document| found.entity.as_ref() == Some(document.key()))
     };
-    found.retain(|found| !is_of_change(found) && !is_circle(found));
+    // A move changes no keys of dependents, so those without references had none before.
+    let is_unused = |found: &Diagnostic| found.code == Code::SchemaUnused;
+    found.retain(|found| !is_of_change(found) && !is_circle(found) && !is_unused(found));
     if !found.is_empty() {
         let as_is: Vec<_> = dependents.iter().cloned().map(Proposed::Register).collect();
         let known = validate(&scratch, &as_is).diagnostics;

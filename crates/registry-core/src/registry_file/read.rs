@@ -207,16 +207,14 @@ fn read_entity(
     value: &Value,
 ) -> Result<(Arc<Document>, Option<LifecycleChange>), Vec<Diagnostic>> {
     let problems = Problems::default();
-    let lifecycle = value.as_object().and_then(|map| Written::read(&problems, map));
-    let document = match &lifecycle {
-        Some(written) => Document::parse(kind, &written.document),
-        None => Document::parse(kind, value),
+    let written = value.as_object().and_then(|map| Written::read(&problems, map));
+    let (document, lifecycle) = match written {
+        Some(Written { document, change }) => (Document::from_value(kind, document), change),
+        None => (Document::parse(kind, value), None),
     };
     let mut found = problems.into_vec();
     match document {
-        Ok(document) if found.is_empty() => {
-            Ok((Arc::new(document), lifecycle.and_then(|written| written.change)))
-        }
+        Ok(document) if found.is_empty() => Ok((Arc::new(document), lifecycle)),
         document => {
             found.extend(document.err().into_iter().flatten());
             for unknown in found.iter_mut().filter(|one| is_state_member(&one.pointer)) {

@@ -148,8 +148,8 @@ fn too_many_references(graph: &SchemaGraph<'_>, new: &NewEntity<'_>, found: &mut
     }
 }
 
-/// Reports schemas without references. A batch of shared schemas has thousands of them, so the last finding counts those
-/// beyond the limit.
+/// Reports schemas without references. A batch of shared schemas can have thousands of them, so the first finding counts
+/// those beyond the limit.
 fn unused(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     let each =
         proposal.new.iter().flat_map(|new| new.references.iter().map(move |r| (new, &r.key)));
@@ -160,16 +160,17 @@ fn unused(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
         .collect();
     let (reported, others) = unused.split_at(unused.len().min(limits::UNUSED_SCHEMAS));
     for (index, new) in reported.iter().enumerate() {
-        let key = new.key();
-        let is_last = index + 1 == reported.len();
+        let (key, most) = (new.key(), limits::UNUSED_SCHEMAS);
+        let Key { name, version, .. } = key;
         let message = match others.len() {
-            count if is_last && count > 0 => format!("{key} and {count} more are not referenced"),
+            count if index == 0 && count > 0 => {
+                format!("{key} is not referenced; nor are {count} schemas beyond the first {most}")
+            }
             _ => format!("{key} is not referenced"),
         };
-        let found_unused = Diagnostic::warning(Code::SchemaUnused, "", message);
-        let Key { name, version, .. } = key;
+        let unreferenced = Diagnostic::warning(Code::SchemaUnused, "", message);
         let help = format!("refer to it as `#{name}:{version}`, or remove it");
-        new.report(found, found_unused.with_help(help));
+        new.report(found, unreferenced.with_help(help));
     }
 }
 
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn last_of_many_unreferenced_schemas_counts_the_others() {
+    fn first_of_many_unreferenced_schemas_counts_those_beyond_limit() {
         let found = |count: usize| {
             let schemas: Vec<_> =
                 (0..count).map(|n| schema(&format!("S{n}"), &json!({}))).collect();
@@ -359,13 +360,14 @@ mod tests {
         };
         let most = found(limits::UNUSED_SCHEMAS);
         assert_eq!(most.lines().count(), limits::UNUSED_SCHEMAS);
-        assert!(!most.contains("more"), "{most}");
+        assert!(!most.contains("beyond"), "{most}");
         let more = found(limits::UNUSED_SCHEMAS + 3);
         assert_eq!(more.lines().count(), limits::UNUSED_SCHEMAS);
         insta::assert_snapshot!(
-            more.lines().last().unwrap(),
-            @"warning[schema-unused] schema/S99@1.0.0 at \"\": schema/S99@1.0.0 and 3 more are not \
-              referenced (refer to it as `#S99:1.0.0`, or remove it)"
+            more.lines().next().unwrap(),
+            @"warning[schema-unused] schema/S0@1.0.0 at \"\": schema/S0@1.0.0 is not referenced; nor \
+              are 3 schemas beyond the first 100 (refer to it as `#S0:1.0.0`, or remove it)"
         );
+        assert_eq!(more.matches("beyond").count(), 1);
     }
 }

@@ -132,6 +132,21 @@ fn replacement_is_validated_with_its_batch() {
 }
 
 #[test]
+fn unused_schema_of_batch_is_no_finding_of_dependents() {
+    let reference = json!({ "$ref": "#Old:1.0.0" });
+    let dependents = (0..=limits::UNUSED_SCHEMAS).map(|n| schema(&format!("D{n}"), &reference));
+    let registered: Vec<_> = dependents.chain([schema("Old", &json!({}))]).collect();
+    let new = with(&schema("Old", &json!({})), json!({ "version": "2.0.0" }));
+    let HypotheticalChange::Replace(alone) = replacement(&new) else { panic!("a replacement") };
+    let unused = schema("Unused", &json!({})).document().unwrap().clone();
+    let together = Replacement { accompanying: vec![unused], ..alone };
+    let planned = HypotheticalChange::Replace(together);
+    let impact = impact_of(&catalog(&registered), "schema/Old@1.0.0", &planned);
+    assert_eq!(impact.affected.len(), limits::UNUSED_SCHEMAS + 1);
+    assert!(impact.affected.iter().all(|affected| affected.findings.is_empty()), "{impact:?}");
+}
+
+#[test]
 fn impact_lists_up_to_limit_and_counts_all() {
     let catalog = catalog(&registry());
     let key: Key = "schema/In@1.0.0".parse().unwrap();
