@@ -24,3 +24,14 @@ pub(crate) fn https_url(text: &str) -> Result<String, String> {
         )),
     }
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use clap::{Args, Command};
+
+    /// Options with their default values.
+    pub(crate) fn defaults<A: Args>() -> A {
+        let flags = A::augment_args(Command::new("test")).get_matches_from(["test"]);
+        A::from_arg_matches(&flags).unwrap()
+    }
+}

@@ -17,6 +17,9 @@ use crate::{
     version::Version,
 };
 
+/// The remedy for a list of more than [`limits::LIST_ITEMS`] items.
+const SPLIT: &str = "split the document";
+
 /// Collects the problems of one document.
 #[derive(Default)]
 pub struct Problems(RefCell<Vec<Diagnostic>>);
@@ -57,7 +60,7 @@ impl Problems {
     /// Reads a value as an object; reports any other type.
     pub fn object<'a>(&'a self, value: &'a Value, at: Location<'a>) -> Option<Fields<'a>> {
         if let Value::Object(map) = value {
-            Some(Fields { map, at, problems: self, known: RefCell::new(Vec::with_capacity(16)) })
+            Some(Fields::new(map, at, self))
         } else {
             self.wrong_type(value, at, "an object");
             None
@@ -67,7 +70,7 @@ impl Problems {
     /// The same for an object whose open members are moved instead of copied.
     pub fn owned_object<'a>(&'a self, value: Value, at: Location<'a>) -> Option<OwnedFields<'a>> {
         if let Value::Object(map) = value {
-            Some(Fields { map, at, problems: self, known: RefCell::new(Vec::with_capacity(16)) })
+            Some(Fields::new(map, at, self))
         } else {
             self.wrong_type(&value, at, "an object");
             None
@@ -124,18 +127,17 @@ impl Problems {
             self.wrong_type(value, at, "an array");
             return Vec::new();
         };
-        if self.is_too_long(items, at) {
+        if self.is_too_long(items.len(), limits::LIST_ITEMS, at, SPLIT) {
             return Vec::new();
         }
         items.iter().enumerate().filter_map(|(i, item)| read(item, at.index(i))).collect()
     }
 
-    /// Reports a list with too many items.
-    fn is_too_long(&self, items: &[Value], at: Location<'_>) -> bool {
-        let (length, most) = (items.len(), limits::LIST_ITEMS);
+    /// Reports a list with more than `most` items. `help` is the remedy.
+    pub fn is_too_long(&self, length: usize, most: usize, at: Location<'_>, help: &str) -> bool {
         if length > most {
             let message = format!("the list has {length} items; the maximum is {most}");
-            self.invalid(at, message, "split the document");
+            self.invalid(at, message, help);
         }
         length > most
     }
@@ -177,6 +179,10 @@ impl Members for Map<String, Value> {
 }
 
 impl<'a, M: Members> Fields<'a, M> {
+    fn new(map: M, at: Location<'a>, problems: &'a Problems) -> Self {
+        Self { map, at, problems, known: RefCell::new(Vec::with_capacity(16)) }
+    }
+
     /// The problems of the document.
     pub fn problems(&self) -> &'a Problems {
         self.problems
@@ -313,11 +319,14 @@ impl<'a, M: Members> Fields<'a, M> {
         let value = self.take(name);
         let at = self.at(name);
         match value {
-            Some(Value::Array(items)) if !self.problems.is_too_long(&items, at) => {
+            Some(Value::Array(items)) => {
+                if self.problems.is_too_long(items.len(), limits::LIST_ITEMS, at, SPLIT) {
+                    return Vec::new();
+                }
                 let items = items.into_iter().enumerate();
                 items.filter_map(|(i, item)| read(item, at.index(i))).collect()
             }
-            Some(Value::Array(_)) | None => Vec::new(),
+            None => Vec::new(),
             Some(other) => {
                 self.problems.wrong_type(&other, at, "an array");
                 Vec::new()

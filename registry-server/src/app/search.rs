@@ -301,6 +301,11 @@ mod tests {
         next
     }
 
+    /// Whether the index has this revision.
+    fn at(wanted: Revision) -> impl Fn(&Option<Arc<Index>>) -> bool {
+        move |index| index.as_ref().is_some_and(|index| index.revision() == wanted)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn panicking_update_rebuilds_the_search_index() {
         let first = Catalog::empty(RegistryId::new("r"));
@@ -312,11 +317,6 @@ mod tests {
         let work = Work { build: Index::build, advance: |_, _| panic!("a defect") };
         let served = move || catalog.borrow().clone();
         tokio::spawn(follow(served, head, work, (sender, failing), Arc::default()));
-        let at = |wanted| {
-            move |index: &Option<Arc<Index>>| {
-                index.as_ref().is_some_and(|index| index.revision() == wanted)
-            }
-        };
         latest.wait_for(at(Revision(0))).await.unwrap();
         current.send_replace(Arc::new(second));
         moved.send_replace(Revision(1));
@@ -338,9 +338,7 @@ mod tests {
             if is_signaled {
                 hub.end_index_delay();
             }
-            let is_next =
-                |index: &Option<Arc<Index>>| index.as_ref().is_some_and(|i| i.revision().0 == 1);
-            latest.wait_for(is_next).await.unwrap();
+            latest.wait_for(at(Revision(1))).await.unwrap();
             assert_eq!(published.elapsed() < DELAY, is_signaled);
         }
     }

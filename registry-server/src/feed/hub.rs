@@ -256,12 +256,11 @@ pub(crate) mod tests {
     use std::time::Duration;
 
     use aws_lc_rs::signature::Ed25519KeyPair;
-    use clap::{Args as _, Command, FromArgMatches as _};
     use registry_core::RegistryId;
     use tokio::time::timeout;
 
     use super::*;
-    use crate::clock::SystemClock;
+    use crate::{clock::SystemClock, flags::testing::defaults};
 
     pub(in crate::feed) fn hub(revision: Revision) -> Hub {
         let registry = RegistryId::new("r");
@@ -270,8 +269,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn hub_of(catalog: Catalog) -> Hub {
-        let flags = FeedConfig::augment_args(Command::new("test")).get_matches_from(["test"]);
-        let config = FeedConfig::from_arg_matches(&flags).unwrap();
+        let config = defaults();
         let pair = Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         Hub::new(catalog, &config, StateSigner::Key(Arc::new(pair), Arc::new(SystemClock)))
     }

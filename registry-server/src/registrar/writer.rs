@@ -372,7 +372,6 @@ fn put_back(queue: &mut VecDeque<Waiting>, members: Vec<Member>) {
 mod tests {
     use std::pin::pin;
 
-    use clap::{Args as _, Command, FromArgMatches as _};
     use futures_util::FutureExt as _;
     use registry_core::RegistryId;
     use serde_json::{Value, json};
@@ -381,15 +380,17 @@ mod tests {
     use crate::{
         clock::SystemClock,
         feed::testing::hub_of,
+        flags::testing::defaults,
         store::{DatabaseUrl, Store},
     };
 
+    fn schema(name: &str, version: &str, schema: &Value) -> Arc<Document> {
+        let value = json!({ "name": name, "version": version, "schema": schema });
+        Arc::new(Document::parse(Kind::Schema, &value).unwrap())
+    }
+
     #[test]
     fn validation_is_short_without_references_versions_and_patterns() {
-        let schema = |name: &str, version: &str, schema: &Value| {
-            let value = json!({ "name": name, "version": version, "schema": schema });
-            Arc::new(Document::parse(Kind::Schema, &value).unwrap())
-        };
         let waiting = |document: &Arc<Document>| registration(document.clone(), "");
         let plain = schema("A", "1.0.0", &json!({ "type": "string" }));
         let mut stored = Catalog::empty(RegistryId::new("r"));
@@ -420,16 +421,14 @@ mod tests {
         let url = DatabaseUrl::sqlite(directory.path().join("registry.db"));
         let store = Store::open(&url).await.unwrap();
         let hub = Arc::new(hub_of(store.load().await.unwrap()));
-        let flags = RegistrarConfig::augment_args(Command::new("test")).get_matches_from(["test"]);
-        let config = RegistrarConfig::from_arg_matches(&flags).unwrap();
-        let parts = Parts { store, hub: hub.clone(), clock: Arc::new(SystemClock), config };
+        let (clock, config) = (Arc::new(SystemClock), defaults());
+        let parts = Parts { store, hub: hub.clone(), clock, config };
         let (database, _) = watch::channel(Database::Writable);
         let mut writer = Writer::new(parts, database).await.unwrap();
         let delay_end = hub.index_delay_end();
         for (revision, changes) in [(1, MANY_CHANGES), (2, MANY_CHANGES + 1)] {
-            let document = |number| {
-                let value = json!({ "name": format!("S{number}"), "version": format!("{revision}.0.0"), "schema": {} });
-                Arc::new(Document::parse(Kind::Schema, &value).unwrap())
+            let document = |number: usize| {
+                schema(&format!("S{number}"), &format!("{revision}.0.0"), &json!({}))
             };
             let mut waiting = registration(document(0), "");
             waiting.submission.batch.extend((1..changes).map(|n| Proposed::Register(document(n))));

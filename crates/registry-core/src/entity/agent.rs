@@ -109,10 +109,9 @@ impl Agent {
         let description = fields.required_string("description");
         let url = fields.required_string("url");
         let protocol_version = fields.required_string("protocolVersion");
-        for list in ["defaultInputModes", "defaultOutputModes", "skills"] {
-            fields.require(list);
+        for member in ["defaultInputModes", "defaultOutputModes", "skills", "capabilities"] {
+            fields.require(member);
         }
-        fields.require("capabilities");
         let capabilities = fields
             .take("capabilities")
             .and_then(|value| Capabilities::read(problems, value, fields.at("capabilities")));

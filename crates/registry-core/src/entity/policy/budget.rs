@@ -167,13 +167,8 @@ impl Budget {
 /// Reports a list with more than `most` items.
 fn is_too_long(fields: &Fields<'_>, name: &'static str, most: usize) -> bool {
     let length = fields.get(name).and_then(Value::as_array).map_or(0, Vec::len);
-    let is_too_long = length > most;
-    if is_too_long {
-        let here = fields.here();
-        let message = format!("the list has {length} items; the maximum is {most}");
-        fields.problems().invalid(here.member(name), message, "remove items, or split the policy");
-    }
-    is_too_long
+    let help = "remove items, or split the policy";
+    fields.problems().is_too_long(length, most, fields.at(name), help)
 }
 
 impl BudgetScope {
